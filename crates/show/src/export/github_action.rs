@@ -7,19 +7,14 @@ use crate::basis::error::Error;
 use crate::record::figure::{BANDWIDTH, CaseFigure, MEDIAN, RATE};
 use crate::record::{Measured, Record};
 
-/// Converts a record: medians in nanoseconds.
-///
-/// # Errors
-/// If no case was measured: the action fails on an empty array.
+/// Converts a record: medians in nanoseconds. Fails if no case was measured: the action fails on an empty array.
 pub(super) fn times(record: &Record) -> Result<String, Error> {
     let points = measured_cases(record, Format::GithubSmaller)?.into_iter();
     json(&points.filter_map(|(named, m)| point(&named, m, &MEDIAN, 1.0, "ns")).collect::<Vec<_>>())
 }
 
-/// Converts a record: rates of arithmetic, or of data in cases without arithmetic.
-///
-/// # Errors
-/// If no case has a rate: the action fails on an empty array.
+/// Converts a record: rates of arithmetic, or of data in cases without arithmetic. Fails if no case has a rate: the
+/// action fails on an empty array.
 pub(super) fn rates(record: &Record) -> Result<String, Error> {
     let points = measured_cases(record, Format::GithubBigger)?.into_iter().filter_map(|(named, m)| {
         let is_arithmetic = named.case.work.operations > 0;
@@ -50,20 +45,4 @@ fn point(
     // The action parses the number in the range, to scale it with the value; `extra` is the tooltip.
     let point = point.with("value", figure.value(named.case)? * scale).with_some("range", range);
     Some(point.with("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn times_are_smaller_is_better() {
-        insta::assert_snapshot!(times(&six_cases()).expect("measured cases"));
-    }
-
-    #[test]
-    fn rates_are_bigger_is_better() {
-        insta::assert_snapshot!(rates(&six_cases()).expect("measured cases"));
-    }
 }

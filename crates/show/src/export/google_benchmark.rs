@@ -20,10 +20,7 @@ struct GoogleBenchmark {
     benchmarks: Vec<JsonFields>,
 }
 
-/// Converts a record: measured cases as benchmarks, the others in the context.
-///
-/// # Errors
-/// If no case was measured.
+/// Converts a record: measured cases as benchmarks, the others in the context. Fails if no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     // Families of cases that differ only in size: the first case of each, with the number of members so far.
     let mut families: Vec<(&Case, usize)> = vec![];
@@ -100,15 +97,4 @@ fn context(record: &Record) -> JsonFields {
     let origin = record.origin.texts().into_iter();
     custom.extend(origin.filter_map(|(name, text)| Some((name.to_string(), text.clone()?))));
     custom.into_iter().fold(context, |context, (name, text)| context.with(name, text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn samples_are_repetitions_and_cases_without_a_time_are_in_the_context() {
-        insta::assert_snapshot!(text(&six_cases()).expect("measured cases"));
-    }
 }

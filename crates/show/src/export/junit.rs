@@ -6,7 +6,7 @@
 //! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
-use super::{NamedCase, identifier, named_cases, reason};
+use super::{NamedCase, identifier, make_unique, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
@@ -44,17 +44,17 @@ struct TestProblem {
     message: String,
 }
 
-/// Returns the document of `suites`.
 fn document(suites: &[TestSuite<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // The schema has `skipped` only for a suite.
-    let (all, _) = counts(&suites.iter().flat_map(|suite| &suite.tests));
-    let _ = writeln!(out, "<testsuites name=\"gpukern\" {all}>");
+    let counts = count_attributes(suites.iter().flat_map(|suite| &suite.tests));
+    let _ = writeln!(out, "<testsuites name=\"gpukern\" {counts}>");
     for suite in suites {
-        let (counted, skipped) = counts(&suite.tests.iter());
+        let counts = count_attributes(suite.tests.iter());
+        // The schema has `skipped` only for a suite.
+        let skipped = suite.tests.iter().filter(|test| test.has_problem("skipped")).count();
         let timestamp = suite.timestamp.map_or_else(String::new, |time| format!(r#" timestamp="{}""#, escape(time)));
         let name = escape(suite.name);
-        let _ = writeln!(out, r#"  <testsuite name="{name}" {counted} skipped="{skipped}"{timestamp}>"#);
+        let _ = writeln!(out, r#"  <testsuite name="{name}" {counts} skipped="{skipped}"{timestamp}>"#);
         out.push_str("    <properties>\n");
         for (name, value) in &suite.properties {
             let _ = writeln!(out, r#"      <property name="{}" value="{}"/>"#, escape(name), escape(value));
@@ -69,6 +69,10 @@ fn document(suites: &[TestSuite<'_>]) -> String {
 }
 
 impl CaseTest {
+    fn has_problem(&self, element: &str) -> bool {
+        self.problem.as_ref().is_some_and(|problem| problem.element == element)
+    }
+
     fn write(&self, out: &mut String) {
         // Readers do not expect an exponent.
         let time = self.time.map_or_else(String::new, |time| format!(r#" time="{:.12}""#, time.seconds()));
@@ -87,20 +91,16 @@ impl CaseTest {
     }
 }
 
-/// Returns the attributes that count tests and add up times, and the number of skipped tests.
-fn counts<'a>(tests: &(impl Iterator<Item = &'a CaseTest> + Clone)) -> (String, usize) {
-    let count = |element: &str| {
-        tests.clone().filter(|test| test.problem.as_ref().is_some_and(|problem| problem.element == element)).count()
-    };
-    let all = tests.clone().count();
-    let failures = count("failure");
-    let errors = count("error");
-    (format!(r#"tests="{all}" failures="{failures}" errors="{errors}""#), count("skipped"))
+/// Returns the attributes that count tests, failures and errors.
+fn count_attributes<'a>(tests: impl Iterator<Item = &'a CaseTest> + Clone) -> String {
+    let [failures, errors] =
+        ["failure", "error"].map(|element| tests.clone().filter(|test| test.has_problem(element)).count());
+    format!(r#"tests="{}" failures="{failures}" errors="{errors}""#, tests.count())
 }
 
 /// Converts a record: a test for each case.
 pub fn text(record: &Record) -> String {
-    let all = named_cases(record);
+    let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![
@@ -110,7 +110,7 @@ pub fn text(record: &Record) -> String {
             ("command", record.command.join(" ")),
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
-        let cases = all.iter().filter(|named| named.case.device == device.index);
+        let cases = named_cases.iter().filter(|named| named.case.device == device.index);
         TestSuite {
             name: &device.name,
             timestamp: Some(&record.started),
@@ -129,16 +129,15 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
         Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
     };
-    let problem = |element| {
-        let kind = identifier(&case.outcome);
-        let message = reason(&case.outcome).unwrap_or_default();
-        TestProblem { element, kind, message }
-    };
+    let problem = element.map(|element| TestProblem {
+        element,
+        kind: identifier(&case.outcome),
+        message: reason(&case.outcome).unwrap_or_default(),
+    });
     let mut facts = String::new();
     if let Some(m) = case.measured() {
         let median = case.shown(m.summary.median);
-        let count = m.summary.count;
-        let _ = writeln!(facts, "median {median} of {}", counted(count, "sample"));
+        let _ = writeln!(facts, "median {median} of {}", counted(m.summary.count, "sample"));
         if let Some(v) = m.verification.verified() {
             let _ = writeln!(facts, "{}", v.figures());
         }
@@ -153,7 +152,7 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
         time: case.measured().map(|m| case.shown(m.summary.median)),
-        problem: element.map(problem),
+        problem,
         facts,
     }
 }
@@ -162,42 +161,35 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut suites: Vec<TestSuite<'_>> = vec![];
     let mut add = |device, test| {
-        let at = suites.iter().position(|suite| suite.name == device).unwrap_or_else(|| {
-            suites.push(TestSuite { name: device, timestamp: None, properties: properties(comparison), tests: vec![] });
-            suites.len() - 1
-        });
-        suites[at].tests.push(test);
+        if let Some(suite) = suites.iter_mut().find(|suite| suite.name == device) {
+            suite.tests.push(test);
+        } else {
+            let properties = properties(comparison);
+            suites.push(TestSuite { name: device, timestamp: None, properties, tests: vec![test] });
+        }
     };
-    let mut of_case: HashMap<usize, Vec<&str>> = HashMap::new();
-    let mut of_id: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut broken_by_case: HashMap<usize, Vec<&str>> = HashMap::new();
+    let mut broken_by_id: HashMap<&str, Vec<&str>> = HashMap::new();
     for violation in &ruling.violations {
-        of_case.entry(violation.case).or_default().push(&violation.message);
-        of_id.entry(&violation.id).or_default().push(&violation.message);
+        broken_by_case.entry(violation.case).or_default().push(&violation.message);
+        broken_by_id.entry(&violation.id).or_default().push(&violation.message);
     }
     for (index, case) in comparison.cases.iter().enumerate() {
-        let broken = of_case.get(&index).map_or(&[][..], Vec::as_slice);
+        let broken = broken_by_case.get(&index).map_or(&[][..], Vec::as_slice);
         add(&case.device, compared(case, broken, ruling.settled.binary_search(&index).is_ok()));
     }
     for case in &comparison.inspected {
-        add(&case.device, inspected(case, of_id.get(case.id.as_str()).map_or(&[], Vec::as_slice)));
+        let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
+        add(&case.device, inspected(case, broken));
     }
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
-    suites.iter_mut().for_each(make_names_unique);
-    document(&suites)
-}
-
-/// Makes the names of tests unique: two devices of one name have cases of the same id.
-fn make_names_unique(suite: &mut TestSuite<'_>) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for test in &mut suite.tests {
-        let count = seen.entry(test.name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            let _ = write!(test.name, " ({count})");
-        }
+    // Two devices of one name have cases of the same id.
+    for suite in &mut suites {
+        make_unique(suite.tests.iter_mut().map(|test| &mut test.name));
     }
+    document(&suites)
 }
 
 fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
@@ -231,11 +223,13 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
         _ => "no ratio".into(),
     };
     let problem = |element, kind: &str, first: String| {
+        let mut reasons = vec![first];
         // A broken limit is a failure whatever the test says.
-        let test = Some(case.test.clone()).filter(|_| case.verdict != Verdict::Same);
-        let reasons = std::iter::once(first).chain(test).chain(case.why.iter().cloned());
-        let message = reasons.collect::<Vec<_>>().join("; ");
-        Some(TestProblem { element, kind: kind.into(), message })
+        if case.verdict != Verdict::Same {
+            reasons.push(case.test.clone());
+        }
+        reasons.extend(case.why.iter().cloned());
+        Some(TestProblem { element, kind: kind.into(), message: reasons.join("; ") })
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
@@ -284,13 +278,7 @@ mod tests {
     use super::*;
     use crate::compare::gate::Violation;
     use crate::compare::{Difference, State, fixture};
-    use crate::record::fixture::disturbed;
-    use crate::record::fixture::{HOSTILE, hostile, six_cases};
-
-    #[test]
-    fn cases_are_tests_and_wrong_answers_are_failures() {
-        insta::assert_snapshot!(text(&six_cases()));
-    }
+    use crate::record::fixture::{HOSTILE, disturbed, hostile};
 
     #[test]
     fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
@@ -325,18 +313,19 @@ mod tests {
     }
 
     fn comparison() -> (Comparison, Ruling) {
-        let verdicts = ["slower", "settled", "limited", "undecided", "faster", "same"];
-        let of = |name: &str| match name {
-            "slower" | "settled" => Verdict::Slower,
-            "undecided" => Verdict::Undecided,
-            "faster" => Verdict::Faster,
-            _ => Verdict::Same,
-        };
+        let cases = vec![
+            fixture::compared("slower", Verdict::Slower),
+            fixture::compared("settled", Verdict::Slower),
+            fixture::compared("limited", Verdict::Same),
+            fixture::compared("undecided", Verdict::Undecided),
+            fixture::compared("faster", Verdict::Faster),
+            fixture::compared("same", Verdict::Same),
+        ];
         let [baseline, candidate] = ["25.0", "25.1"].map(String::from);
         let comparison = Comparison {
             differences: vec![Difference { what: "driver", baseline, candidate, refused: true }],
             unmatched: vec![missing("wrong", State::Rejected, true), missing("gone", State::Absent, false)],
-            ..fixture::comparison(verdicts.map(|name| fixture::compared(name, of(name))).to_vec())
+            ..fixture::comparison(cases)
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
@@ -353,7 +342,9 @@ mod tests {
     fn hostile_names_leave_the_document_well_formed_and_twins_apart() {
         let (mut comparison, ruling) = comparison();
         for case in &mut comparison.cases {
-            (case.id, case.device, case.why) = (HOSTILE.into(), HOSTILE.into(), vec![HOSTILE.into()]);
+            case.id = HOSTILE.into();
+            case.device = HOSTILE.into();
+            case.why = vec![HOSTILE.into()];
         }
         comparison.unmatched[0].reason = HOSTILE.into();
         comparison.differences[0].candidate = HOSTILE.into();

@@ -19,10 +19,12 @@ use crate::basis::printable;
 use crate::basis::units::in_words;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
+use crate::report::join_filled;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::fmt::Write;
 use std::str::FromStr;
 
 /// Export format of a record.
@@ -34,24 +36,16 @@ pub enum Format {
     GithubBigger,
     /// Bencher Metric Format.
     Bencher,
-    /// JSON of Google Benchmark.
     GoogleBenchmark,
-    /// JSON of hyperfine.
     Hyperfine,
-    /// JSON of nvbench.
     Nvbench,
-    /// `JUnit` XML.
     Junit,
-    /// Comma-separated values.
     Csv,
     /// Table for a pull-request comment.
     Markdown,
     /// One JSON object per line.
     JsonLines,
 }
-
-/// Function that writes a record in a format.
-type Writer = fn(&Record) -> Result<String, Error>;
 
 impl Format {
     /// All formats, in the order of lists.
@@ -69,7 +63,7 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, Writer) {
+    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),
@@ -84,15 +78,11 @@ impl Format {
         }
     }
 
-    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// Converts `record` to this format.
-    ///
-    /// # Errors
-    /// If the format has a place only for measured cases and there are none.
+    /// Converts `record` to this format. Fails if the format has a place only for measured cases and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
         self.facts().1(&record.across_processes())
     }
@@ -115,9 +105,8 @@ impl FromStr for Format {
             "jsonlines" | "ndjson" => plain(Self::JsonLines.name()),
             other => other.to_string(),
         };
-        let names = Self::ALL.map(Self::name);
-        let found = Self::ALL.into_iter().find(|format| plain(format.name()) == typed);
-        found.ok_or_else(|| unknown("format", text, "", &names))
+        let format = Self::ALL.into_iter().find(|format| plain(format.name()) == typed);
+        format.ok_or_else(|| unknown("format", text, "", &Self::ALL.map(Self::name)))
     }
 }
 
@@ -142,37 +131,45 @@ impl NamedCase<'_> {
 
 /// Names the cases of `record`. Names stay the same from run to run, so that a dashboard joins their points to a line.
 fn named_cases(record: &Record) -> Vec<NamedCase<'_>> {
-    let twins = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let name = |case: &Case, device: Option<&DeviceInfo>| match device {
-        Some(device) if record.devices.len() > 1 && twins(device) => {
-            format!("{} on {} [{}]", case.id, device.name, device.index)
-        }
-        Some(device) if record.devices.len() > 1 => format!("{} on {}", case.id, device.name),
-        _ => case.id.clone(),
-    };
-    record
-        .cases
-        .iter()
-        .map(|case| {
-            let device = record.device(case.device);
-            let name = name(case, device);
-            let count = seen.entry(name.clone()).or_default();
-            *count += 1;
-            NamedCase { name: if *count == 1 { name } else { format!("{name} ({count})") }, case, device }
-        })
-        .collect()
+    let has_twin = |device: &DeviceInfo| record.devices.iter().filter(|other| other.name == device.name).count() > 1;
+    let mut named = vec![];
+    for case in &record.cases {
+        let device = record.device(case.device);
+        let name = match device {
+            Some(device) if has_twin(device) => format!("{} on {} [{}]", case.id, device.name, device.index),
+            Some(device) if record.devices.len() > 1 => format!("{} on {}", case.id, device.name),
+            _ => case.id.clone(),
+        };
+        named.push(NamedCase { name, case, device });
+    }
+    make_unique(named.iter_mut().map(|named| &mut named.name));
+    named
 }
 
-/// Returns the measured cases of `record`, for a format that has no place for others.
-///
-/// # Errors
-/// If there are none: readers of these formats refuse an empty document, or worse, accept it as a good one.
+/// Adds a number in brackets to each name that an earlier one equals.
+fn make_unique<'n>(names: impl Iterator<Item = &'n mut String>) {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for name in names {
+        let count = counts.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let _ = write!(name, " ({count})");
+        }
+    }
+}
+
+/// Returns the measured cases of `record`, for a format that has no place for others. Fails if there are none: readers
+/// of these formats refuse an empty document, or worse, accept it as a good one.
 fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>, &Measured)>, Error> {
-    // A chain of no operations has no finite time; no run of gpukern writes one.
-    let finite = |case: &Case, m: &Measured| case.shown(m.summary.median).0.is_finite();
-    let timed = named_cases(record).into_iter().filter_map(|named| named.case.measured().map(|m| (named, m)));
-    let timed: Vec<_> = timed.filter(|(named, m)| finite(named.case, m)).collect();
+    let mut timed = vec![];
+    for named in named_cases(record) {
+        // A chain of no operations has no finite time; no run of gpukern writes one.
+        if let Some(m) = named.case.measured()
+            && named.case.shown(m.summary.median).0.is_finite()
+        {
+            timed.push((named, m));
+        }
+    }
     if timed.is_empty() {
         return Err(Error::Usage(format!(
             "nothing to export to {}: none of the {} cases was measured; junit, csv, markdown, jsonl and nvbench show \
@@ -190,9 +187,8 @@ fn reason(outcome: &Outcome) -> Option<String> {
         Outcome::Measured(m) => m.verification.unverified(),
         Outcome::Inspected => None,
         Outcome::Rejected(v) => {
-            let parts =
-                v.residual.map(|_| v.figures()).into_iter().chain((!v.worst.is_empty()).then(|| v.worst.clone()));
-            Some(parts.collect::<Vec<_>>().join(": "))
+            let figures = v.residual.map(|_| v.figures()).unwrap_or_default();
+            Some(join_filled(&[&figures, &v.worst], ": "))
         }
         Outcome::Skipped { reason } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),
@@ -293,40 +289,45 @@ pub mod tests {
     use crate::record::fixture::{saying, six_cases, unverified};
 
     #[test]
-    fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
-        let (record, plain) = (unverified(), six_cases());
+    fn each_format_writes_times_and_what_it_can_of_cases_without() {
         for format in Format::ALL {
-            let [text, before] = [&record, &plain].map(|record| format.export(record).expect("a document"));
-            let bare = matches!(format, Format::Bencher | Format::Hyperfine);
-            assert_eq!(text.contains("unverified: no expected output was given"), !bare, "{}: {text}", format.name());
-            assert!(!before.contains("unverified"), "{}", format.name());
+            insta::assert_snapshot!(format.name(), format.export(&six_cases()).expect("a document"));
+        }
+    }
+
+    #[test]
+    fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
+        for format in Format::ALL {
+            let text = format.export(&unverified()).expect("a document");
+            let has_room = !matches!(format, Format::Bencher | Format::Hyperfine);
+            assert_eq!(text.contains("unverified: no expected output was given"), has_room, "{format:?}: {text}");
+            assert!(!format.export(&six_cases()).expect("a document").contains("unverified"), "{format:?}");
         }
     }
 
     #[test]
     fn a_status_is_spelled_as_in_the_record_where_programs_read_it_and_in_words_elsewhere() {
         let mut record = six_cases();
-        let [kernels, said] = [vec![], vec![]];
-        let death = Death { cause: "no answer".into(), kernels, driver: String::new(), said };
+        let death = Death { cause: "no answer".into(), kernels: vec![], driver: String::new(), said: vec![] };
         record.cases[1].outcome = Outcome::TimedOut(death);
         for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown] {
             let text = format.export(&record).expect("a document");
-            let prose = format == Format::Markdown;
-            assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!prose, prose], "{text}");
+            let is_prose = format == Format::Markdown;
+            assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!is_prose, is_prose], "{text}");
         }
     }
 
     #[test]
     fn formats_with_columns_lose_no_value_of_an_axis() {
-        let with = |options: CaseOptions| {
+        let export = |format: Format, options: CaseOptions| {
             let mut record = six_cases();
             record.cases[0].options = options;
-            record
+            format.export(&record).expect("a document")
         };
         for axis in AXES {
             for format in [Format::Csv, Format::JsonLines, Format::Nvbench] {
-                let [usual, other] = [crate::plan::fixture::usual(), crate::plan::fixture::unusual_on(axis)]
-                    .map(|options| format.export(&with(options)).expect("a document"));
+                let usual = export(format, crate::plan::fixture::usual());
+                let other = export(format, crate::plan::fixture::unusual_on(axis));
                 // The names of cases, which are equal here, have the stop rule; no time depends on a seed.
                 let left_out = axis.iterative || format == Format::Nvbench && axis.name == axes::SEED.name;
                 assert_eq!(usual == other, left_out, "{} loses {}", format.name(), axis.name);
@@ -343,7 +344,8 @@ pub mod tests {
         );
         let record = saying(LIVE);
         let named = || crate::record::NamedRecord::new(LIVE, record.clone());
-        let (view, both) = (crate::report::long::View::of_width(200), std::slice::from_ref(&record));
+        let view = crate::report::long::View::of_width(200);
+        let both = std::slice::from_ref(&record);
         let page = crate::report::html::report(&[named(), named()], None);
         let comparison = crate::compare::compare(both, both, &crate::compare::Settings::default());
         let ruling = crate::compare::gate::Ruling::default();
@@ -386,12 +388,12 @@ pub mod tests {
         let mut record = six_cases();
         record.cases.retain(|case| case.measured().is_none());
         for format in Format::ALL {
-            let refused = format.export(&record).err().map(|error| error.to_string());
-            let tolerant =
+            let error = format.export(&record).err().map(|error| error.to_string());
+            let shows_others =
                 matches!(format, Format::Nvbench | Format::Junit | Format::Csv | Format::Markdown | Format::JsonLines);
             let nothing = format!("nothing to export to {}: none of the 4 cases was measured", format.name());
-            let error = format!("{nothing}; junit, csv, markdown, jsonl and nvbench show the others too");
-            assert_eq!(refused, (!tolerant).then_some(error));
+            let expected = format!("{nothing}; junit, csv, markdown, jsonl and nvbench show the others too");
+            assert_eq!(error, (!shows_others).then_some(expected));
         }
     }
 
@@ -411,31 +413,19 @@ pub mod tests {
                 continue;
             };
             let lower = text.to_lowercase();
-            assert!(
-                !lower.contains("inf,") && !lower.contains("\"inf") && !lower.contains("nan"),
-                "{format:?}\n{text}"
-            );
+            assert!(["inf,", "\"inf", "nan"].iter().all(|number| !lower.contains(number)), "{format:?}\n{text}");
         }
     }
 
     #[test]
     fn names_are_unique_with_several_devices_and_repeated_cases() {
         let mut record = six_cases();
-        let mut second = record.devices[0].clone();
-        second.index = 1;
-        record.devices.push(second);
-        let mut others = record.cases.clone();
-        for case in &mut others {
-            case.device = 1;
-        }
-        record.cases.extend(others.clone());
-        record.cases.extend(others);
-        let mut names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
+        record.devices.push(DeviceInfo { index: 1, ..record.devices[0].clone() });
+        let others: Vec<_> = record.cases.iter().map(|case| Case { device: 1, ..case.clone() }).collect();
+        record.cases.extend([others.clone(), others].concat());
+        let names: Vec<_> = named_cases(&record).into_iter().map(|named| named.name).collect();
         assert_eq!(names[0], "matmul/naive/f32/64x64x64 on software [0]");
-        let count = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        assert_eq!(crate::basis::alike::distinct(&names).len(), names.len());
     }
 
     #[test]
@@ -455,20 +445,16 @@ pub mod tests {
             // Chains have no share of a limit.
             (case.chain, case.share) = (Some(10), None);
         }
-        let json = serde_json::to_string(&record).expect("JSON");
-        let read = crate::record::reader::parse(json.as_bytes(), "run.json", &crate::kernels::CATALOGUE)
-            .expect("a record")
-            .record;
+        let json = serde_json::to_vec(&record).expect("JSON");
+        let read =
+            crate::record::reader::parse(&json, "run.json", &crate::kernels::CATALOGUE).expect("a record").record;
         assert_eq!(read, record);
         for format in Format::ALL {
             let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
             assert!(text.contains("convolve"), "{format:?}\n{text}");
         }
         let table = crate::report::grid::compact(&read, &crate::report::long::View::of_width(80));
-        assert!(
-            table.contains("convolve f32") && table.contains("3x3x64x64") && table.contains("naive-shared"),
-            "{table}"
-        );
+        assert!(["convolve f32", "3x3x64x64", "naive-shared"].iter().all(|name| table.contains(name)), "{table}");
         let run = crate::record::NamedRecord::new("run.json", read);
         let page = crate::report::html::report(&[run], None).html;
         assert!(page.contains("naive-shared") && page.contains("3x3x64x64"));

@@ -12,13 +12,11 @@ use crate::case::method::CacheState;
 use crate::plan::axes;
 use crate::record::figure::{BANDWIDTH, LOWER_QUARTILE, MAX, MEDIAN, MIN, RATE, UPPER_QUARTILE};
 use crate::record::{Case, Measured, Record};
+use crate::report::bench::caches;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Converts a record: a state for each case; those without a time are skipped, with the reason.
-///
-/// # Errors
-/// If JSON cannot be written, which no record causes.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
     let mut states: HashMap<String, Vec<JsonFields>> = HashMap::new();
     for named in named_cases(record) {
@@ -66,19 +64,18 @@ fn values(case: &Case) -> Vec<(&'static str, String)> {
 
 fn axes(cases: &[&Case]) -> Vec<Value> {
     let cases: Vec<_> = cases.iter().map(|case| values(case)).collect();
-    let axis = |at: usize| {
-        let values = distinct(cases.iter().map(|values| &values[at].1)).into_iter();
+    let Some(first) = cases.first() else { return vec![] };
+    let mut axes = vec![];
+    for (axis, (name, _)) in first.iter().enumerate() {
+        let values = distinct(cases.iter().map(|values| &values[axis].1)).into_iter();
         let values = values.map(|value| json!({ "input_string": value, "description": "", "value": value }));
-        json!({ "name": cases[0][at].0, "type": "string", "flags": "", "values": values.collect::<Vec<_>>() })
-    };
-    (0..cases.first().map_or(0, Vec::len)).map(axis).collect()
+        axes.push(json!({ "name": name, "type": "string", "flags": "", "values": values.collect::<Vec<_>>() }));
+    }
+    axes
 }
 
 fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
-    let cache = match cache {
-        CacheState::Hot => "caches hot",
-        CacheState::Cold => "caches cold",
-    };
+    let cache = caches(cache);
     let times: Vec<_> = samples(case, m).into_iter().map(|time| time * 1e-9).collect();
     let (mean, deviation) = moments(&times);
     let [min, max, low, median, high] = [&MIN, &MAX, &LOWER_QUARTILE, &MEDIAN, &UPPER_QUARTILE]
@@ -113,15 +110,4 @@ fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
         number("bw/item_rate", "Elem/s", "item_rate", RATE.value(case)),
     ];
     std::iter::once(count).chain(figures.into_iter().flatten()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::fixture::six_cases;
-
-    #[test]
-    fn cases_are_states_and_those_without_a_time_are_skipped() {
-        insta::assert_snapshot!(text(&six_cases()).expect("JSON"));
-    }
 }

@@ -18,9 +18,6 @@ const CONFIGURATION: &str = "otava.yaml";
 const ATTRIBUTES: [&str; 6] = ["commit", "git_branch", "label", "driver", "gpukern", "file"];
 
 /// Returns names of files with their texts, the configuration first. Its paths are relative to its folder.
-///
-/// # Errors
-/// If a row cannot be written, which no record causes.
 pub fn documents(history: &History) -> Result<Vec<(String, String)>, Error> {
     let mut tests = Map::new();
     let mut files = vec![];

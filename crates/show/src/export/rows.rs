@@ -59,9 +59,6 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
 }
 
 /// Returns the names of the columns, then a row for each case.
-///
-/// # Errors
-/// If a row cannot be written, which no record causes.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
     let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
@@ -83,9 +80,6 @@ fn field(value: &Value) -> String {
 }
 
 /// Returns a JSON object for each case: the columns of CSV and every sample.
-///
-/// # Errors
-/// If JSON cannot be written, which no record causes.
 pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
     let lines = named_cases(record).into_iter().map(|named| {
@@ -100,13 +94,7 @@ pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture::disturbed;
-    use crate::record::fixture::{HOSTILE, hostile, six_cases};
-
-    #[test]
-    fn each_case_is_a_row_and_what_is_missing_is_empty() {
-        insta::assert_snapshot!(csv(&six_cases()).expect("rows"));
-    }
+    use crate::record::fixture::{HOSTILE, disturbed, hostile};
 
     #[test]
     fn the_last_column_has_the_marks_of_what_was_not_as_the_rest() {
@@ -127,11 +115,6 @@ mod tests {
         assert!(rows.iter().all(|row| row.len() == columns));
         assert_eq!(rows[0].get(0), Some(format!("'{}", printable(HOSTILE)).as_str()));
         assert_eq!(text.lines().count(), 1 + rows.len());
-    }
-
-    #[test]
-    fn each_case_is_an_object_of_one_line() {
-        insta::assert_snapshot!(json_lines(&six_cases()).expect("lines"));
     }
 
     #[test]

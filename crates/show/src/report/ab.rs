@@ -3,8 +3,9 @@
 use super::bench::named;
 use super::compare::verdict;
 use super::document::Document;
+use super::or_dash;
 use super::table::{self, Table};
-use crate::basis::alike::grouped_where;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
@@ -17,8 +18,7 @@ use crate::record::Outcome;
 use crate::record::class::Class;
 use std::fmt::Write;
 
-/// Prints the verdict on a single case with a line for each side, or a table of several cases, within `width` columns
-/// where possible.
+/// Prints the verdict on a single case with a line for each side, or a table of several cases.
 pub fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
         [only] if trials.is_of_one() => single_case(only, trials),
@@ -32,7 +32,9 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
     document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
-    document.lines((trials.turns == Turns::Batches).then(|| named(&trial.a.device)));
+    if trials.turns == Turns::Batches {
+        document.line(named(&trial.a.device));
+    }
     document.line(verdict_line(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
         document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
@@ -42,9 +44,10 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     for (name, side) in trial.sides() {
         let time = reason(side).unwrap_or_else(|| time(side, unit));
         document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
-        let device = format!("{}, {}", side.device.name, side.device.driver.info);
-        let device = (trials.turns == Turns::Processes).then_some(device);
-        device.into_iter().chain(remarks_on(side)).for_each(|line| document.hanging(5, format!("     {line}")));
+        if trials.turns == Turns::Processes {
+            document.hanging(5, format!("     {}, {}", side.device.name, side.device.driver.info));
+        }
+        remarks_on(side).for_each(|remark| document.hanging(5, format!("     {remark}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
@@ -101,7 +104,6 @@ fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     }
 }
 
-/// Returns the number of rounds: `3 rounds`.
 fn rounds(trial: &Trial, turns: Turns) -> String {
     let rounds = counted(trial.rounds.len(), "round");
     if turns == Turns::Processes { rounds + " of processes" } else { rounds }
@@ -111,10 +113,11 @@ fn rounds(trial: &Trial, turns: Turns) -> String {
 fn verdict_line(trial: &Trial, turns: Turns) -> String {
     let rounds = rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
-        let failed = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
-        let failed = failed.collect::<Vec<_>>().join(", ");
-        let what = if failed.is_empty() { "undecided: too few rounds".into() } else { format!("no verdict: {failed}") };
-        return format!("{what} ({rounds})");
+        let failures = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
+        return match &failures.collect::<Vec<_>>()[..] {
+            [] => format!("undecided: too few rounds ({rounds})"),
+            failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
+        };
     };
     let word = match verdict {
         Verdict::Slower => "B is SLOWER than A",
@@ -157,6 +160,7 @@ struct CaseNames {
     sizes: bool,
 }
 
+/// Columns that tell the sides of the cases apart.
 enum SideNames {
     /// Labels of A and of B, each with whether it differs between cases.
     Labels([bool; 2]),
@@ -168,46 +172,43 @@ enum SideNames {
 
 impl CaseNames {
     fn new(cases: &[Trial]) -> Self {
-        let differ = |of: &dyn Fn(&Trial) -> String| cases.iter().any(|trial| of(trial) != of(&cases[0]));
-        let labels = [differ(&|trial| trial.a.label.clone()), differ(&|trial| trial.b.label.clone())];
+        let differs = |property: fn(&Trial) -> String| distinct(cases.iter().map(property)).len() > 1;
+        let labels = [differs(|trial| trial.a.label.clone()), differs(|trial| trial.b.label.clone())];
         let sides = match (labels, patterns(cases)) {
             ([true, true], Some(patterns)) => SideNames::Patterns(patterns),
-            ([false, false], _) if differ(&|trial| trial.b.case.variant.clone()) => SideNames::Variants,
+            ([false, false], _) if differs(|trial| trial.b.case.variant.clone()) => SideNames::Variants,
             _ => SideNames::Labels(labels),
         };
         let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
-        Self { sides, axes, sizes: differ(&|trial| trial.a.case.size.to_string()) }
+        Self { sides, axes, sizes: differs(|trial| trial.a.case.size.to_string()) }
     }
 
-    fn headings(&self) -> impl Iterator<Item = &'static str> {
-        let sides = match &self.sides {
-            SideNames::Labels([a, b]) => [b.then_some("variant"), a.then_some("against")],
-            SideNames::Patterns(_) => [Some("*"), None],
-            SideNames::Variants => [Some("variant"), None],
-        };
-        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.name);
-        sides.into_iter().flatten().chain(axes).chain(self.sizes.then_some("size"))
-    }
-
-    fn cells(&self, trial: &Trial) -> Vec<String> {
+    /// Returns the headings of the columns, each with its cell for a trial.
+    fn columns(&self, trial: &Trial) -> Vec<(&'static str, String)> {
         let case = &trial.b.case;
-        let sides = match &self.sides {
-            SideNames::Labels([a, b]) => [b.then(|| label(&trial.b)), a.then(|| label(&trial.a))],
-            SideNames::Patterns([_, pattern]) => {
-                [captures(pattern, &trial.b.label).and_then(|found| Some((*found.first()?).into())), None]
+        let mut columns = vec![];
+        match &self.sides {
+            SideNames::Labels([a_differs, b_differs]) => {
+                columns.extend(b_differs.then(|| ("variant", label(&trial.b))));
+                columns.extend(a_differs.then(|| ("against", label(&trial.a))));
             }
-            SideNames::Variants => [Some(case.variant.clone()), None],
-        };
-        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref()).map(|column| column.text(&case.options));
-        sides.into_iter().flatten().chain(axes).chain(self.sizes.then(|| case.size.to_string())).collect()
+            SideNames::Patterns([_, pattern]) => {
+                let captures = captures(pattern, &trial.b.label).unwrap_or_default();
+                columns.push(("*", captures.first().copied().unwrap_or_default().into()));
+            }
+            SideNames::Variants => columns.push(("variant", case.variant.clone())),
+        }
+        let axes = self.axes.iter().filter_map(|axis| axis.column.as_ref());
+        columns.extend(axes.map(|column| (column.name, column.text(&case.options))));
+        columns.extend(self.sizes.then(|| ("size", case.size.to_string())));
+        columns
     }
 }
 
 /// Returns the axes along which these options differ.
-fn varying<'a>(mut cases: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
-    let Some(first) = cases.next() else { return vec![] };
-    let others: Vec<_> = cases.collect();
-    let differs = |axis: &Axis| others.iter().any(|options| !(axis.same)(options, first));
+fn varying<'a>(options: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
+    let options: Vec<_> = options.collect();
+    let differs = |axis: &Axis| options.iter().any(|other| !(axis.same)(other, options[0]));
     AXES.iter().copied().filter(|axis| axis.column.is_some() && differs(axis)).collect()
 }
 
@@ -250,11 +251,11 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
         rows(&mut document, cases, &names, width);
         document.lines(reasons(cases, &names, trials.min_effect));
     }
-    let counts = Verdict::ALL.map(|verdict| (trials.count(verdict), verdict.name()));
+    let mut counts = Verdict::ALL.map(|verdict| format!("{} {}", trials.count(verdict), verdict.name())).to_vec();
     let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
-    let more = [(without, "without a verdict"), (trials.not_measured, "not measured before the interruption")];
-    let counts = counts.into_iter().chain(more).filter(|(count, _)| *count > 0);
-    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    counts.push(format!("{without} without a verdict"));
+    counts.push(format!("{} not measured before the interruption", trials.not_measured));
+    counts.retain(|count| !count.starts_with("0 "));
     document.line(format!("{} (differences below {} do not matter)", counts.join(", "), percent(trials.min_effect)));
     document
 }
@@ -262,8 +263,8 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
 /// Writes the heading: everything that all cases share.
 fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
     let Trial { a, b, .. } = first;
-    let shared = |axis: &Axis| !names.axes.iter().any(|varied| varied.name == axis.name);
-    let mut title = axes::heading(&a.case.algorithm, &a.case.options, shared);
+    let is_shared = |axis: &Axis| names.axes.iter().all(|varying| varying.name != axis.name);
+    let mut title = axes::heading(&a.case.algorithm, &a.case.options, is_shared);
     if !names.sizes {
         let _ = write!(title, " {}", a.case.size);
     }
@@ -275,7 +276,7 @@ fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Tur
         SideNames::Patterns([against, judged]) => write!(title, ", {judged} against {against}"),
         _ => write!(title, ", {} against {}", b.label, a.label),
     };
-    if shared(&axes::INPUT) {
+    if is_shared(&axes::INPUT) {
         title.push_str(&a.case.of_input());
     }
     document.line(title);
@@ -291,19 +292,22 @@ fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Tur
 
 /// Writes the table. Its baseline is A.
 fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
-    let mut table = Table::default().text(names.headings()).text(["verdict"]);
-    table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
+    let headings = cases.first().map(|first| names.columns(first)).unwrap_or_default();
+    let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
+    let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
-        let none = || "–".to_string();
-        let found = trial.finding.map(|found| {
-            let interval = found.interval.map(units::ratio).join(" … ");
-            [verdict(found.verdict).into(), units::ratio(found.ratio), interval, p_text(&found)]
+        let mut cells: Vec<_> = names.columns(trial).into_iter().map(|(_, cell)| cell).collect();
+        cells.extend(match trial.finding {
+            Some(finding) => {
+                let interval = finding.interval.map(units::ratio).join(" … ");
+                [verdict(finding.verdict).into(), units::ratio(finding.ratio), interval, p_text(&finding)]
+            }
+            None => ["–"; 4].map(String::from),
         });
         let unit = unit(trial);
-        let time = |side: &SideResult| side.median.map_or_else(none, |_| time(side, unit));
-        let numbers = [time(&trial.b), time(&trial.a), trial.rounds.len().to_string()];
-        let found = found.unwrap_or_else(|| [none(), none(), none(), none()]);
-        table.row(names.cells(trial).into_iter().chain(found).chain(numbers));
+        cells.extend([&trial.b, &trial.a].map(|side| or_dash(side.median.map(|_| time(side, unit)))));
+        cells.push(trial.rounds.len().to_string());
+        table.row(cells);
     }
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
@@ -311,51 +315,57 @@ fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usiz
     document.gap();
     document.lines(table::hidden(&hidden, whole));
     let has_medians = !["time", "baseline"].iter().any(|heading| hidden.contains(heading));
-    document.lines(has_medians.then(|| format!("ratio: {RATIO_MEANING}")));
+    if has_medians {
+        document.line(format!("ratio: {RATIO_MEANING}"));
+    }
 }
 
-/// Lists the reasons for missing verdicts, each once with its cases.
+/// Lists the reasons for missing verdicts, and then those to doubt an answer, each once with its cases.
 fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
-    let mut whys: Vec<(String, String)> = vec![];
+    let mut reasons: Vec<(String, String)> = vec![];
     for trial in cases {
-        let case = names.cells(trial).join(" ");
-        let case = if case.is_empty() { label(&trial.b) } else { case };
-        match trial.finding {
+        let reason = match trial.finding {
             Some(finding) if finding.verdict == Verdict::Undecided => {
-                whys.push((case, format!("undecided: {}", missing_evidence(&finding, min_effect))));
+                format!("undecided: {}", missing_evidence(&finding, min_effect))
             }
-            Some(_) => {}
+            Some(_) => continue,
             None => {
-                let sides = trial.sides().map(|(_, side)| Some(format!("{}, {}", side.label, reason(side)?)));
-                let why: Vec<_> = sides.into_iter().flatten().collect();
-                whys.push((case, if why.is_empty() { "too few rounds for a verdict".into() } else { why.join("; ") }));
+                let sides = trial.sides().into_iter();
+                let failures = sides.filter_map(|(_, side)| Some(format!("{}, {}", side.label, reason(side)?)));
+                match &failures.collect::<Vec<_>>()[..] {
+                    [] => "too few rounds for a verdict".into(),
+                    failures => failures.join("; "),
+                }
             }
-        }
+        };
+        let name = names.columns(trial).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>().join(" ");
+        reasons.push((if name.is_empty() { label(&trial.b) } else { name }, reason));
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {
-        for why in remarks_on(side).map(|doubt| (label(side), doubt)) {
-            if !whys.contains(&why) {
-                whys.push(why);
+        for remark in remarks_on(side) {
+            let reason = (label(side), remark);
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
             }
         }
     }
-    let same = grouped_where(&whys, |(_, a), (_, b)| a == b).into_iter();
-    same.map(|same| {
-        let cases: Vec<_> = same.iter().map(|(case, _)| case.as_str()).collect();
-        format!("{}: {}", cases.join(", "), same[0].1)
-    })
-    .collect()
+    let mut lines = vec![];
+    for group in grouped(reasons, |(_, reason)| reason.clone()) {
+        let cases: Vec<_> = group.iter().map(|(case, _)| case.as_str()).collect();
+        lines.push(format!("{}: {}", cases.join(", "), group[0].1));
+    }
+    lines
 }
 
-/// Describes the verdict in one line, for progress through cases with the options `all`.
-pub fn brief<'a>(trial: &Trial, all: impl Iterator<Item = &'a CaseOptions>) -> String {
+/// Describes the verdict in one line, for progress through cases with these options.
+pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
-    let columns = varying(all).into_iter().filter_map(|axis| axis.column.as_ref());
+    let columns = varying(options).into_iter().filter_map(|axis| axis.column.as_ref());
     let axes = columns.map(|column| column.text(&a.case.options));
     let names: Vec<_> = axes.chain([a.case.row()]).collect();
     let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
     match trial.finding {
-        Some(Finding { verdict: found, ratio, .. }) => format!("{case}: {}, {}", verdict(found), units::ratio(ratio)),
+        Some(finding) => format!("{case}: {}, {}", verdict(finding.verdict), units::ratio(finding.ratio)),
         None => format!("{case}: no verdict"),
     }
 }
@@ -401,13 +411,10 @@ mod tests {
     fn progress_names_the_axes_along_which_cases_differ() {
         let trial = trial(0.5);
         let mut other = trial.a.case.options;
-        assert_eq!(
-            brief(&trial, [&trial.a.case.options, &other].into_iter()),
-            "tiled against naive, 64: SLOWER, 1.0100"
-        );
+        let line = |other: &CaseOptions| brief(&trial, [&trial.a.case.options, other].into_iter());
+        assert_eq!(line(&other), "tiled against naive, 64: SLOWER, 1.0100");
         other.dtype = crate::basis::dtype::DType::F64;
-        let line = brief(&trial, [&trial.a.case.options, &other].into_iter());
-        assert_eq!(line, "tiled against naive, f32 64: SLOWER, 1.0100");
+        assert_eq!(line(&other), "tiled against naive, f32 64: SLOWER, 1.0100");
     }
 
     #[test]

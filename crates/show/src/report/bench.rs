@@ -1,10 +1,12 @@
 //! Parts shared by the tables of `bench`: sections of cases, and the notes below them.
 
+use super::and_more;
 use super::document::Document;
 use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::units::Nanos;
+use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
@@ -65,10 +67,12 @@ pub fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
-/// Whether the fastest case of `class` has a rival among `others`, the classes of the other timed cases. A case with
-/// caveats competes only within its class.
-pub fn has_rival<'c>(class: &Class, mut others: impl Iterator<Item = &'c Class>) -> bool {
-    others.any(|other| class.is_exact() || other == class)
+/// Describes the state of the caches at the beginning of a kernel.
+pub(crate) fn caches(state: CacheState) -> &'static str {
+    match state {
+        CacheState::Hot => "caches hot",
+        CacheState::Cold => "caches cold",
+    }
 }
 
 /// Returns the median as tables show it: for a chain, the time of one operation.
@@ -131,10 +135,7 @@ pub fn outcomes(record: &Record) -> String {
     }
     let mut lines = String::new();
     for (reason, cases) in groups {
-        let more = match cases.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = and_more(cases.len() - 1);
         let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
             [_] => String::new(),
             several => format!(" ({})", several.join(", ")),
@@ -233,8 +234,7 @@ pub(super) fn named(device: &DeviceInfo) -> String {
     format!("device {index}: {name}, {kind}{driver}")
 }
 
-/// Returns a driver's description without the remark in brackets if the device's name has it too: Mesa names LLVM in
-/// both.
+/// Returns a driver's description without a remark in brackets that the device's name has too: Mesa names LLVM in both.
 pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
     match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
         Some((text, remark)) if device.contains(remark) => text,
@@ -254,33 +254,31 @@ pub mod tests {
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {
         let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
-        let of = |device| mesa.map(|driver| short_driver(device, driver));
-        assert_eq!(of("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
-        assert_eq!(of("NVIDIA H100"), mesa);
+        let shorten = |device| mesa.map(|driver| short_driver(device, driver));
+        assert_eq!(shorten("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
+        assert_eq!(shorten("NVIDIA H100"), mesa);
     }
 
     #[test]
-    fn the_compact_table_marks_the_fastest_and_gives_a_rejected_case_no_time() {
-        insta::assert_snapshot!(compact(&four_cases(), &View::of_width(80)));
-    }
-
-    #[test]
-    fn the_long_table_shows_rate_interval_and_residual() {
-        insta::assert_snapshot!(long(&four_cases(), &View::of_width(120)));
+    fn a_rejected_case_has_no_time_and_a_note_and_of_the_others_the_fastest_has_a_star() {
+        insta::assert_snapshot!("compact", compact(&four_cases(), &View::of_width(80)));
+        insta::assert_snapshot!("long", long(&four_cases(), &View::of_width(120)));
+        insta::assert_snapshot!("notes", notes(&four_cases()));
     }
 
     #[test]
     fn chains_show_the_time_of_one_operation_with_its_forms_side_by_side() {
         let mut record = four_cases();
-        let timed = |micros| timed(micros, vec![]);
-        record.cases = ["broadcast-subgroup", "broadcast-shared", "vote-any-subgroup", "vote-any-shared"]
-            .into_iter()
-            .zip([timed(40.0), timed(80.0), timed(30.0), Outcome::Rejected(verification(1.0))])
-            .map(|(variant, outcome)| {
-                let algorithm = "collectives".into();
-                Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
-            })
-            .collect();
+        let chain = |variant, outcome| {
+            let algorithm = "collectives".into();
+            Case { algorithm, chain: Some(1000), ..case(variant, outcome) }
+        };
+        record.cases = vec![
+            chain("broadcast-subgroup", timed(40.0, vec![])),
+            chain("broadcast-shared", timed(80.0, vec![])),
+            chain("vote-any-subgroup", timed(30.0, vec![])),
+            chain("vote-any-shared", Outcome::Rejected(verification(1.0))),
+        ];
         record.attach_entries(&CATALOGUE);
         let view = View::of_width(120);
         insta::assert_snapshot!(compact(&record, &view) + "\n" + &long(&record, &view));
@@ -300,30 +298,29 @@ pub mod tests {
     #[test]
     fn skips_that_share_a_reason_share_a_line_and_remarks_of_skips_are_left_out() {
         let mut record = four_cases();
-        let other = |size: &str, variant: &str, reason: &str| Case {
+        let skipped = |size: &str, variant: &str, reason: &str| Case {
             size: size.into(),
             id: format!("matmul/{variant}/f32/{size}"),
             notes: vec!["tile 8×8".into()],
             ..case(variant, Outcome::Skipped { reason: reason.into() })
         };
         let wrong = record.cases[2].clone();
-        record.cases = ["8", "16"]
-            .into_iter()
-            .flat_map(|size| [other(size, "split", "no units"), other(size, "gemv", "too large"), wrong.clone()])
-            .chain([other("8", "coopmat", "no units")])
-            .collect();
+        let of_size = |size| [skipped(size, "split", "no units"), skipped(size, "gemv", "too large"), wrong.clone()];
+        record.cases = [of_size("8"), of_size("16")].concat();
+        record.cases.push(skipped("8", "coopmat", "no units"));
         insta::assert_snapshot!(notes(&record));
     }
 
     #[test]
     fn a_tile_that_is_built_in_has_a_note_beside_a_tuned_one_alone() {
         let mut record = four_cases();
-        let has = |case: &mut Case, tile: CaseTile| {
-            (case.notes, case.tile) = (vec![tile.to_string()], Some(tile));
+        let set_tile = |case: &mut Case, tile: CaseTile| {
+            case.notes = vec![tile.to_string()];
+            case.tile = Some(tile);
         };
-        has(&mut record.cases[0], CaseTile::BuiltIn { tile: "8×8×8 in 4×4".into() });
+        set_tile(&mut record.cases[0], CaseTile::BuiltIn { tile: "8×8×8 in 4×4".into() });
         assert!(!notes(&record).contains("tile"), "{}", notes(&record));
-        has(&mut record.cases[1], CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into() });
+        set_tile(&mut record.cases[1], CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into() });
         assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
     }
 
@@ -331,20 +328,17 @@ pub mod tests {
     fn an_answer_that_changes_is_told_with_its_case_and_those_that_do_not_are_counted() {
         let changed = Repeated { runs: 1000, differing: 23, first: Some(41), element: "Y[17] is 2, it was 1".into() };
         let steady = Repeated { runs: 1000, ..Repeated::default() };
-        let with = |mut case: Case, repeated: &Repeated| {
+        let repeat = |record: &Record, repeated: &Repeated| {
+            let mut case = record.cases.iter().find(|case| case.measured().is_some()).expect("one").clone();
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             measured.repeated = Some(repeated.clone());
             case
         };
-        let (mut record, unverified) = (four_cases(), crate::record::fixture::unverified());
-        let measured = |record: &Record| record.cases.iter().find(|case| case.measured().is_some()).cloned();
-        let (first, second) = (measured(&record).expect("one"), measured(&unverified).expect("one"));
-        record.cases =
-            vec![with(first.clone(), &changed), with(second.clone(), &changed), with(first.clone(), &steady)];
-        let notes = outcomes(&record);
-        record.cases.truncate(0);
-        record.cases.push(with(first, &steady));
-        insta::assert_snapshot!(notes + "========\n" + &outcomes(&record));
+        let record = four_cases();
+        let unverified = crate::record::fixture::unverified();
+        let cases = vec![repeat(&record, &changed), repeat(&unverified, &changed), repeat(&record, &steady)];
+        let notes = [cases.clone(), cases[2..].to_vec()].map(|cases| outcomes(&Record { cases, ..record.clone() }));
+        insta::assert_snapshot!(notes.join("========\n"));
     }
 
     #[test]
@@ -353,10 +347,5 @@ pub mod tests {
         let view = View::of_width(120);
         let summary = super::super::verify::summary(&record);
         insta::assert_snapshot!([compact(&record, &view), long(&record, &view), summary].join("========\n"));
-    }
-
-    #[test]
-    fn notes_explain_what_has_no_time() {
-        insta::assert_snapshot!(notes(&four_cases()));
     }
 }

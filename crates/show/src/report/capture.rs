@@ -1,6 +1,7 @@
 //! Text of a program's profile.
 
 use super::document::Document;
+use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, TimeUnit, counted, percent};
 use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
@@ -14,14 +15,14 @@ const MAX_ARGUMENTS_WIDTH: usize = 60;
 pub fn text(profile: &Profile, top: usize, width: usize) -> String {
     let mut document = Document::default();
     document.line(headline(profile));
-    let several = profile.processes.iter().filter(|process| !process.devices.is_empty()).count() > 1;
+    let has_one_process = profile.processes.iter().filter(|process| !process.devices.is_empty()).count() == 1;
     for process in &profile.processes {
-        if several && !process.devices.is_empty() {
+        if !has_one_process && !process.devices.is_empty() {
             document.gap();
             document.line(process_title(process));
         }
         for device in &process.devices {
-            if !several {
+            if has_one_process {
                 document.gap();
             }
             document.line(named(device));
@@ -53,21 +54,25 @@ pub(super) fn process_title(process: &ProfiledProcess) -> String {
 
 /// Lists the remarks on a process: its untimed work, and why gpukern stopped watching it.
 pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
-    let untimed: Vec<_> = process.untimed.iter().map(|(what, count)| format!("{count} {what}")).collect();
-    let untimed = (!untimed.is_empty()).then(|| format!("not timed: {}", untimed.join(", ")));
-    let stopped = process.stopped.iter().map(|why| format!("gpukern stopped watching process {}: {why}", process.id));
-    untimed.into_iter().chain(stopped).collect()
+    let mut notes = vec![];
+    if !process.untimed.is_empty() {
+        let untimed: Vec<_> = process.untimed.iter().map(|(work, count)| format!("{count} {work}")).collect();
+        notes.push(format!("not timed: {}", untimed.join(", ")));
+    }
+    notes.extend(process.stopped.iter().map(|why| format!("gpukern stopped watching process {}: {why}", process.id)));
+    notes
 }
 
 /// Says whether dispatches were serialized.
 pub(super) fn serialised(profile: &Profile) -> Option<String> {
-    let any = profile.devices().any(|(_, device)| device.dispatches > 0);
-    let text = if profile.overlapped {
-        "dispatches ran as the program submitted them; times of those that overlap include each other"
+    if profile.devices().all(|(_, device)| device.dispatches == 0) {
+        return None;
+    }
+    Some(if profile.overlapped {
+        "dispatches ran as the program submitted them; times of those that overlap include each other".into()
     } else {
-        "dispatches were serialized to time each alone; --overlapped leaves them as the program has them"
-    };
-    any.then(|| text.into())
+        "dispatches were serialized to time each alone; --overlapped leaves them as the program has them".into()
+    })
 }
 
 /// Names the device the way other commands do.
@@ -77,64 +82,57 @@ pub(super) fn named(device: &ProfiledDevice) -> String {
 
 /// Describes how busy the device was.
 pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
-    let ran = format!(
-        "{} of {} in {}",
-        format_args!("{} dispatch{}", device.dispatches, if device.dispatches == 1 { "" } else { "es" }),
-        counted(device.kernels.iter().filter(|kernel| !kernel.spirv.is_empty()).count(), "kernel"),
-        counted(device.submissions, "submission")
-    );
+    let dispatches = if device.dispatches == 1 { "dispatch" } else { "dispatches" };
+    let kernels = counted(device.kernels.iter().filter(|kernel| !kernel.spirv.is_empty()).count(), "kernel");
+    let submissions = counted(device.submissions, "submission");
+    let work = format!("{} {dispatches} of {kernels} in {submissions}", device.dispatches);
     if device.span.0 <= 0.0 {
-        return ran;
+        return work;
     }
-    let share = |of: Nanos| percent(device.busy.0 / of.0.max(device.busy.0));
-    format!(
-        "busy {} of {} ({}; {} from first to last command): {ran}",
-        device.busy,
-        profile.wall,
-        share(profile.wall),
-        share(device.span)
-    )
+    let busy = device.busy;
+    let [of_wall, of_span] = [profile.wall, device.span].map(|time| percent(busy.0 / time.0.max(busy.0)));
+    format!("busy {busy} of {} ({of_wall}; {of_span} from first to last command): {work}", profile.wall)
 }
 
 /// Lists the remarks below the table of a device.
 pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
-    let gaps = |times: &Option<Times>, place: &str| {
-        times.as_ref().map(|Times { total, summary }| {
-            format!(
-                "idle {place}: {total} in {}, median {}, longest {}",
-                counted(summary.count, "gap"),
-                summary.median,
-                summary.max
-            )
-        })
-    };
-    let pipelines = device.pipelines.as_ref().map(|Times { total, summary }| {
-        format!("{} made in {total}, the slowest in {}", counted(summary.count, "pipeline"), summary.max)
-    });
-    let untimed = (device.commands_without_times > 0).then(|| {
+    let mut lines = vec![];
+    for (times, place) in [(&device.gaps_within, "within submissions"), (&device.gaps_between, "between submissions")] {
+        if let Some(Times { total, summary }) = times {
+            let gaps = counted(summary.count, "gap");
+            let median = summary.median;
+            lines.push(format!("idle {place}: {total} in {gaps}, median {median}, longest {}", summary.max));
+        }
+    }
+    if device.submissions > 0 {
+        lines.push(format!("the host had submissions pending for {}", device.pending));
+    }
+    if let Some(Times { total, summary }) = &device.pipelines {
+        let pipelines = counted(summary.count, "pipeline");
+        lines.push(format!("{pipelines} made in {total}, the slowest in {}", summary.max));
+    }
+    if device.commands_without_times > 0 {
         let count = counted(device.commands_without_times, "command");
-        format!("{count} ran on a queue without time stamps, and have no time here")
-    });
-    let pending = (device.submissions > 0).then(|| format!("the host had submissions pending for {}", device.pending));
-    let parts =
-        [gaps(&device.gaps_within, "within submissions"), gaps(&device.gaps_between, "between submissions"), pending];
-    parts.into_iter().flatten().chain(pipelines).chain(untimed).chain(not_capturable(device)).collect()
+        lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
+    }
+    lines.extend(not_capturable(device));
+    lines
 }
 
 /// Lists the dispatches that cannot be captured, those with the largest share of time first.
 fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
-    let mut all: Vec<_> =
-        device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |part| (kernel, part))).collect();
-    if all.is_empty() {
+    let parts = device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |part| (kernel, part)));
+    let mut parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
         return vec![];
     }
-    all.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
-    let total = all.iter().map(|(_, part)| part.share).sum();
-    let line = |(kernel, part): (&ProfiledKernel, &Beyond)| {
-        format!("  {} {}, {}: {}", kernel.name, kernel.grid_text(), percent(part.share), part.why)
-    };
-    let head = format!("cannot be captured, {} of the device's time:", percent(total));
-    std::iter::once(head).chain(all.into_iter().map(line)).collect()
+    parts.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
+    let total = parts.iter().map(|(_, part)| part.share).sum();
+    let mut lines = vec![format!("cannot be captured, {} of the device's time:", percent(total))];
+    for (kernel, Beyond { share, why, .. }) in parts {
+        lines.push(format!("  {} {}, {}: {why}", kernel.name, kernel.grid_text(), percent(*share)));
+    }
+    lines
 }
 
 /// Returns the table of kernels, without bars and with shorter names if it would not fit otherwise.
@@ -152,31 +150,29 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     kernels(device, top, room).without_bars()
 }
 
-/// Returns a table of the kernels that took the most time, with names of at most `room` columns, and a row for the
-/// others.
+/// Returns a table of the `top` kernels, with names of at most `room` columns, and a row for the others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     // One unit, so that totals compare at a glance.
     let unit = TimeUnit::for_value(device.kernels.first().map_or(Nanos(0.0), ProfiledKernel::total));
     let total = |time: Nanos| format!("{} {unit}", unit.number(time));
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
-    let (shown, others) = device.kernels.split_at(top.min(device.kernels.len()));
-    for kernel in shown {
-        let (sum, median) = kernel
-            .times
-            .as_ref()
-            .map_or_else(|| ("–".into(), "–".into()), |times| (total(times.total), times.summary.median.to_string()));
-        let name = table::Cell::code(shortened(&kernel.name, room));
-        let grid = kernel.grid_text().into();
-        let calls = kernel.calls.to_string().into();
-        table.row([name, grid, calls, sum.into(), median.into(), share(kernel.share)]);
+    let (named, others) = device.kernels.split_at(top.min(device.kernels.len()));
+    for kernel in named {
+        table.row([
+            table::Cell::code(shortened(&kernel.name, room)),
+            kernel.grid_text().into(),
+            kernel.calls.to_string().into(),
+            or_dash(kernel.times.as_ref().map(|times| total(times.total))).into(),
+            or_dash(kernel.times.as_ref().map(|times| times.summary.median.to_string())).into(),
+            share(kernel.share),
+        ]);
     }
     if !others.is_empty() {
-        let calls: usize = others.iter().map(|kernel| kernel.calls).sum();
         table.row([
             counted(others.len(), "other").into(),
             "".into(),
-            calls.to_string().into(),
+            others.iter().map(|kernel| kernel.calls).sum::<usize>().to_string().into(),
             total(others.iter().map(ProfiledKernel::total).sum()).into(),
             "".into(),
             share(others.iter().map(|kernel| kernel.share).sum()),

@@ -2,6 +2,7 @@
 
 use super::document::{Document, FormattedText};
 use super::table::{self, Cell, Table};
+use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
@@ -9,6 +10,7 @@ use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
 use crate::compare::{Change, Compared, Comparison, Difference, Inspected, State, Unmatched, Verdict};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -32,12 +34,13 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     if !comparison.differences.is_empty() {
         document.verbatim(differences(&comparison.differences) + "\n");
     }
-    let all = comparison.sorted();
-    let devices = distinct(all.iter().map(|(_, case)| case.device.as_str()));
-    let moved = comparison.differences.iter().find(|difference| difference.what == "device" && devices.len() == 1);
+    let sorted = comparison.sorted();
+    let devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
+    let other_device = comparison.differences.iter().find(|difference| difference.what == "device");
+    let other_device = other_device.filter(|_| devices.len() == 1);
     for device in devices {
-        let cases: Vec<_> = all.iter().filter(|(_, case)| case.device == device).copied().collect();
-        let heading = moved.map_or_else(|| device.into(), |both| format!("{} → {}", both.baseline, both.candidate));
+        let cases: Vec<_> = sorted.iter().filter(|(_, case)| case.device == device).copied().collect();
+        let heading = other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate));
         write_device(&mut document, &heading, &cases, ruling, width);
     }
     for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
@@ -72,12 +75,13 @@ pub fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
 
 /// Returns the sentence above the commands that would decide the undecided cases.
 pub fn above_commands(comparison: &Comparison) -> String {
-    let open = comparison.count(Verdict::Undecided);
-    let rest = match (open.saturating_sub(hopeless(comparison)), open, comparison.cases.len()) {
-        (1, 1, 1) => "it".to_string(),
-        (1, 2.., _) => "the other one".into(),
-        (left, open, _) if left > 0 && left < open => format!("the other {left}"),
-        (_, open, all) if open == all => "them".into(),
+    let undecided = comparison.count(Verdict::Undecided);
+    let decidable = undecided.saturating_sub(hopeless(comparison));
+    let rest = match decidable {
+        1 if undecided == 1 && comparison.cases.len() == 1 => "it".to_string(),
+        1 if undecided > 1 => "the other one".into(),
+        count if (1..undecided).contains(&count) => format!("the other {count}"),
+        _ if undecided == comparison.cases.len() => "them".into(),
         _ => "the rest".into(),
     };
     format!("This should decide {rest}, if nothing else runs meanwhile:")
@@ -85,8 +89,11 @@ pub fn above_commands(comparison: &Comparison) -> String {
 
 /// Indents commands, in lines that a shell accepts.
 pub fn to_paste(commands: &str, width: usize) -> String {
-    let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
-    lines.map(|line| format!("  {line}\n")).collect()
+    let mut out = String::new();
+    for line in commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2))) {
+        let _ = writeln!(out, "  {line}");
+    }
+    out
 }
 
 /// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
@@ -129,62 +136,80 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Writes the cases of a device: a table, or one for each kind if names would be too long; the hidden columns; and the
-/// reasons for the verdicts, each once.
-fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
-    let mut names: Vec<String> = cases.iter().map(|(_, case)| case.id.clone()).collect();
-    let mut tables = vec![(String::new(), verdicts("", cases, &names))];
-    let mut whole = tables[0].1.width();
-    if let Some((kind, short)) = short_names(cases).filter(|_| whole > width) {
-        let kind = kind.unwrap_or_default();
-        tables = vec![(kind.clone(), verdicts("", cases, &short))];
-        whole = tables[0].1.width();
-        names = short;
-        if tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST) {
-            let plain = plain_names(cases);
-            let table = verdicts("", cases, &plain);
-            if let Some(several) = split_by_kind(cases) {
-                tables = several;
-            } else if table.width() < whole {
-                (tables, names) = (vec![(kind, table)], plain);
-            }
+/// Tables of the verdicts on a device's cases.
+struct VerdictTables {
+    /// Tables with the kinds of their cases; empty where names tell the kind.
+    tables: Vec<(String, Table)>,
+    /// Names of the cases.
+    names: Vec<String>,
+    /// Number of columns that would show the tables whole.
+    whole: usize,
+}
+
+impl VerdictTables {
+    /// Chooses the names of cases for a width: ids if they fit, or shorter names. If these leave no room for the tests,
+    /// there is a table for each kind, or the shortest names of all.
+    fn new(cases: &[(usize, &Compared)], width: usize) -> Self {
+        let with_names = |kind: String, names: Vec<String>| {
+            let table = verdicts("", cases, &names);
+            Self { whole: table.width(), tables: vec![(kind, table)], names }
+        };
+        let with_ids = with_names(String::new(), cases.iter().map(|(_, case)| case.id.clone()).collect());
+        if with_ids.whole <= width {
+            return with_ids;
         }
+        let Some(names) = short_names(cases) else { return with_ids };
+        let kind = common_kind(cases).unwrap_or_default();
+        let short = with_names(kind.to_string(), names);
+        if !short.tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST_HEADING) {
+            return short;
+        }
+        if let Some(tables) = split_by_kind(cases) {
+            return Self { tables, ..short };
+        }
+        let plain = with_names(kind.to_string(), plain_names(cases));
+        if plain.whole < short.whole { Self { whole: short.whole, ..plain } } else { short }
     }
-    let hidden = tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
-    let mut hidden = hidden.reduce(|most, next| if next.len() > most.len() { next } else { most }).unwrap_or_default();
-    let one = tables.len() == 1;
-    if !one {
+}
+
+/// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once.
+fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
+    let verdict_tables = VerdictTables::new(cases, width);
+    // All tables hide the same columns, so that they align.
+    let hidden = verdict_tables.tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
+    let mut hidden = hidden.max_by_key(Vec::len).unwrap_or_default();
+    let has_one_table = verdict_tables.tables.len() == 1;
+    if !has_one_table {
         document.line(device);
     }
-    for (at, (kind, mut table)) in tables.into_iter().enumerate() {
-        if at > 0 {
+    for (index, (kind, mut table)) in verdict_tables.tables.into_iter().enumerate() {
+        if index > 0 {
             document.gap();
         }
         table.fit(0, &hidden);
-        let parts: Vec<_> =
-            [device, &kind].into_iter().skip(usize::from(!one)).filter(|part| !part.is_empty()).collect();
-        document.line(parts.join(", "));
+        document.line(if has_one_table { join_filled(&[device, &kind], ", ") } else { kind });
         document.table(table);
     }
     // The remarks below show the tests instead.
-    let below = hidden.last() == Some(&TEST);
-    if below {
+    let are_tests_hidden = hidden.last() == Some(&TEST_HEADING);
+    if are_tests_hidden {
         hidden.pop();
     }
     hidden.reverse();
-    document.lines(table::hidden(&hidden, whole));
+    document.lines(table::hidden(&hidden, verdict_tables.whole));
     if cases.iter().any(|(_, case)| differs_from_medians(case)) {
         document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
     }
-    let reasons = reasons(cases, &names, ruling, below);
+    let reasons = reasons(cases, &verdict_tables.names, ruling, are_tests_hidden);
     if !reasons.is_empty() {
         document.gap();
     }
     // One more remark takes no more room than a line that counts it.
-    let shown = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
-    document.lines(reasons.iter().take(shown).map(String::as_str));
-    let more = reasons.len().saturating_sub(shown);
-    document.lines((more > 0).then(|| format!("{} in `--json -`", counted(more, "more remark"))));
+    let most = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
+    document.lines(reasons.iter().take(most).map(String::as_str));
+    if reasons.len() > most {
+        document.line(format!("{} in `--json -`", counted(reasons.len() - most, "more remark")));
+    }
     document.gap();
 }
 
@@ -199,21 +224,20 @@ fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
     let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
     let mut tables = vec![];
     for cases in &kinds {
-        let (_, names) = short_names(cases)?;
-        tables.push((cases[0].1.kind.clone(), verdicts("", cases, &names)));
+        tables.push((cases[0].1.kind.clone(), verdicts("", cases, &short_names(cases)?)));
     }
     (tables.len() > 1).then_some(tables)
 }
 
-/// Heading of the column of tests.
-const TEST: &str = "test";
+const TEST_HEADING: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST];
+const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST_HEADING];
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
-    let table = Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST]);
+    let table =
+        Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST_HEADING]);
     let mut table = table.numbers(["baseline", "candidate"]);
     for ((_, case), name) in cases.iter().zip(names) {
         table.row(row(case, name));
@@ -221,52 +245,69 @@ pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -
     table
 }
 
-/// Returns names shorter than ids, and the kind that all cases share: variant and size, after the subject if there are
-/// several kinds. `None` if names would be ambiguous.
-fn short_names(cases: &[(usize, &Compared)]) -> Option<(Option<String>, Vec<String>)> {
-    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()));
-    let one = kinds.len() == 1;
-    let name = |case: &Compared| {
-        let short = format!("{} {}", printable(&case.variant), printable(&case.row));
-        if one { short } else { format!("{} {short}", printable(&case.subject)) }
-    };
-    let names: Vec<_> = cases.iter().map(|(_, case)| name(case)).collect();
-    let unique = distinct(names.iter()).len() == names.len();
-    unique.then(|| (kinds.first().filter(|_| one).map(ToString::to_string), names))
+/// Returns the kind that all cases share.
+fn common_kind<'a>(cases: &[(usize, &'a Compared)]) -> Option<&'a str> {
+    match distinct(cases.iter().map(|(_, case)| case.kind.as_str()))[..] {
+        [kind] => Some(kind),
+        _ => None,
+    }
 }
 
-/// Lists the reasons for the verdicts, each once with its cases: those of changed cases first, then by number of cases.
-/// Lists the tests first if `tests`.
-pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, tests: bool) -> Vec<String> {
-    let settled = |(index, case): &(usize, &Compared)| {
-        ruling.settled.binary_search(index).is_ok() && matches!(case.verdict, Verdict::Slower | Verdict::Undecided)
-    };
-    let changed = |case: &Compared| matches!(case.verdict, Verdict::Slower | Verdict::Faster);
-    let reasons_of = |(case, name): (&(usize, &Compared), &String)| {
-        let settled = settled(case).then(|| "within its max-slowdown".to_string());
-        let all: Vec<_> = settled.into_iter().chain(case.1.why.iter().cloned()).collect();
-        all.into_iter().map(|reason| (reason, name.clone(), changed(case.1))).collect::<Vec<_>>()
-    };
-    let mut groups = grouped(cases.iter().zip(names).flat_map(reasons_of), |(reason, ..)| reason.clone());
-    groups.sort_by_key(|group| std::cmp::Reverse((group.iter().any(|(.., changed)| *changed), group.len())));
-    let test = cases.iter().zip(names).filter(|_| tests);
-    let test = test.map(|((_, case), name)| (case.test.clone(), name.clone(), changed(case)));
-    let tests = grouped(test, |(test, ..)| test.clone());
-    let whose = |group: &[(String, String, bool)]| match group.len() {
-        2 if cases.len() == 2 => "both".into(),
-        count if count == cases.len() && count > 1 => format!("all {count}"),
-        count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
-        _ => group.iter().map(|(_, name, _)| printable(name)).collect::<Vec<_>>().join(", "),
-    };
-    let line = |group: &Vec<(String, String, bool)>| format!("{}: {}", whose(group), printable(&group[0].0));
-    tests.iter().chain(&groups).map(line).collect()
+/// Returns variant and size, after the subject if there are several kinds; `None` if these names would be ambiguous.
+fn short_names(cases: &[(usize, &Compared)]) -> Option<Vec<String>> {
+    let has_one_kind = common_kind(cases).is_some();
+    let mut names = vec![];
+    for (_, case) in cases {
+        let name = format!("{} {}", printable(&case.variant), printable(&case.row));
+        names.push(if has_one_kind { name } else { format!("{} {name}", printable(&case.subject)) });
+    }
+    (distinct(names.iter()).len() == names.len()).then_some(names)
+}
+
+/// Lists the reasons for the verdicts, each once: the tests if `with_tests`, reasons of changed cases, then others.
+pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, with_tests: bool) -> Vec<String> {
+    let mut tests = vec![];
+    let mut reasons = vec![];
+    // Positions in `cases`, each with a test or a reason.
+    for (position, (index, case)) in cases.iter().enumerate() {
+        if with_tests {
+            tests.push((position, case.test.as_str()));
+        }
+        let is_settled = ruling.settled.binary_search(index).is_ok();
+        if is_settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
+            reasons.push((position, "within its max-slowdown"));
+        }
+        reasons.extend(case.why.iter().map(|reason| (position, reason.as_str())));
+    }
+    let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);
+    let mut groups = grouped(reasons, |(_, reason)| *reason);
+    groups.sort_by_key(|group| {
+        let has_changed = group.iter().any(|(position, _)| is_changed(*position));
+        Reverse((has_changed, group.len()))
+    });
+    let mut lines = vec![];
+    for group in grouped(tests, |(_, test)| *test).into_iter().chain(groups) {
+        let subject = match group.len() {
+            2 if cases.len() == 2 => "both".into(),
+            count if count == cases.len() && count > 1 => format!("all {count}"),
+            count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
+            _ => group.iter().map(|(position, _)| printable(&names[*position])).collect::<Vec<_>>().join(", "),
+        };
+        lines.push(format!("{subject}: {}", printable(group[0].1)));
+    }
+    lines
+}
+
+/// Describes a difference: `driver: 25.0 → 25.1`.
+pub(crate) fn difference_text(difference: &Difference) -> String {
+    format!("{}: {} → {}", difference.what, difference.baseline, difference.candidate)
 }
 
 /// Lists the differences, one per line.
 pub fn differences(differences: &[Difference]) -> String {
     let mut out = String::new();
-    for Difference { what, baseline, candidate, .. } in differences {
-        let _ = writeln!(out, "  {what}: {} → {}", printable(baseline), printable(candidate));
+    for difference in differences {
+        let _ = writeln!(out, "  {}", printable(&difference_text(difference)));
     }
     out
 }
@@ -310,7 +351,7 @@ pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
 fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    let more = and_more(count - 1);
     let change = match (case.baseline, case.candidate) {
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
@@ -327,11 +368,8 @@ pub fn headline(comparison: &Comparison) -> Option<String> {
     let mut parts = vec![];
     let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
     if wrong > 0 {
-        parts.push(format!(
-            "{} worked before and fail{} now",
-            counted(wrong, "case"),
-            if wrong == 1 { "s" } else { "" }
-        ));
+        let fail = if wrong == 1 { "fails" } else { "fail" };
+        parts.push(format!("{} worked before and {fail} now", counted(wrong, "case")));
     }
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
@@ -342,15 +380,15 @@ pub fn headline(comparison: &Comparison) -> Option<String> {
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
         });
     }
-    let open: Vec<_> = cases.iter().zip(&names).filter(|((_, case), _)| case.verdict == Verdict::Undecided).collect();
-    if !open.is_empty() {
-        let open: Vec<_> = open.into_iter().map(|((_, case), name)| (*case, name.as_str())).collect();
-        let found = undecided(&open, comparison.min_effect);
-        if parts.is_empty() && found.is_none() {
+    let named_cases = cases.iter().zip(&names).map(|((_, case), name)| (*case, name.as_str()));
+    let undecided: Vec<_> = named_cases.filter(|(case, _)| case.verdict == Verdict::Undecided).collect();
+    if !undecided.is_empty() {
+        let changes = possible_changes(&undecided, comparison.min_effect);
+        if parts.is_empty() && changes.is_none() {
             parts.push("No change found".into());
         }
-        let worst = found.or_else(|| widest(&open)).map_or_else(String::new, |worst| format!(": {worst}"));
-        parts.push(format!("{} undecided{worst}", counted(open.len(), "case")));
+        let changes = changes.or_else(|| widest(&undecided)).map_or_else(String::new, |changes| format!(": {changes}"));
+        parts.push(format!("{} undecided{changes}", counted(undecided.len(), "case")));
     }
     match comparison.count(Verdict::Same) {
         0 => {}
@@ -361,32 +399,33 @@ pub fn headline(comparison: &Comparison) -> Option<String> {
 }
 
 /// Describes the undecided cases with the largest and the smallest ratio, if these are changes that matter.
-fn undecided(open: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
-    let rated = || open.iter().filter_map(|(case, name)| Some((*case, *name, case.ratio?)));
-    let by_ratio = |(.., a): &(&Compared, &str, f64), (.., b): &(&Compared, &str, f64)| a.total_cmp(b);
-    let slower = rated().rev().max_by(by_ratio).filter(|(.., ratio)| *ratio > 1.0 + min_effect);
-    let faster = rated().min_by(by_ratio).filter(|(.., ratio)| *ratio < 1.0 / (1.0 + min_effect));
-    let part = |(case, name, ratio): (&Compared, &str, f64)| {
-        format!("{name} {}{}", change(ratio, ["may take ", "may be "]), interval(case))
-    };
-    let parts: Vec<_> = slower.into_iter().chain(faster).map(part).collect();
+fn possible_changes(undecided: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
+    let ratio = |case: &Compared| case.ratio.unwrap_or(1.0);
+    // Of equal ratios, the first one counts.
+    let slowest = undecided.iter().rev().max_by(|(a, _), (b, _)| ratio(a).total_cmp(&ratio(b)));
+    let fastest = undecided.iter().min_by(|(a, _), (b, _)| ratio(a).total_cmp(&ratio(b)));
+    let slower = slowest.filter(|(case, _)| ratio(case) > 1.0 + min_effect);
+    let faster = fastest.filter(|(case, _)| ratio(case) < 1.0 / (1.0 + min_effect));
+    let mut parts = vec![];
+    for (case, name) in slower.into_iter().chain(faster) {
+        parts.push(possible_change(case, name, ratio(case), ["may take ", "may be "]));
+    }
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
-/// Describes the undecided case whose interval reaches farthest from 1; without any interval, the first case and its
-/// test.
-fn widest(open: &[(&Compared, &str)]) -> Option<String> {
-    let ends = open.iter().filter_map(|(case, name)| {
-        let [low, high] = case.interval?;
-        Some((*case, *name, if high * low > 1.0 { high } else { low }))
-    });
-    let worst = ends.rev().max_by(|(.., a), (.., b)| a.ln().abs().total_cmp(&b.ln().abs()));
-    match worst {
-        Some((case, name, end)) => {
-            Some(format!("{name} {}{}", change(end, ["may take up to ", "may be up to "]), interval(case)))
-        }
-        None => open.first().map(|(case, name)| format!("{name} ({})", printable(&case.test))),
+/// Describes the undecided case whose interval reaches farthest from 1, or the first with its test if none has one.
+fn widest(undecided: &[(&Compared, &str)]) -> Option<String> {
+    let far_end = |case: &Compared| case.interval.map(|[low, high]| if high * low > 1.0 { high } else { low });
+    let distance = |case: &Compared| far_end(case).map_or(-1.0, |end| end.ln().abs());
+    let (case, name) = undecided.iter().rev().max_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))?;
+    match far_end(case) {
+        Some(end) => Some(possible_change(case, name, end, ["may take up to ", "may be up to "])),
+        None => Some(format!("{name} ({})", printable(&case.test))),
     }
+}
+
+fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) -> String {
+    format!("{name} {}{}", change(ratio, verbs), interval(case))
 }
 
 /// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
@@ -410,43 +449,47 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
 
 /// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
 pub fn overviews(comparison: &Comparison) -> Vec<String> {
-    let all = Overview::all(comparison);
-    let names =
-        if all.is_empty() { vec![] } else { plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>()) };
-    let percent =
-        |share: f64, verdict: Verdict| format!("{} % {}", units::trimmed(&format!("{share:.1}")), verdict.name());
-    let sentence = |overview: &Overview| {
-        let whose = match (&overview.algorithm, &overview.device) {
-            _ if overview.cases == all[0].cases => "all".to_string(),
-            (Some(algorithm), _) if all[0].device.is_some() => algorithm.clone(),
-            (None, Some(device)) => device.clone(),
-            (algorithm, device) => {
-                [algorithm, device].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" on ")
-            }
-        };
-        let mut shares = vec![percent(overview.slower_percent, Verdict::Slower)];
-        for (share, verdict) in
-            [(overview.faster_percent, Verdict::Faster), (overview.undecided_percent, Verdict::Undecided)]
-        {
-            if share > 0.0 {
-                shares.push(percent(share, verdict));
-            }
+    let overviews = Overview::all(comparison);
+    let Some(total) = overviews.first() else { return vec![] };
+    let names = plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
+    let mut lines: Vec<_> =
+        overviews.iter().take(MAX_OVERVIEWS).map(|overview| overview_text(overview, total, &names)).collect();
+    if overviews.len() > MAX_OVERVIEWS {
+        lines.push(format!("`--json -` has {} more summaries", overviews.len() - MAX_OVERVIEWS));
+    }
+    lines
+}
+
+/// Describes an overview. `total` is that of all cases, which have these names.
+fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> String {
+    let subject = match (&overview.algorithm, &overview.device) {
+        _ if overview.cases == total.cases => "all".to_string(),
+        (Some(algorithm), _) if total.device.is_some() => algorithm.clone(),
+        (algorithm, device) => {
+            join_filled(&[algorithm, device].map(|name| name.as_deref().unwrap_or_default()), " on ")
         }
-        let extreme = |Extreme { ratio, case, .. }: &Extreme| {
-            format!("{}× ({})", units::trimmed(&units::significant(*ratio)), names[*case])
-        };
-        format!(
-            "{whose}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
-            overview.cases,
-            units::significant(overview.geometric_mean),
-            shares.join(", "),
-            extreme(&overview.worst),
-            extreme(&overview.best)
-        )
     };
-    let more = all.len().saturating_sub(MAX_OVERVIEWS);
-    let more = (more > 0).then(|| format!("`--json -` has {more} more summaries"));
-    all.iter().take(MAX_OVERVIEWS).map(sentence).chain(more).collect()
+    let mut shares = vec![];
+    for (percent, verdict) in [
+        (overview.slower_percent, Verdict::Slower),
+        (overview.faster_percent, Verdict::Faster),
+        (overview.undecided_percent, Verdict::Undecided),
+    ] {
+        if percent > 0.0 || verdict == Verdict::Slower {
+            shares.push(format!("{} % {}", units::trimmed(&format!("{percent:.1}")), verdict.name()));
+        }
+    }
+    let extreme = |Extreme { ratio, case, .. }: &Extreme| {
+        format!("{}× ({})", units::trimmed(&units::significant(*ratio)), names[*case])
+    };
+    format!(
+        "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
+        overview.cases,
+        units::significant(overview.geometric_mean),
+        shares.join(", "),
+        extreme(&overview.worst),
+        extreme(&overview.best)
+    )
 }
 
 /// Formats a factor with two digits or more: `2.5`, `120`.
@@ -464,12 +507,13 @@ pub fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
         variants.insert(&case.variant);
     }
     let name = |case: &Compared| {
-        let [one_subject, one_variant] = algorithms[case.algorithm.as_str()].each_ref().map(|names| names.len() == 1);
-        let subject = if one_subject { &case.algorithm } else { &case.subject };
+        let [has_one_subject, has_one_variant] =
+            algorithms[case.algorithm.as_str()].each_ref().map(|names| names.len() == 1);
+        let subject = if has_one_subject { &case.algorithm } else { &case.subject };
         match &*case.variant {
-            _ if one_variant => format!("{subject} {}", case.row),
+            _ if has_one_variant => format!("{subject} {}", case.row),
             // The variant of a user's kernel begins with the name of its description.
-            variant if one_subject && variant.starts_with(&**subject) => format!("{variant} {}", case.row),
+            variant if has_one_subject && variant.starts_with(&**subject) => format!("{variant} {}", case.row),
             variant => format!("{subject} {variant} {}", case.row),
         }
     };
@@ -498,9 +542,10 @@ mod tests {
 
     /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
-        let case = |at: usize| {
-            let verdict = Verdict::ALL[[3, 1, 0, 2][at.min(3)]];
-            let (variant, row) = (["naive", "local", "local-2d-double"][at / 9], (64 * (at % 9 + 1)).to_string());
+        let case = |index: usize| {
+            let verdict = Verdict::ALL[[3, 1, 0, 2][index.min(3)]];
+            let variant = ["naive", "local", "local-2d-double"][index / 9];
+            let row = (64 * (index % 9 + 1)).to_string();
             let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
             Compared {
                 id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
@@ -509,9 +554,9 @@ mod tests {
                 baseline: side(1e6),
                 candidate: side(1.1e6),
                 ratio: Some(1.1),
-                interval: Some([1.0 - 0.01 * at as f64, 1.2]),
+                interval: Some([1.0 - 0.01 * index as f64, 1.2]),
                 test: "only 1 process".into(),
-                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {at}")],
+                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {index}")],
                 ..fixture::compared(variant, verdict)
             }
         };
@@ -530,9 +575,9 @@ mod tests {
     #[test]
     fn tables_of_each_kind_have_space_for_the_tests_that_one_table_has_not() {
         let mut mixed = many();
-        for (at, case) in mixed.cases.iter_mut().enumerate() {
-            let dtype = ["f16", "bf16"][at % 2];
-            (case.subject, case.kind) = (format!("matmul {dtype}"), format!("matmul {dtype}, uniform input"));
+        for (index, case) in mixed.cases.iter_mut().enumerate() {
+            case.subject = format!("matmul {}", ["f16", "bf16"][index % 2]);
+            case.kind = format!("{}, uniform input", case.subject);
             case.test = "wider than ±2 %".into();
         }
         let kinds = text(&mixed, &Ruling::default(), 80);
@@ -549,36 +594,34 @@ mod tests {
 
     #[test]
     fn the_headline_names_what_changed_most_and_counts_the_others() {
-        let mut all = many();
-        for (case, ratio) in all.cases.iter_mut().zip([0.98, 2.5, 0.7, 1.0]) {
-            case.ratio = Some(ratio);
-        }
-        all.cases.truncate(4);
-        let of = |verdicts: &[(Verdict, f64)]| {
-            let cases = all.cases.iter().zip(verdicts);
-            let set = |(case, (verdict, ratio)): (&Compared, &(Verdict, f64))| Compared {
-                verdict: *verdict,
-                ratio: Some(*ratio),
-                ..case.clone()
-            };
-            headline(&Comparison { cases: cases.map(set).collect(), ..all.clone() }).unwrap_or_default()
+        let headline_of = |verdicts: &[(Verdict, f64)]| {
+            let mut comparison = many();
+            comparison.cases.truncate(verdicts.len());
+            for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(verdicts) {
+                case.verdict = *verdict;
+                case.ratio = Some(*ratio);
+            }
+            headline(&comparison).unwrap_or_default()
         };
         let [slower, faster, open, same] = Verdict::ALL;
-        assert_eq!(of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
+        assert_eq!(headline_of(&[(slower, 2.5), (same, 1.0)]), "matmul 64 takes 2.5× as long; 1 case unchanged");
         assert_eq!(
-            of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
+            headline_of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
             "2 cases are slower, most of all matmul 128, which takes 30 % longer; matmul 192 takes 10 % less time; \
              1 case undecided: matmul 256 may take up to 20 % longer (0.97 … 1.2)"
         );
         assert_eq!(
-            of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
+            headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
             "matmul 64 is 2× as fast; 1 case undecided: matmul 128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
         );
         let none = "No change found; 1 case undecided: matmul 64 may take up to 20 % longer (1 … 1.2)";
-        assert_eq!(of(&[(open, 1.0)]), none);
-        assert_eq!(of(&[(open, 1.5), (open, 1.5)]), "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)");
-        assert_eq!(of(&[(same, 1.0)]), "1 case unchanged");
-        assert_eq!(headline(&Comparison { cases: vec![], ..all.clone() }), None);
+        assert_eq!(headline_of(&[(open, 1.0)]), none);
+        assert_eq!(
+            headline_of(&[(open, 1.5), (open, 1.5)]),
+            "2 cases undecided: matmul 64 may take 1.5× as long (1 … 1.2)"
+        );
+        assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
+        assert_eq!(headline(&Comparison { cases: vec![], ..many() }), None);
     }
 
     #[test]
@@ -616,15 +659,16 @@ mod tests {
         // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
-        some.cases.iter_mut().for_each(|case| case.interval = Some([0.9999, 1.0001]));
-        some.cases.iter_mut().flat_map(|case| [&mut case.baseline, &mut case.candidate]).for_each(|s| s.processes = 5);
-        some.cases.iter_mut().for_each(|case| case.ratio = Some(1.0));
-        let left = some.cases.len() - 1;
+        for case in &mut some.cases {
+            case.interval = Some([0.9999, 1.0001]);
+            case.ratio = Some(1.0);
+            case.baseline.processes = 5;
+            case.candidate.processes = 5;
+        }
         some.cases[0].interval = Some([0.5, 2.0]);
-        assert_eq!(
-            above_commands(&some),
-            format!("This should decide the other {left}, if nothing else runs meanwhile:")
-        );
+        let expected =
+            format!("This should decide the other {}, if nothing else runs meanwhile:", some.cases.len() - 1);
+        assert_eq!(above_commands(&some), expected);
         // Advice without a command is a sentence, however narrow the terminal.
         all.decide = None;
         all.remarks = vec!["1 case would need over 50 processes a side; this machine is too noisy for 2 %.".into()];
@@ -635,11 +679,11 @@ mod tests {
     fn two_cases_are_both_and_two_devices_are_both_named() {
         let mut two = many();
         two.cases.truncate(2);
-        let of = |what, refused| Difference { what, baseline: "a".into(), candidate: "b".into(), refused };
-        two.differences = vec![of("device", true)];
-        let device = text(&two, &Ruling::default(), 200);
-        two.differences = vec![of("driver", true)];
-        insta::assert_snapshot!(device + "========\n" + &text(&two, &Ruling::default(), 200));
+        let texts = ["device", "driver"].map(|what| {
+            two.differences = vec![Difference { what, baseline: "a".into(), candidate: "b".into(), refused: true }];
+            text(&two, &Ruling::default(), 200)
+        });
+        insta::assert_snapshot!(texts.join("========\n"));
     }
 
     #[test]

@@ -4,9 +4,10 @@ use super::bench;
 use super::document::Document;
 use super::list;
 use super::table::Table;
+use super::{and_more, join_filled};
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{CaseSpec, Measures};
-use crate::basis::alike::{distinct, grouped_where};
+use crate::basis::alike::{distinct, grouped, grouped_where};
 use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
@@ -53,16 +54,16 @@ impl<'a> DeviceCard<'a> {
                 let is_solver = matches!(variant.measures, Measures::Solution);
                 let goal = if is_solver { Goal::Solution } else { Goal::Result };
                 for dtype in DType::ALL.into_iter().filter(|dtype| variant.supports(*dtype)) {
-                    let missing = |size: &Size| {
+                    let missing_at = |size: &Size| {
                         let spec = CaseSpec::new(algorithm, *size, dtype).with(|options| options.goal = goal);
                         let problem = (algorithm.problem)(&spec);
                         problem.and_then(|p| algorithm.feasible(variant, &spec, p.as_ref(), info)).err()
                     };
                     // A variant that is feasible at no size has the reason of the first one.
-                    let missing = sizes.iter().map(missing).collect::<Option<Vec<_>>>();
-                    let missing = missing.and_then(|reasons| reasons.into_iter().next());
+                    let reasons = sizes.iter().map(missing_at).collect::<Option<Vec<_>>>();
+                    let reason = reasons.and_then(|reasons| reasons.into_iter().next());
                     // Nothing runs on a device that cannot time kernels, even if it compiles them.
-                    let missing = info.unusable().or(missing);
+                    let missing = info.unusable().or(reason);
                     variants.push(Support { algorithm: &algorithm.name, variant: &variant.name, dtype, missing });
                 }
             }
@@ -73,34 +74,38 @@ impl<'a> DeviceCard<'a> {
     /// Prints the most important facts about the device, and how many variants of each algorithm run.
     pub fn summary(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
-        let driver = format!("{}, Vulkan {}", driver(info), info.api_version);
-        let group =
-            format!("{} invocations, {} of shared memory", info.limits.group_invocations, info.limits.shared_memory);
-        let facts = [
-            ("driver", driver),
+        let limit = &info.limits;
+        let mut facts = vec![
+            ("driver", format!("{}, Vulkan {}", driver(info), info.api_version)),
             ("memory", heaps(info)),
             ("sub-group", subgroup(info)),
-            ("work-group", group),
+            (
+                "work-group",
+                format!("{} invocations, {} of shared memory", limit.group_invocations, limit.shared_memory),
+            ),
             ("types", dtypes(info)),
             ("matrix units", matrix_units(info)),
-            ("limits", measured(limits)),
+            ("limits", limits_text(limits)),
         ];
-        let idle = || self.idle.then(|| "executes nothing; `gpukern inspect` shows what it compiles".to_string());
-        let trouble = info.unusable().or_else(idle).map(|reason| ("unusable", format!("it {reason}")));
-        let facts = facts.into_iter().chain(trouble).chain([("", String::new())]);
+        if let Some(reason) = info.unusable() {
+            facts.push(("unusable", format!("it {reason}")));
+        } else if self.idle {
+            facts.push(("unusable", "it executes nothing; `gpukern inspect` shows what it compiles".into()));
+        }
+        facts.push(("", String::new()));
         let width_of_runs = width.saturating_sub(NAME_COLUMN_WIDTH);
-        let algorithms = self.algorithms.iter().map(|name| (*name, self.runs(name, width_of_runs)));
-        self.headed(is_default, facts.chain(algorithms)).terminal(width)
+        facts.extend(self.algorithms.iter().map(|name| (*name, self.runs(name, width_of_runs))));
+        self.headed(is_default, facts).terminal(width)
     }
 
     /// Returns a document with the device's name and a table of `facts`.
-    fn headed<'f>(&self, is_default: bool, facts: impl Iterator<Item = (&'f str, String)>) -> Document {
+    fn headed(&self, is_default: bool, facts: Vec<(&str, String)>) -> Document {
         let DeviceInfo { index, name, kind, .. } = self.info;
         let mut document = Document::default();
         document.line(format!("device {index}: {name}, {kind}{}", if is_default { ", the default" } else { "" }));
         document.gap();
         let mut table = Table::default().text([""]).prose([""]);
-        facts.for_each(|(name, value)| table.row([name.to_string(), value]));
+        facts.into_iter().for_each(|(name, value)| table.row([name.to_string(), value]));
         document.table(table);
         document
     }
@@ -109,26 +114,21 @@ impl<'a> DeviceCard<'a> {
     fn runs(&self, algorithm: &str, room: usize) -> String {
         let supports = self.variants.iter().filter(|support| support.algorithm == algorithm);
         let variants = grouped_where(supports, |a, b| a.variant == b.variant);
-        let runs = |of: &&Vec<&Support>| of.iter().any(|support| support.missing.is_none());
-        let others: Vec<_> = variants.iter().filter(|of| !runs(of)).map(|of| of[0].variant).collect();
-        let all = variants.len();
-        if others.is_empty() {
-            return match all {
-                1 => "its one variant runs".into(),
-                2 => "both variants run".into(),
-                all => format!("all {all} variants run"),
-            };
+        let total = variants.len();
+        let (running, others): (Vec<_>, Vec<_>) =
+            variants.into_iter().partition(|supports| supports.iter().any(|support| support.missing.is_none()));
+        match (total, others.len()) {
+            (1, 0) => return "its one variant runs".into(),
+            (2, 0) => return "both variants run".into(),
+            (_, 0) => return format!("all {total} variants run"),
+            _ => {}
         }
-        let text = |named: usize| {
-            let names = others[..named].join(", ");
-            let rest = match others.len() - named {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!("{} of {all} variants run; not {names}{rest}", all - others.len())
-        };
-        let fitting = (1..=others.len()).rev().map(text).find(|text| text.chars().count() <= room);
-        fitting.unwrap_or_else(|| format!("{} of {all} variants run", all - others.len()))
+        let names: Vec<_> = others.iter().map(|supports| supports[0].variant).collect();
+        let count = format!("{} of {total} variants run", running.len());
+        let with_names =
+            |named: usize| format!("{count}; not {}{}", names[..named].join(", "), and_more(names.len() - named));
+        let fitting = (1..=names.len()).rev().map(with_names).find(|text| text.chars().count() <= room);
+        fitting.unwrap_or(count)
     }
 
     /// Prints all facts about the device, and the element types that each variant runs with.
@@ -136,10 +136,7 @@ impl<'a> DeviceCard<'a> {
         let info = self.info;
         let limit = &info.limits;
         let [[x, y, z], [across, down, deep]] = [limit.group_size, limit.group_count];
-        let loops = limit.loop_iterations.map(|most| {
-            ("known limit", format!("this driver silently stops an invocation after {most} loop iterations"))
-        });
-        let facts = [
+        let mut facts = vec![
             ("driver", format!("{} (driverVersion {:#x})", driver(info), info.driver.version)),
             ("Vulkan", info.api_version.clone()),
             ("vendor:device", format!("{:04x}:{:04x}", info.vendor_id, info.device_id)),
@@ -149,68 +146,67 @@ impl<'a> DeviceCard<'a> {
             ("largest buffer", bytes_or_unlimited(limit.buffer)),
             ("storage range", format!("{} in one descriptor", bytes_or_unlimited(limit.storage_buffer_range))),
             ("sub-group", subgroup(info)),
-            ("operations", none_or(&info.subgroup.operations, ", ")),
+            ("operations", list_or_none(&info.subgroup.operations)),
             ("shared memory", format!("{} in a work-group", limit.shared_memory)),
             ("work-group", format!("{} invocations, at most {x}×{y}×{z}", limit.group_invocations)),
             ("dispatch", format!("at most {across}×{down}×{deep} work-groups")),
             ("push constants", limit.push_constants.to_string()),
             ("timestamps", timestamps(info)),
             ("types", dtypes(info)),
-            ("features", none_or(&features(info), ", ")),
+            ("features", list_or_none(&features(info))),
             ("matrix units", matrices(info)),
-            ("limits", measured(limits)),
+            ("limits", limits_text(limits)),
         ];
-        let mut document = self.headed(is_default, facts.into_iter().chain(loops));
+        if let Some(most) = limit.loop_iterations {
+            facts.push((
+                "known limit",
+                format!("this driver silently stops an invocation after {most} loop iterations"),
+            ));
+        }
+        let mut document = self.headed(is_default, facts);
         document.gap();
         document.table(self.support());
         document.terminal(width)
     }
 
-    /// Returns a table with a row for each variant: the element types that it runs with, and the reasons against the
-    /// others.
+    /// Returns a table of the variants, with the element types that each runs with and the reasons against the others.
     fn support(&self) -> Table {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let mut last_algorithm = "";
         for supports in grouped_where(&self.variants, |a, b| a.algorithm == b.algorithm && a.variant == b.variant) {
             let Support { algorithm, variant, .. } = supports[0];
-            let mut parts = vec![];
-            // Types of the same reason share it; the types that run have none, and come first.
-            let (running, others): (Vec<&Support>, Vec<&Support>) =
-                supports.into_iter().partition(|support| support.missing.is_none());
-            let names = |supports: &[&Support]| {
-                supports.iter().map(|support| support.dtype.name()).collect::<Vec<_>>().join(", ")
-            };
-            if !running.is_empty() {
-                parts.push(names(&running));
-            }
-            for group in grouped_where(others, |a, b| a.missing == b.missing) {
-                parts.push(format!("not {}: {}", names(&group), group[0].missing.as_deref().unwrap_or_default()));
-            }
             let heading = if *algorithm == last_algorithm { "" } else { algorithm };
-            table.row([heading.to_string(), variant.to_string(), parts.join("; ")]);
+            table.row([heading.to_string(), variant.to_string(), runs_with(supports)]);
             last_algorithm = algorithm;
         }
         table
     }
 }
 
-/// Width of the column with the names of facts and algorithms.
+/// Lists the element types of a variant, each reason against some once: `f32; not f16, bf16: needs …`.
+fn runs_with(mut supports: Vec<&Support>) -> String {
+    supports.sort_by_key(|support| support.missing.is_some());
+    let mut parts = vec![];
+    for group in grouped_where(supports, |a, b| a.missing == b.missing) {
+        let names = group.iter().map(|support| support.dtype.name()).collect::<Vec<_>>().join(", ");
+        parts.push(group[0].missing.as_ref().map_or_else(|| names.clone(), |reason| format!("not {names}: {reason}")));
+    }
+    parts.join("; ")
+}
+
 const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
-    let parts = [&*info.driver.name, bench::short_driver(&info.name, &info.driver.info)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    join_filled(&[&info.driver.name, bench::short_driver(&info.name, &info.driver.info)], " ")
 }
 
 fn bytes_or_unlimited(bytes: Bytes) -> String {
     if bytes.0 >= 1 << 60 { "unlimited".into() } else { bytes.to_string() }
 }
 
-fn none_or(items: &[impl AsRef<str>], separator: &str) -> String {
-    if items.is_empty() {
-        return "none".into();
-    }
-    items.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(separator)
+fn list_or_none(items: &[impl AsRef<str>]) -> String {
+    let items: Vec<_> = items.iter().map(AsRef::as_ref).collect();
+    if items.is_empty() { "none".into() } else { items.join(", ") }
 }
 
 fn heaps(info: &DeviceInfo) -> String {
@@ -237,40 +233,39 @@ fn timestamps(info: &DeviceInfo) -> String {
 }
 
 fn dtypes(info: &DeviceInfo) -> String {
-    let of = [
+    let types = [
         (Feature::ShaderFloat64, "f64"),
         (Feature::StorageBuffer16BitAccess, "f16 and bf16 in memory"),
         (Feature::ShaderFloat16, "f16 arithmetic"),
         (Feature::ShaderInt64, "i64"),
         (Feature::ShaderInt8, "i8"),
     ];
-    let more = of.into_iter().filter(|(feature, _)| info.features.contains(feature)).map(|(_, name)| name);
-    ["f32", "i32"].into_iter().chain(more).collect::<Vec<_>>().join(", ")
+    let supported = types.into_iter().filter(|(feature, _)| info.features.contains(feature)).map(|(_, name)| name);
+    ["f32", "i32"].into_iter().chain(supported).collect::<Vec<_>>().join(", ")
 }
 
 /// Reason for missing limits.
 const NOT_MEASURED: &str = "those measured on a busy device are not kept; run `gpukern peak` when it is idle";
 
 /// Describes the measured limits of a device in a line or two.
-fn measured(peak: Option<&Peak>) -> String {
+fn limits_text(peak: Option<&Peak>) -> String {
+    let Some(peak) = peak else { return "not measured yet; run `gpukern peak` when the device is idle".into() };
+    let rates = best_rates(peak).join(", ");
     // Disturbed figures are not stored, which may leave none.
-    let found = peak.map(best_of).unwrap_or_default();
-    let lacks = peak.into_iter().flat_map(|peak| {
-        let f32 = peak.arithmetic(DType::F32).is_none().then_some("f32");
-        let memory = peak.bandwidths(Pattern::Read).is_empty().then_some("memory");
-        f32.into_iter().chain(memory).chain(peak.launch().is_none().then_some("launch"))
-    });
-    let lacks = lacks.collect::<Vec<_>>().join(", ");
-    match (found.is_empty(), lacks.is_empty()) {
-        (true, _) if peak.is_none() => "not measured yet; run `gpukern peak` when the device is idle".into(),
-        (true, _) => format!("none stored: {NOT_MEASURED}"),
-        (_, true) => found.join(", "),
-        _ => format!("{}; {lacks} missing: {NOT_MEASURED}", found.join(", ")),
+    if rates.is_empty() {
+        return format!("none stored: {NOT_MEASURED}");
+    }
+    let f32 = if peak.arithmetic(DType::F32).is_none() { "f32" } else { "" };
+    let memory = if peak.bandwidths(Pattern::Read).is_empty() { "memory" } else { "" };
+    let launch = if peak.launch().is_none() { "launch" } else { "" };
+    match join_filled(&[f32, memory, launch], ", ") {
+        missing if missing.is_empty() => rates,
+        missing => format!("{rates}; {missing} missing: {NOT_MEASURED}"),
     }
 }
 
 /// Lists the best rates of common element types, memory and launches.
-fn best_of(peak: &Peak) -> Vec<String> {
+fn best_rates(peak: &Peak) -> Vec<String> {
     let rate = |value: f64, unit: &str| match value {
         value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
         value => format!("{} G{unit}/s", significant(value * 1e-9)),
@@ -294,9 +289,9 @@ fn matrix_units(info: &DeviceInfo) -> String {
         return "none".into();
     };
     let types = distinct(fixed.iter().map(|c| format!("{}→{}", c.input, c.accumulator))).join(", ");
-    let flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
-    let held = if flexible.into_iter().any(|f| f.scope == "workgroup") { ", larger across a work-group" } else { "" };
-    format!("{types}; {ends}{held}")
+    let mut flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
+    let larger = if flexible.any(|f| f.scope == "workgroup") { ", larger across a work-group" } else { "" };
+    format!("{types}; {ends}{larger}")
 }
 
 /// Lists the features, with three or more neighbors of one stem combined: `shaderRoundingModeRTEFloat16/32/64`.
@@ -325,14 +320,16 @@ fn matrices(info: &DeviceInfo) -> String {
     let shape = |c: &CooperativeMatrix| format!("{}×{}×{} {}→{} ({})", c.m, c.n, c.k, c.input, c.accumulator, c.scope);
     let fixed = info.cooperative_matrices.iter().map(shape);
     // One entry for each pair of types: its work-groups differ only in size.
-    let held = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes).filter(|f| f.scope == "workgroup");
-    let types = |matrix: &FlexibleMatrix| (matrix.granularity, matrix.input.clone(), matrix.accumulator.clone());
-    let flexible = grouped_where(held, |a, b| types(a) == types(b)).into_iter().map(|alike| {
-        let ([m, n, k], input, accumulator) = types(alike[0]);
-        let sizes: Vec<_> = alike.iter().map(|matrix| matrix.invocations.to_string()).collect();
-        format!("multiples of {m}×{n}×{k} {input}→{accumulator} (workgroup of {})", sizes.join(" or "))
+    let of_groups = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
+    let of_groups = of_groups.filter(|matrix| matrix.scope == "workgroup");
+    let name = |FlexibleMatrix { granularity: [m, n, k], input, accumulator, .. }: &FlexibleMatrix| {
+        format!("multiples of {m}×{n}×{k} {input}→{accumulator}")
+    };
+    let flexible = grouped(of_groups, |matrix| name(matrix)).into_iter().map(|matrices| {
+        let sizes: Vec<_> = matrices.iter().map(|matrix| matrix.invocations.to_string()).collect();
+        format!("{} (workgroup of {})", name(matrices[0]), sizes.join(" or "))
     });
-    none_or(&fixed.chain(flexible).collect::<Vec<_>>(), ", ")
+    list_or_none(&fixed.chain(flexible).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -364,8 +361,8 @@ mod tests {
         let summary = card.summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 20, "{summary}");
         // One line for each algorithm, so that a new variant does not change the snapshot.
-        let (facts, algorithms) =
-            summary.split_once("\n\n ").expect("the facts").1.split_once("\n\n").expect("algorithms");
+        let (_, rest) = summary.split_once("\n\n ").expect("a heading");
+        let (facts, algorithms) = rest.split_once("\n\n").expect("the facts");
         insta::assert_snapshot!(facts);
         let names: Vec<_> = algorithms.lines().filter_map(|line| line.split_whitespace().next()).collect();
         let listed = CATALOGUE.algorithms.iter().filter(|algorithm| !list::is_limit(algorithm));
@@ -376,9 +373,7 @@ mod tests {
 
     #[test]
     fn the_summary_of_a_gpu_fits_a_small_terminal() {
-        let path = "results/h100-matmul-all.json";
-        let record = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
-        let record = crate::record::reader::parse(&record, path, &CATALOGUE).expect("a record").record;
+        let record = super::super::grid::tests::published("results/h100-matmul-all.json");
         let summary = DeviceCard::new(&record.devices[0], &CATALOGUE).summary(true, None, 80);
         assert!(widest(&summary) <= 80 && summary.lines().count() <= 21, "{summary}");
         let units = " matrix units   f16→f16, f16→f32, u8→u32, i8→i32, bf16→f32; 16×8×8 to 16×16×32,\n";
@@ -393,7 +388,7 @@ mod tests {
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
         peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
-        assert!(measured(Some(&peak)).starts_with("none stored: "), "none of those that are shown");
+        assert!(limits_text(Some(&peak)).starts_with("none stored: "), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),
@@ -402,11 +397,8 @@ mod tests {
         ] {
             peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
         }
-        let limits = measured(Some(&peak));
-        assert!(
-            limits.starts_with("f32 64.90 TFLOP/s, ") && limits.ends_with("memory 29.50 GB/s, launch 1.964 µs"),
-            "{limits}"
-        );
+        let limits = limits_text(Some(&peak));
+        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
     }
 
     #[test]
@@ -428,9 +420,11 @@ mod tests {
         let mut device = software_device();
         device.features.remove(&Feature::ShaderFloat64);
         let report = DeviceCard::new(&device, &CATALOGUE);
-        let naive = |dtype| report.variants.iter().find(|s| s.variant == "naive" && s.dtype == dtype);
-        assert_eq!(naive(DType::F32).and_then(|s| s.missing.as_deref()), None);
-        assert_eq!(naive(DType::F64).and_then(|s| s.missing.as_deref()), Some("needs feature shaderFloat64"));
+        let missing = |dtype| {
+            let naive = report.variants.iter().find(|support| support.variant == "naive" && support.dtype == dtype);
+            naive.and_then(|support| support.missing.as_deref())
+        };
+        assert_eq!([DType::F32, DType::F64].map(missing), [None, Some("needs feature shaderFloat64")]);
         let card = report.card(false, None, 80).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(card.contains("i32, i8; not f64: needs feature shaderFloat64"), "{card}");
     }

@@ -9,7 +9,6 @@ use crate::basis::prose::prose;
 use crate::record::marks::Mark;
 use std::fmt::Write;
 
-/// Kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextKind {
     Plain,
@@ -46,21 +45,23 @@ impl FormattedText {
         Self(vec![(TextKind::Label, label.into())]).code(name)
     }
 
-    /// Adds plain text.
     pub fn plain(mut self, text: impl Into<String>) -> Self {
         self.0.push((TextKind::Plain, text.into()));
         self
     }
 
-    /// Adds a name.
     pub fn code(mut self, name: impl Into<String>) -> Self {
         self.0.push((TextKind::Code, name.into()));
         self
     }
 
     fn terminal(&self) -> String {
-        let gap = |kind: &TextKind| if *kind == TextKind::Label { "  " } else { "" };
-        self.0.iter().map(|(kind, text)| printable(text).into_owned() + gap(kind)).collect()
+        let mut out = String::new();
+        for (kind, text) in &self.0 {
+            out.push_str(&printable(text));
+            out.push_str(if *kind == TextKind::Label { "  " } else { "" });
+        }
+        out
     }
 
     fn html(&self) -> String {
@@ -68,18 +69,17 @@ impl FormattedText {
     }
 
     fn markdown(&self) -> String {
-        let texts = self.0.iter().map(|(kind, text)| match kind {
+        let format = |(kind, text): &(TextKind, String)| match kind {
             TextKind::Plain => markdown(text),
             TextKind::Prose => markdown_prose(text),
             TextKind::Code => markdown_code(text),
             TextKind::Strong => format!("**{}**", markdown(text)),
             TextKind::Label => format!("{} ", markdown(text)),
-        });
-        texts.collect()
+        };
+        self.0.iter().map(format).collect()
     }
 }
 
-/// Part of a document.
 #[derive(Clone, Debug)]
 enum DocumentPart {
     Paragraph {
@@ -109,7 +109,6 @@ pub struct Document(Vec<DocumentPart>);
 
 /// Builders.
 impl Document {
-    /// Adds a paragraph.
     pub fn line(&mut self, words: impl Into<FormattedText>) {
         self.hanging(2, words);
     }
@@ -147,12 +146,8 @@ impl Document {
         marks.into_iter().for_each(|Mark { sign, meaning }| self.hanging(3, format!("{sign}  {meaning}")));
     }
 
-    pub fn heading(&mut self, text: impl Into<String>) {
-        self.0.push(DocumentPart::Heading(2, text.into()));
-    }
-
-    pub fn subheading(&mut self, text: impl Into<String>) {
-        self.0.push(DocumentPart::Heading(3, text.into()));
+    pub fn heading(&mut self, level: usize, text: impl Into<String>) {
+        self.0.push(DocumentPart::Heading(level, text.into()));
     }
 
     pub fn table(&mut self, table: Table) {

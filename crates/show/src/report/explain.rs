@@ -1,6 +1,7 @@
 //! Table of `bench --explain`.
 
 use super::document::Document;
+use super::or_dash;
 use super::table::Table;
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
@@ -63,8 +64,7 @@ impl Explanation {
         }
     }
 
-    /// Prints a line for each candidate with its predicted and measured time, the reasons for missing times, and the
-    /// loss due to the choice of `auto`.
+    /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
         let Self { device, algorithm, size, options, candidates } = self;
         let mut document = Document::default();
@@ -72,16 +72,16 @@ impl Explanation {
         document.line(format!("{heading}, {device}: what auto chooses from"));
         document.gap();
         let times = candidates.iter().filter_map(|candidate| candidate.measured_ns);
-        let best = times.map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let fastest = times.map(|time| time.0).fold(f64::INFINITY, f64::min);
         let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
-        let over_best = |time: Nanos| format!("{:.2}", time.0 / best);
+        let over_fastest = |time: Nanos| format!("{:.2}", time.0 / fastest);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
         let mut table = table.prose(["tile"]);
         let mut failures = vec![];
         for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
-            let measured = measured_ns.map_or_else(|| "–".into(), micros);
-            let ratio = measured_ns.map_or_else(|| "–".into(), over_best);
-            let tile = tile.map_or_else(String::new, |tile| tile.to_string());
+            let measured = or_dash(measured_ns.map(micros));
+            let ratio = or_dash(measured_ns.map(over_fastest));
+            let tile = tile.map(|tile| tile.to_string()).unwrap_or_default();
             if let Some(reason) = reason {
                 failures.push(format!("{}: {reason}", format!("{variant} {tile}").trim_end()));
             }
@@ -92,7 +92,7 @@ impl Explanation {
         document.gap();
         document.lines(failures);
         if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
-            document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_best(*time)));
+            document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_fastest(*time)));
         }
         document.gap();
         document.terminal(width)
@@ -111,11 +111,14 @@ mod tests {
     use crate::plan::DeviceClass;
     use crate::plan::axes::AXES;
 
+    fn group(spec: CaseSpec) -> CaseGroup {
+        let algorithm = (&MATMUL).into();
+        CaseGroup { algorithm, spec, variants: vec![], on: DeviceClass::Any, auto: true, on_host: false }
+    }
+
     #[test]
     fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
-        let spec = CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32);
-        let (variants, auto, on) = (vec![], true, DeviceClass::Any);
-        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto, on_host: false };
+        let group = group(CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32));
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
@@ -126,8 +129,6 @@ mod tests {
     #[test]
     fn the_longest_tiles_wrap_in_eighty_columns() {
         let spec = CaseSpec::new(&MATMUL, Size::Uniform(4096), DType::F32);
-        let (variants, on) = (vec![], DeviceClass::Any);
-        let group = CaseGroup { algorithm: (&MATMUL).into(), spec, variants, on, auto: true, on_host: false };
         let device = DeviceInfo { name: "a device ".repeat(9), ..software_device() };
         let tiles = MATMUL.tunable.iter().flat_map(|tunable| MATMUL.tiles(tunable, &spec, &device));
         let longest = tiles.max_by_key(|tile| tile.to_string().chars().count());
@@ -135,7 +136,7 @@ mod tests {
         let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
         let reason = "its answer is wrong ".repeat(9);
         for time in [Ok(Nanos(1e9)), Err(reason)] {
-            let text = Explanation::new(&device, &group, &[candidate], vec![time]).text(80);
+            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time]).text(80);
             assert!(widest(&text) <= 80, "{text}");
         }
     }
@@ -145,9 +146,7 @@ mod tests {
         for axis in AXES {
             let options = crate::plan::fixture::unusual_on(axis);
             let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
-            let (algorithm, on) = ((&MATMUL).into(), DeviceClass::Any);
-            let group = CaseGroup { algorithm, spec, variants: vec![], on, auto: true, on_host: false };
-            let explanation = Explanation::new(&software_device(), &group, &[], vec![]);
+            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![]);
             let heading = axes::heading("matmul 8x9x10", &options, |_| true);
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");

@@ -1,5 +1,6 @@
 //! Sentence about the fastest variant.
 
+use super::and_more;
 use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::units::in_words;
@@ -32,46 +33,50 @@ impl<'a> Race<'a> {
 /// with caveats. `None` without competition, and for chains, whose sizes are numbers of operations.
 pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
-    let exact: Vec<&Case> = timed.iter().copied().filter(|case| Class::of(case).is_exact()).collect();
-    let classes = distinct(timed.iter().map(|case| Class::of(case)));
-    let competing = if exact.is_empty() && classes.len() == 1 { &timed } else { &exact };
+    let (exact, others): (Vec<&Case>, Vec<&Case>) = timed.iter().partition(|case| Class::of(case).is_exact());
+    let has_one_class = distinct(timed.iter().map(|case| Class::of(case))).len() == 1;
+    let competing = if exact.is_empty() && has_one_class { &timed } else { &exact };
     if competing.iter().any(|case| case.chain.is_some()) {
         return None;
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| race(record, cases)).collect();
-    let others: Vec<&Case> = timed.iter().copied().filter(|case| !Class::of(case).is_exact()).collect();
-    let faster = if exact.is_empty() { None } else { faster_with_caveats(&races, &others) };
-    Some([Some(describe_races(&races)?), faster].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let mut sentence = describe_races(&races)?;
+    if !exact.is_empty()
+        && let Some(faster) = faster_with_caveats(&races, &others)
+    {
+        sentence = format!("{sentence}; {faster}");
+    }
+    Some(sentence)
 }
 
 /// Lists the variants with caveats that are faster than the winners, and where.
 fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
-    let places: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
-    let beaten = |other: &&Case| {
-        let place = *places.get(row(other).as_str())?;
-        let times = median(other).zip(races[place].winners.first().and_then(|winner| median(winner)));
-        times.is_some_and(|(other, winner)| other.0 < winner.0).then_some(place)
+    let races_by_size: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
+    let race_beaten_by = |case: &&Case| {
+        let index = *races_by_size.get(row(case).as_str())?;
+        let winner = median(races[index].winners.first()?)?;
+        (median(case)?.0 < winner.0).then_some(index)
     };
-    let mut faster: Vec<(String, Vec<&str>)> = vec![];
+    let mut faster: Vec<(&str, Vec<&str>)> = vec![];
     for cases in grouped(others.iter().copied(), |case| case.variant.as_str()) {
-        let places: BTreeSet<usize> = cases.iter().filter_map(beaten).collect();
-        if !places.is_empty() {
-            let sizes = places.into_iter().map(|place| sizes[place]).collect();
-            faster.push((cases[0].variant.clone(), sizes));
+        let beaten: BTreeSet<usize> = cases.iter().filter_map(race_beaten_by).collect();
+        if !beaten.is_empty() {
+            faster.push((&cases[0].variant, beaten.into_iter().map(|index| sizes[index]).collect()));
         }
     }
     faster.sort_by_key(|(_, sizes)| std::cmp::Reverse(sizes.len()));
-    let part = |(name, of): &(String, Vec<&str>)| match of.len() {
-        all if all == sizes.len() && all > 1 => format!("{name} at every size"),
-        _ if sizes.len() == 1 => name.clone(),
-        _ => format!("{name} at {}", size_span(of, &sizes)),
-    };
-    let named: Vec<_> = faster.iter().take(MAX_NAMED).map(part).collect();
-    let more = faster.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!named.is_empty()).then(|| format!("faster with a caveat: {}{more}", named.join(", ")))
+    let mut parts = vec![];
+    for (name, beaten) in faster.iter().take(MAX_NAMED) {
+        parts.push(match beaten.len() {
+            count if count == sizes.len() && count > 1 => format!("{name} at every size"),
+            _ if sizes.len() == 1 => (*name).to_string(),
+            _ => format!("{name} at {}", size_span(beaten, &sizes)),
+        });
+    }
+    let more = and_more(faster.len().saturating_sub(MAX_NAMED));
+    (!parts.is_empty()).then(|| format!("faster with a caveat: {}{more}", parts.join(", ")))
 }
 
 /// Finds the winners of a size; `None` without competition.
@@ -79,19 +84,20 @@ fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
-    let (best, _) = cases.split_first().filter(|(_, others)| !others.is_empty())?;
-    let (winners, others) = cases.split_at(cases.iter().take_while(|case| too_close(record, best, case)).count());
+    let [best, _, ..] = cases[..] else { return None };
+    let tied = cases.iter().take_while(|case| is_too_close(record, best, case)).count();
+    let (winners, others) = cases.split_at(tied);
     let runner_up = others.first().map(|next| (next.variant.as_str(), time(next) / time(best)));
     Some(Race { size, winners: winners.to_vec(), runner_up })
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently.
-fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
-    let several = record.processes.iter().any(|process| process.order.is_some());
+fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
+    let has_processes = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
-    let spread = if several { 0.0 } else { noise::assumed(on_host) };
-    let ends = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
-    let overlap = ends(best).zip(ends(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
+    let spread = if has_processes { 0.0 } else { noise::assumed(on_host) };
+    let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
+    let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
     overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
 }
@@ -99,43 +105,47 @@ fn too_close(record: &Record, best: &Case, other: &Case) -> bool {
 fn describe_races(races: &[Race<'_>]) -> Option<String> {
     match races {
         [] => None,
-        [only] => Some(match (&only.names()[..], only.runner_up) {
-            ([winner], next) => format!("{winner} is fastest{}{}", lead_text(next), share_reached(&only.winners, &[])),
-            (several, _) => format!("{} are too close to tell which is fastest", list(several)),
+        [race] => Some(match &race.names()[..] {
+            [winner] => {
+                format!("{winner} is fastest{}{}", lead_text(race.runner_up), share_reached(&race.winners, false))
+            }
+            tied => format!("{} are too close to tell which is fastest", list(tied)),
         }),
-        _ => {
-            let clear = races.iter().filter_map(|race| match race.names()[..] {
-                [winner] => Some((winner, race.size.as_str())),
-                _ => None,
-            });
-            let won = grouped(clear, |(winner, _)| *winner).into_iter();
-            let mut won: Vec<(&str, Vec<&str>)> =
-                won.map(|won| (won[0].0, won.into_iter().map(|(_, size)| size).collect())).collect();
-            let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
-            if let [(winner, of)] = &won[..]
-                && of.len() == sizes.len()
-            {
-                let winners: Vec<_> = races.iter().flat_map(|race| race.winners.iter().copied()).collect();
-                return Some(format!("{winner} is fastest at every size{}", share_reached(&winners, &sizes)));
-            }
-            won.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-            let part = |(winner, of): &(&str, Vec<&str>)| format!("{winner} at {}", size_span(of, &sizes));
-            let (named, rest) = won.split_at(won.len().min(MAX_NAMED));
-            let mut parts: Vec<_> = named.iter().map(part).collect();
-            let rest: usize = rest.iter().map(|(_, of)| of.len()).sum();
-            if rest > 0 {
-                parts.push(format!("others at {rest} more"));
-            }
-            let fastest = (!parts.is_empty()).then(|| format!("the fastest is {}", parts.join(", ")));
-            let close: Vec<_> = races.iter().filter(|race| race.winners.len() > 1).collect();
-            let of: Vec<&str> = close.iter().map(|race| race.size.as_str()).collect();
-            let tied = (!close.is_empty()).then(|| {
-                let names = distinct(close.iter().flat_map(|race| race.names()));
-                format!("{} are too close to tell at {}", list(&names), size_span(&of, &sizes))
-            });
-            Some(fastest.into_iter().chain(tied).collect::<Vec<_>>().join("; "))
-        }
+        _ => Some(describe_several_races(races)),
     }
+}
+
+/// Describes which variant is the fastest at which sizes.
+fn describe_several_races(races: &[Race<'_>]) -> String {
+    let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
+    let (clear, tied): (Vec<_>, Vec<_>) = races.iter().partition(|race| race.winners.len() == 1);
+    let mut wins = grouped(clear, |race| race.winners[0].variant.as_str());
+    if let [races_won] = &wins[..]
+        && races_won.len() == races.len()
+    {
+        let cases: Vec<_> = races.iter().map(|race| race.winners[0]).collect();
+        return format!("{} is fastest at every size{}", cases[0].variant, share_reached(&cases, true));
+    }
+    wins.sort_by_key(|races_won| std::cmp::Reverse(races_won.len()));
+    let span =
+        |races: &[&Race<'_>]| size_span(&races.iter().map(|race| race.size.as_str()).collect::<Vec<_>>(), &sizes);
+    let (named, others) = wins.split_at(wins.len().min(MAX_NAMED));
+    let mut winners = vec![];
+    for races_won in named {
+        winners.push(format!("{} at {}", races_won[0].winners[0].variant, span(races_won)));
+    }
+    if !others.is_empty() {
+        winners.push(format!("others at {} more", others.iter().map(Vec::len).sum::<usize>()));
+    }
+    let mut parts = vec![];
+    if !winners.is_empty() {
+        parts.push(format!("the fastest is {}", winners.join(", ")));
+    }
+    if !tied.is_empty() {
+        let names = distinct(tied.iter().flat_map(|race| race.names()));
+        parts.push(format!("{} are too close to tell at {}", list(&names), span(&tied)));
+    }
+    parts.join("; ")
 }
 
 /// Describes the lead of the winner over the runner-up.
@@ -149,26 +159,24 @@ fn lead_text(runner_up: Option<(&str, f64)>) -> String {
     format!(", {text} times as fast as {next}")
 }
 
-/// Describes the largest share of the hardware limit that these cases reach; empty if it is small, or only an upper
-/// bound is known.
-fn share_reached(cases: &[&Case], sizes: &[&str]) -> String {
-    let known = cases.iter().filter_map(|case| Some((case, case.share?)));
-    let known = known.filter(|(_, share)| {
+/// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
+/// is small, or only an upper bound is known.
+fn share_reached(cases: &[&Case], with_size: bool) -> String {
+    let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
+    let mentionable = shares.filter(|(_, share)| {
         (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
     });
-    let best = known.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
-    best.map_or_else(String::new, |(case, share)| {
-        let at = if sizes.is_empty() { String::new() } else { format!(" at {}", row(case)) };
-        format!(", and reaches {:.0} % of the hardware limit{at}", 100.0 * share.fraction)
-    })
+    let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
+    let Some((case, share)) = best else { return String::new() };
+    let size = if with_size { format!(" at {}", row(case)) } else { String::new() };
+    format!(", and reaches {:.0} % of the hardware limit{size}", 100.0 * share.fraction)
 }
 
 /// Describes sizes: `512`, `256 and 512`, or `256 to 4096` if they are consecutive.
-fn size_span(of: &[&str], all: &[&str]) -> String {
-    let from = all.iter().position(|size| of.first() == Some(size)).unwrap_or(0);
-    let follow = all[from..].starts_with(of);
-    match of {
-        [first, _, .., last] if follow => format!("{first} to {last}"),
+fn size_span(sizes: &[&str], all: &[&str]) -> String {
+    let start = all.iter().position(|size| sizes.first() == Some(size)).unwrap_or(0);
+    match sizes {
+        [first, _, .., last] if all[start..].starts_with(sizes) => format!("{first} to {last}"),
         few if few.len() <= MAX_NAMED => list(few),
         many => format!("{} of {} sizes", many.len(), all.len()),
     }

@@ -1,4 +1,6 @@
-//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side.
+//! Compact table of `bench`: sizes by variants, whichever way round fits, or devices side by side. The times of a row
+//! are in the unit of its shortest, so [`CaseFigure::text`](figure::CaseFigure::text), which chooses a unit for each time,
+//! does not serve here.
 
 use super::bench::{self, Section, heading, main_sections, median, row};
 use super::document::Document;
@@ -16,8 +18,9 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Outcome, Record};
 use std::collections::HashMap;
 
-/// Maximum number of cells per case of a table; fewer than `MIN_CASES` cases count as that many.
+/// Maximum number of cells per case of a table.
 const MAX_CELLS_PER_CASE: usize = 50;
+/// Number of cases that a table of fewer counts as.
 const MIN_CASES: usize = 100;
 
 /// Cell of a size, and the time that it shows, if there is one.
@@ -54,25 +57,24 @@ struct VariantLine {
     heading: Cell,
     /// Class within which the fastest case gets the star.
     class: Class,
-    /// A cell for each size.
     cells: Vec<TimeCell>,
 }
 
 impl<'a> Section<'a> {
     fn sizes(&self) -> Vec<String> {
-        distinct(self.cases.iter().map(|case| place(case).0))
+        distinct(self.cases.iter().map(|case| row(case)))
     }
 
     fn variants(&self) -> Vec<&'a str> {
-        distinct(self.cases.iter().map(|case| place(case).1))
+        distinct(self.cases.iter().map(|case| column(case)))
     }
 
     fn cases_of_size(&self, size: &str) -> impl Iterator<Item = &'a Case> {
-        self.cases.iter().copied().filter(move |case| place(case).0 == size)
+        self.cases.iter().copied().filter(move |case| row(case) == size)
     }
 
     fn cases_of_variant(&self, variant: &str) -> impl Iterator<Item = &'a Case> {
-        self.cases.iter().copied().filter(move |case| place(case).1 == variant)
+        self.cases.iter().copied().filter(move |case| column(case) == variant)
     }
 
     /// Whether enough cells of the table have a time: variants without common sizes make a table that is mostly empty.
@@ -86,25 +88,22 @@ impl<'a> Section<'a> {
         let sizes = self.sizes();
         let mut by_variant: HashMap<&str, Vec<&Case>> = HashMap::new();
         for case in &self.cases {
-            by_variant.entry(place(case).1).or_default().push(case);
+            by_variant.entry(column(case)).or_default().push(case);
         }
-        let mut lines: Vec<_> =
-            variants.iter().map(|variant| variant_line(variant, &by_variant[variant], &sizes, conditions)).collect();
-        lines.extend(self.host_line(&sizes, conditions));
-        lines.extend(self.metric_lines());
-        lines
-    }
-
-    fn host_line(&self, sizes: &[String], conditions: Option<&RunConditions>) -> Option<VariantLine> {
-        let baseline = self.host.first()?;
-        let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-        Some(VariantLine { heading, class: Class::default(), cells: cells_by_size(&self.host, sizes, conditions) })
-    }
-
-    fn metric_lines(&self) -> Vec<VariantLine> {
-        // The order of first appearance is that of the sizes.
-        let by_size = grouped(self.cases.iter().copied(), |case| place(case).0);
         let mut lines = vec![];
+        for variant in variants {
+            let cases = &by_variant[variant];
+            let class = Class::of(cases[0]);
+            let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
+            lines.push(VariantLine { heading, class, cells: cells_by_size(cases, &sizes, conditions) });
+        }
+        if let Some(baseline) = self.host.first() {
+            let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
+            let cells = cells_by_size(&self.host, &sizes, conditions);
+            lines.push(VariantLine { heading, class: Class::default(), cells });
+        }
+        // The order of first appearance is that of the sizes.
+        let by_size = grouped(self.cases.iter().copied(), |case| row(case));
         for name in shown_metrics(&self.cases) {
             let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
             lines.push(VariantLine { heading: name.into(), class: Class::default(), cells });
@@ -114,32 +113,24 @@ impl<'a> Section<'a> {
 
     /// Returns the table of times: a row for each size, a column for each variant and for the host.
     pub fn table(&self) -> Table {
-        table(&self.sizes(), &self.lines(&self.variants(), None))
+        time_table(&self.sizes(), &self.lines(&self.variants(), None))
     }
 
-    /// Returns the time to compare with a reference. A library's product is exact, so it is that of the fastest exact
-    /// variant if there is one.
+    /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
     fn fastest_time(&self, size: &str) -> Option<Nanos> {
         let exact = self.cases_of_size(size).filter(|case| Class::of(case).is_exact());
         shortest(exact.filter_map(median)).or_else(|| shortest(self.cases_of_size(size).filter_map(median)))
     }
 }
 
-/// Returns the line of a variant, of which there is at least one case.
-fn variant_line(variant: &str, cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> VariantLine {
-    let class = Class::of(cases[0]);
-    let heading = Cell { detail: class.to_string(), ..Cell::code(variant) };
-    VariantLine { heading, class, cells: cells_by_size(cases, sizes, conditions) }
-}
-
 /// Returns a cell for each size: of the first of `cases` with this size, or empty.
 fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> Vec<TimeCell> {
     let mut by_size: HashMap<String, &Case> = HashMap::new();
     for case in cases {
-        by_size.entry(place(case).0).or_insert(case);
+        by_size.entry(row(case)).or_insert(case);
     }
-    let cells = sizes.iter().map(|size| by_size.get(size).map(|case| TimeCell::of_case(case, conditions)));
-    cells.map(Option::unwrap_or_default).collect()
+    let cell = |case: Option<&&Case>| case.map_or_else(TimeCell::default, |case| TimeCell::of_case(case, conditions));
+    sizes.iter().map(|size| cell(by_size.get(size))).collect()
 }
 
 /// Joins the distinct values that the variants of a size found for a metric.
@@ -151,22 +142,21 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
     times.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns a table with a row for each size, in the unit of its shortest time. The shortest time of each class has a
-/// star.
-fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
+/// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
+fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
     let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
-    for (at, size) in sizes.iter().enumerate() {
-        let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[at].time).collect();
+    for (index, size) in sizes.iter().enumerate() {
+        let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
         let best = shortest(times.iter().copied());
         let unit = best.map(TimeUnit::for_value);
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, mut cell } = line.cells[at].clone();
+            let TimeCell { time, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
                 cell.text = unit.number(time);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
-                cell.is_best = is_fastest(line, lines, at);
+                cell.is_best = is_fastest(line, lines, index);
             }
             row.push(cell);
         }
@@ -175,54 +165,39 @@ fn table(sizes: &[String], lines: &[VariantLine]) -> Table {
     table
 }
 
-/// Whether the line's time of a size is the shortest of its class, and has a rival.
+/// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of
+/// the class.
 fn is_fastest(line: &VariantLine, lines: &[VariantLine], size: usize) -> bool {
-    let others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[size].time.is_some());
     let of_class = lines.iter().filter(|other| other.class == line.class);
+    let mut others = lines.iter().filter(|other| !std::ptr::eq(*other, line) && other.cells[size].time.is_some());
     line.cells[size].time == shortest(of_class.filter_map(|other| other.cells[size].time))
-        && bench::has_rival(&line.class, others.map(|other| &other.class))
+        && others.any(|other| line.class.is_exact() || other.class == line.class)
 }
 
-/// Returns the row and the column of a case: its size and its variant. For an operation with several forms, the row
-/// includes the operation, and the column is the form.
-fn place(case: &Case) -> (String, &str) {
-    (row(case), case.form().map_or(&case.variant, |form| form.name))
+/// Returns the column of a case: its variant, or its form for an operation with several forms.
+fn column(case: &Case) -> &str {
+    case.form().map_or(&case.variant, |form| form.name)
 }
 
-/// Form of a table. `Plain` ones have no bars, `Bare` ones no shares of the limit either; in `Turned` ones, sizes are
-/// columns.
-#[derive(Clone, Copy)]
-enum Form {
-    Bars,
-    TurnedBars,
-    Plain,
-    TurnedPlain,
-    Bare,
-    TurnedBare,
-}
+/// Forms of a table with bars and shares, from the preferred one to the narrowest: without bars, then without shares of
+/// the limit, and each also with sizes as columns.
+const FORMS: [fn(&Table) -> Table; 6] = [
+    Table::clone,
+    |table| table.turned("variant"),
+    |table| table.clone().without_bars(),
+    |table| table.clone().without_bars().turned("variant"),
+    bare,
+    |table| bare(table).turned("variant"),
+];
 
-/// Forms from the preferred one to the narrowest.
-const FORMS: [Form; 6] = [Form::Bars, Form::TurnedBars, Form::Plain, Form::TurnedPlain, Form::Bare, Form::TurnedBare];
-
-impl Form {
-    /// Returns `table`, which has bars and shares and variants as columns, in this form.
-    fn apply(self, table: &Table) -> Table {
-        let table = table.clone();
-        match self {
-            Self::Bars => table,
-            Self::Plain => table.without_bars(),
-            Self::Bare => table.without_bars().without_details(),
-            Self::TurnedBars => table.turned("variant"),
-            Self::TurnedPlain => table.without_bars().turned("variant"),
-            Self::TurnedBare => table.without_bars().without_details().turned("variant"),
-        }
-    }
+fn bare(table: &Table) -> Table {
+    table.clone().without_bars().without_details()
 }
 
 /// Section with its table, and the text around it.
-struct ShownSection<'a> {
+struct SectionTable<'a> {
     section: Section<'a>,
-    /// Table as [`Form::Bars`].
+    /// Table with bars and shares.
     table: Table,
     fastest: Option<String>,
     /// Meaning of a star.
@@ -237,17 +212,14 @@ struct ShownSection<'a> {
 /// a record have the same form.
 pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let shown: Vec<_> = main_sections(record)
-        .into_iter()
-        .map(|section| ShownSection::new(record, section, view, &conditions))
-        .collect();
-    let fits = |form: &Form| shown.iter().all(|shown| form.apply(&shown.table).width() <= view.width);
-    let form = FORMS.into_iter().find(fits);
-    let texts = shown.iter().map(|shown| shown.document(form, view.width, &conditions).terminal(view.width));
+    let sections = main_sections(record).into_iter();
+    let sections: Vec<_> = sections.map(|section| SectionTable::new(record, section, view, &conditions)).collect();
+    let form = FORMS.into_iter().find(|form| sections.iter().all(|section| form(&section.table).width() <= view.width));
+    let texts = sections.iter().map(|section| section.document(form, view.width, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-impl<'a> ShownSection<'a> {
+impl<'a> SectionTable<'a> {
     fn new(record: &Record, section: Section<'a>, view: &View, conditions: &RunConditions) -> Self {
         let (mut skipped, mut variants): (Vec<&str>, Vec<&str>) = section.variants().into_iter().partition(|variant| {
             section.cases_of_variant(variant).all(|case| matches!(case.outcome, Outcome::Skipped { .. }))
@@ -271,47 +243,49 @@ impl<'a> ShownSection<'a> {
             }
             lines.extend(reference);
         }
-        let cases = section.cases.iter().filter(|case| variants.contains(&place(case).1));
+        let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         signs.extend(bench::signs(&cases, conditions));
-        let table = table(&section.sizes(), &lines);
+        let table = time_table(&section.sizes(), &lines);
         Self { table, fastest: fastest::sentence(record, &cases), star, signs, notes, section }
     }
 
-    /// Returns the meanings of the signs in a table.
-    fn legend(&self, shown: Option<&Table>) -> Vec<Mark> {
+    /// Returns the meanings of the signs in the table, or in its form that fits.
+    fn legend(&self, fitted: Option<&Table>) -> Vec<Mark> {
         let mut legend = vec![];
         if self.table.any(|cell| cell.is_best) {
             legend.push(Mark::new(STAR, self.star));
         }
-        if shown.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
+        if fitted.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
-        if shown.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
+        if fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
             legend.push(bench::at_most());
         }
         legend.extend(self.signs.iter().cloned());
         legend
     }
 
-    fn document(&self, form: Option<Form>, width: usize, conditions: &RunConditions) -> Document {
-        let shown = form.map(|form| form.apply(&self.table));
-        let has_shares = shown.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+    /// Returns the section with its table in a form that fits, or in parts that fit a width if there is none.
+    fn document(&self, form: Option<fn(&Table) -> Table>, width: usize, conditions: &RunConditions) -> Document {
+        let fitted = form.map(|form| form(&self.table));
+        let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.section.cases[0].chain {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        let legend = self.legend(shown.as_ref());
+        let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions);
         document.line(format!("{times}{shares}"));
         document.gap();
-        if let Some(table) = shown {
+        if let Some(table) = fitted {
             document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
-            let parts = [Form::TurnedBare, Form::Bare].map(|form| form.apply(&self.table).terminal(width));
+            let bare = bare(&self.table);
+            let parts = [bare.turned("variant"), bare].map(|table| table.terminal(width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
         if let Some(fastest) = &self.fastest {
@@ -334,15 +308,15 @@ fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
         let reason = section.cases_of_variant(variant).find_map(|case| case.outcome.reason()).unwrap_or_default();
         reasons.push((*variant, reason));
     }
-    let groups = grouped(reasons, |(_, reason)| reason.clone()).into_iter().map(|group| {
+    let mut parts = vec![];
+    for group in grouped(reasons, |(_, reason)| reason.clone()) {
         let names: Vec<_> = group.iter().map(|(name, _)| *name).collect();
-        format!("{} ({})", names.join(", "), printable(&group[0].1))
-    });
-    (!skipped.is_empty()).then(|| format!("skipped: {}", groups.collect::<Vec<_>>().join("; ")))
+        parts.push(format!("{} ({})", names.join(", "), printable(&group[0].1)));
+    }
+    (!parts.is_empty()).then(|| format!("skipped: {}", parts.join("; ")))
 }
 
-/// Returns the lines of the reference times and of the relative speed of the fastest variant; adds the sources to
-/// `notes`.
+/// Returns the lines of the reference times and of their ratio to the fastest variant; adds the sources to `notes`.
 fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
     let mut references = vec![];
@@ -354,10 +328,10 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         return vec![];
     }
     for source in distinct(references.iter().flatten().map(|figure| figure.source.as_str())) {
-        let figures = sizes.iter().zip(&references);
-        let matching = figures.filter(|(_, figure)| figure.is_some_and(|figure| figure.source == source));
-        let matching: Vec<_> = matching.map(|(size, _)| size.as_str()).collect();
-        let suffix = if matching.len() == sizes.len() { String::new() } else { format!(" ({})", matching.join(", ")) };
+        let is_of_source = |figure: &Option<&ReferenceTime>| figure.is_some_and(|figure| figure.source == source);
+        let covered = sizes.iter().zip(&references).filter(|(_, figure)| is_of_source(figure));
+        let covered: Vec<_> = covered.map(|(size, _)| size.as_str()).collect();
+        let suffix = if covered.len() == sizes.len() { String::new() } else { format!(" ({})", covered.join(", ")) };
         notes.push(format!("reference: {source}{suffix}"));
     }
     let mut times = vec![];
@@ -414,17 +388,25 @@ pub fn side_by_side(record: &Record, width: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::basis::units::Metric;
     use crate::case::Shortcut;
+    use crate::device::capability::DeviceInfo;
     use crate::kernels::CATALOGUE;
+    use crate::record::fixture::four_cases;
     use crate::record::{Correctness, Limit, Share, reader};
 
-    fn published(path: &str) -> Record {
+    pub fn published(path: &str) -> Record {
         let bytes = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");
         reader::parse(&bytes, path, &CATALOGUE).expect("a record").record
+    }
+
+    /// Returns a reference with one time.
+    fn reference(row: &str) -> Option<Vec<ReferenceTime>> {
+        let file = format!("algorithm,dtype,size,time,source\n{row}\n");
+        Some(ReferenceTime::of_csv(&file, &CATALOGUE).expect("a reference"))
     }
 
     #[test]
@@ -448,47 +430,39 @@ mod tests {
     #[test]
     fn every_time_of_a_record_is_in_its_table_at_any_width() {
         let record = published("results/h100-matmul-all.json");
-        let cells =
-            |width| compact(&record, &View::of_width(width)).split_whitespace().map(String::from).collect::<Vec<_>>();
         let numbers = |width| {
-            let mut numbers: Vec<f64> = cells(width).iter().filter_map(|cell| cell.parse().ok()).collect();
-            numbers.sort_by(f64::total_cmp);
-            numbers.dedup();
-            numbers
+            let table = compact(&record, &View::of_width(width));
+            distinct(table.split_whitespace().filter(|cell| cell.parse::<f64>().is_ok()).map(String::from))
         };
-        let all = numbers(400);
-        assert!(all.len() > 100);
-        assert!(all.iter().all(|number| numbers(70).contains(number)));
+        let wide = numbers(400);
+        let narrow = numbers(70);
+        assert!(wide.len() > 100 && wide.iter().all(|number| narrow.contains(number)));
     }
 
     #[test]
     fn the_star_is_for_the_fastest_of_all_that_the_table_shows() {
-        let mut record = crate::record::fixture::four_cases();
-        let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,5 us,somebody's library 1.0\n";
-        let reference = Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
-        let view = View { width: 100, reference, columns: None };
-        insta::assert_snapshot!(compact(&record, &view));
+        let mut record = four_cases();
+        let library = reference("matmul,f32,64,5 us,somebody's library 1.0");
+        insta::assert_snapshot!(compact(&record, &View { reference: library, ..View::of_width(100) }));
         record.cases.retain(|case| case.variant == "local");
-        let other = ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,5 us,x\n", &CATALOGUE)
-            .expect("a reference");
         // A case without rivals has no star.
-        insta::assert_snapshot!(compact(&record, &View { width: 100, reference: Some(other), columns: None }));
+        let of_lu = reference("lu,f32,64,5 us,x");
+        insta::assert_snapshot!(compact(&record, &View { reference: of_lu, ..View::of_width(100) }));
     }
 
     #[test]
     fn a_star_is_given_within_a_class_and_a_caveat_stands_beside_its_name() {
-        let csv = "algorithm,dtype,size,time,source\nmatmul,f32,64,500 us,somebody's library 1.0\n";
         // A reference is compared with an exact variant, or with any if there is none.
-        let reference = || Some(ReferenceTime::of_csv(csv, &CATALOGUE).expect("a reference"));
-        let text = |record: &Record, width| compact(record, &View { reference: reference(), ..View::of_width(width) });
+        let text = |record: &Record, width| {
+            let reference = reference("matmul,f32,64,500 us,somebody's library 1.0");
+            compact(record, &View { reference, ..View::of_width(width) })
+        };
         // Two variants with equal times and two with a shortcut, one of which is the fastest.
-        let mut record = crate::record::fixture::four_cases();
-        for at in [2, 3] {
-            record.cases[at].outcome = record.cases[0].outcome.clone();
-        }
-        for at in [1, 3] {
-            record.cases[at].shortcuts = vec![Shortcut::NoPivoting];
-        }
+        let mut record = four_cases();
+        record.cases[2].outcome = record.cases[0].outcome.clone();
+        record.cases[3].outcome = record.cases[0].outcome.clone();
+        record.cases[1].shortcuts = vec![Shortcut::NoPivoting];
+        record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
         let level = text(&record, 60) + &text(&record, 200);
         let long = super::super::long::long(&record, &View::of_width(120));
         let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");
@@ -501,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_share_of_which_only_the_most_is_known_has_a_legend() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         let share = Share { limit: Limit::Memory, least: Nanos(1.0), fraction: 0.1, interval: Some([0.1, 0.5]) };
         record.cases.iter_mut().for_each(|case| case.share = Some(share));
         // Without shares, there is no legend for them.
@@ -510,7 +484,7 @@ mod tests {
 
     #[test]
     fn bars_show_speed_where_there_is_space_and_one_time_is_no_comparison() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         let narrow = compact(&record, &View::of_width(30));
         record.cases.truncate(1);
         insta::assert_snapshot!(narrow + "========\n" + &compact(&record, &View::of_width(80)));
@@ -518,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
-        let mut record = crate::record::fixture::four_cases();
+        let mut record = four_cases();
         for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             let Correctness::Verified(verification) = &mut measured.verification else { panic!("it is verified") };
@@ -560,16 +534,9 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_and_each_size_and_variant_a_row() {
-        let mut record = crate::record::fixture::four_cases();
-        let mut second = record.devices[0].clone();
-        second.index = 1;
-        second.name = "another".into();
-        record.devices.push(second);
-        let mut others = record.cases.clone();
-        for case in &mut others {
-            case.device = 1;
-        }
-        others.remove(0);
+        let mut record = four_cases();
+        record.devices.push(DeviceInfo { index: 1, name: "another".into(), ..record.devices[0].clone() });
+        let others: Vec<_> = record.cases[1..].iter().map(|case| Case { device: 1, ..case.clone() }).collect();
         record.cases.extend(others);
         insta::assert_snapshot!(side_by_side(&record, 80));
     }

@@ -1,10 +1,11 @@
 //! Tables of `history`.
 
 use super::document::Document;
+use super::or_dash;
 use super::table::Table;
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
-use crate::basis::units::{self, Nanos, TimeUnit, counted};
+use crate::basis::units::{self, TimeUnit, counted};
 use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent};
 use crate::record::NamedRecord;
 use crate::stats;
@@ -45,7 +46,7 @@ pub fn text(history: &History, width: usize) -> String {
         }
     }
     for event in &history.events {
-        document.verbatim(self::event(history, event));
+        document.verbatim(event_text(history, event));
         document.gap();
     }
     document.line(summary(history));
@@ -63,7 +64,7 @@ fn row(series: &CaseSeries, columns: usize) -> [String; 6] {
         printable(&series.id).into(),
         series.points.len().to_string(),
         series.level().to_string(),
-        series.spread().map_or_else(|| "–".into(), units::percent),
+        or_dash(series.spread().map(units::percent)),
         trend(series, columns),
         if steps.is_empty() { "–".into() } else { steps.join(", ") },
     ]
@@ -78,10 +79,10 @@ pub(super) fn percent(ratio: f64) -> String {
 fn trend(series: &CaseSeries, columns: usize) -> String {
     let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
     let columns = values.len().min(columns);
-    let part = |at: usize| &values[at * values.len() / columns..(at + 1) * values.len() / columns];
-    let levels: Vec<f64> = (0..columns).filter_map(|at| stats::median(part(at))).collect();
-    let (low, high) =
-        levels.iter().fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    let runs = |column: usize| &values[column * values.len() / columns..(column + 1) * values.len() / columns];
+    let levels: Vec<f64> = (0..columns).filter_map(|column| stats::median(runs(column))).collect();
+    let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = levels.iter().copied().fold(0.0, f64::max);
     let block = |value: &f64| {
         // A range of less than one percent is noise, and a flat line.
         let height = if high <= low * 1.01 { 3 } else { (7.0 * (value - low) / (high - low)).round() as usize };
@@ -103,36 +104,32 @@ pub(super) fn run(run: &NamedRecord) -> String {
 pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
     let [before, after] = series.steps[step].levels;
     let unit = TimeUnit::for_value(before);
-    let number = |time: Nanos| unit.number(time);
-    format!("{} → {} {unit}", number(before), number(after))
+    format!("{} → {} {unit}", unit.number(before), unit.number(after))
 }
 
 /// Explains the position of a step, if the values alone would put it elsewhere.
 pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
-    let at = series.steps[step].likeliest?;
-    let name = &history.runs[series.points[at].run].name;
+    let likeliest = series.steps[step].likeliest?;
+    let name = &history.runs[series.points[likeliest].run].name;
     Some(format!("the times alone put it before {}", printable(name)))
 }
 
-fn event(history: &History, event: &HistoryEvent) -> String {
+fn event_text(history: &History, event: &HistoryEvent) -> String {
     let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
     let mut out = format!("between {before}\n    and {after}\n");
     let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
     for moved in event.moves.iter().take(MAX_MOVES) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
-        let mut why: Vec<_> = moved.changes.iter().map(|change| printable(change).into_owned()).collect();
-        why.extend(remark(history, series, moved.step));
-        let why = if why.is_empty() { String::new() } else { format!("; {}", why.join("; ")) };
-        let _ = writeln!(
-            out,
-            "  {:>8}  {}: {} ({} and {} runs){why}",
-            percent(step.ratio()),
-            printable(&series.id),
-            levels(series, moved.step),
-            step.counts[0],
-            step.counts[1],
-        );
+        let change = percent(step.ratio());
+        let levels = levels(series, moved.step);
+        let [before, after] = step.counts;
+        let _ = write!(out, "  {change:>8}  {}: {levels} ({before} and {after} runs)", printable(&series.id));
+        for change in &moved.changes {
+            let _ = write!(out, "; {}", printable(change));
+        }
+        let remark = remark(history, series, moved.step);
+        let _ = writeln!(out, "{}", remark.map_or_else(String::new, |remark| format!("; {remark}")));
     }
     if event.moves.len() > MAX_MOVES {
         let _ = writeln!(out, "  and {} more cases", event.moves.len() - MAX_MOVES);
@@ -147,22 +144,21 @@ fn event(history: &History, event: &HistoryEvent) -> String {
 pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     let series = history.series.iter().filter(|series| series.device == device);
     let longest = series.map(|series| series.points.len()).max()?;
-    let [together, alone] = [1, history.series.len()].map(|cases| steps::min_values(cases, FALSE_DISCOVERIES));
-    if longest >= alone {
+    // A step in a single case needs more runs than one that all cases share.
+    let [min_shared, min_single] = [1, history.series.len()].map(|cases| steps::min_values(cases, FALSE_DISCOVERIES));
+    if longest >= min_single {
         return None;
     }
-    let in_one = alone - longest;
-    Some(if longest >= together {
-        format!("a step in a single case can be detected after {}", counted(in_one, "more run"))
-    } else if together == alone {
-        format!("a step can be detected after {}", counted(in_one, "more run"))
-    } else {
-        let needed = match together - longest {
-            1 => "1 more run is".into(),
-            count => format!("{count} more runs are"),
-        };
-        format!("{needed} needed to detect a step shared by all cases, {in_one} for a step in one")
-    })
+    let lacking = min_single - longest;
+    if longest >= min_shared {
+        return Some(format!("a step in a single case can be detected after {}", counted(lacking, "more run")));
+    }
+    if min_shared == min_single {
+        return Some(format!("a step can be detected after {}", counted(lacking, "more run")));
+    }
+    let lacking_shared = counted(min_shared - longest, "more run");
+    let verb = if min_shared - longest == 1 { "is" } else { "are" };
+    Some(format!("{lacking_shared} {verb} needed to detect a step shared by all cases, {lacking} for a step in one"))
 }
 
 /// Summarizes a history: `60 runs of 12 cases: 5 steps in 4 cases (…)`.
@@ -170,17 +166,17 @@ pub(super) fn summary(history: &History) -> String {
     let steps: usize = history.series.iter().map(|series| series.steps.len()).sum();
     let stepped = history.series.iter().filter(|series| !series.steps.is_empty()).count();
     let longest = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
-    let least = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
-    let found = if longest < steps::min_values(1, FALSE_DISCOVERIES) {
+    let limit = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
+    let result = if longest < steps::min_values(1, FALSE_DISCOVERIES) {
         "none has enough runs to find a step".into()
     } else if steps == 0 {
-        format!("no steps ({least})")
+        format!("no steps ({limit})")
     } else {
         let steps = counted(steps, "step");
         let stepped = counted(stepped, "case");
-        format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {least})", 100.0 * FALSE_DISCOVERIES)
+        format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {limit})", 100.0 * FALSE_DISCOVERIES)
     };
-    format!("{} of {}: {found}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
+    format!("{} of {}: {result}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::bench::{named, sections};
 use super::document::Document;
+use super::join_filled;
 use super::table::{self, Table};
 use crate::basis::alike::distinct;
 use crate::basis::printable::{printable, printable_lines};
@@ -16,8 +17,9 @@ use std::fmt::Write;
 /// Placeholder for a figure that the driver does not report.
 const UNKNOWN: &str = "–";
 
-/// Headings of the columns beside the figures.
+/// Heading of the time to create a pipeline with an empty cache.
 const CREATED: &str = "create";
+/// Heading of the time to create a pipeline from the cache.
 const CACHED: &str = "cached";
 
 /// Kernel of a case, or of several sizes that compile to the same code.
@@ -39,25 +41,18 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
     for case in cases {
         for compiled in &case.kernels {
             let Some(inspection) = &compiled.inspection else { continue };
-            let kernel = (case.kernels.len() > 1).then(|| short(case, compiled));
-            let subject = case.subject();
-            let size = case.size.to_string();
-            let same_kernel = rows.iter_mut().find(|row| {
-                (&row.subject, row.device, row.variant, row.kernel) == (&subject, case.device, &case.variant, kernel)
-                    && row.compiled.hash == compiled.hash
-                    && row.inspection.subgroup_size == inspection.subgroup_size
-            });
-            match same_kernel {
-                Some(row) => row.sizes.push(size),
-                None => rows.push(KernelRow {
-                    subject,
-                    device: case.device,
-                    variant: &case.variant,
-                    kernel,
-                    sizes: vec![size],
-                    compiled,
-                    inspection,
-                }),
+            let new = KernelRow {
+                subject: case.subject(),
+                device: case.device,
+                variant: &case.variant,
+                kernel: (case.kernels.len() > 1).then(|| short_name(case, compiled)),
+                sizes: vec![case.size.to_string()],
+                compiled,
+                inspection,
+            };
+            match rows.iter_mut().find(|row| row.is_same_kernel(&new)) {
+                Some(row) => row.sizes.extend(new.sizes),
+                None => rows.push(new),
             }
         }
     }
@@ -65,7 +60,7 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
 }
 
 /// Returns the name of a kernel without the words of its heading: `blocked-update`.
-fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
+fn short_name<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
     if compiled.is_users() {
         return compiled.source();
     }
@@ -75,10 +70,19 @@ fn short<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
 }
 
 impl<'a> KernelRow<'a> {
+    /// Whether another size compiles to the code of this row.
+    fn is_same_kernel(&self, other: &Self) -> bool {
+        self.subject == other.subject
+            && self.device == other.device
+            && self.variant == other.variant
+            && self.kernel == other.kernel
+            && self.compiled.hash == other.compiled.hash
+            && self.inspection.subgroup_size == other.inspection.subgroup_size
+    }
+
     /// Returns a name that distinguishes the row: `tiled 4096`.
     pub fn label(&self) -> String {
-        let parts = [Some(self.variant()), self.kernel.map(String::from), Some(self.size())];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        join_filled(&[&self.variant(), self.kernel.unwrap_or_default(), &self.size()], " ")
     }
 
     /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
@@ -102,8 +106,9 @@ impl<'a> KernelRow<'a> {
     }
 }
 
-/// Formats a figure for tables.
-fn shown(figure: CompilerStatistic, value: f64) -> String {
+/// Formats a figure for tables; a dash if the driver does not report it.
+fn figure_text(figure: CompilerStatistic, value: Option<f64>) -> String {
+    let Some(value) = value else { return UNKNOWN.into() };
     match figure {
         CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
             Bytes(value as u64).to_string()
@@ -159,34 +164,33 @@ pub fn text(record: &Record, width: usize) -> String {
 fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
-    let mut last = String::new();
+    let mut last_variant = String::new();
     for row in rows {
-        let figures = CompilerStatistic::ALL
-            .map(|figure| figure.of(row.compiled).map_or(UNKNOWN.into(), |value| shown(figure, value)));
+        let figures = CompilerStatistic::ALL.map(|figure| figure_text(figure, figure.of(row.compiled)));
         // Several kernels of a variant share its name.
         let variant = row.variant();
-        let shown = if variant == last && row.kernel.is_some() { String::new() } else { variant.clone() };
-        last = variant;
-        let names = [shown, row.kernel.unwrap_or_default().into(), row.size()];
+        let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
+        last_variant = variant;
+        let names = [name, row.kernel.unwrap_or_default().into(), row.size()];
         let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
         table.row(names.into_iter().chain(figures).chain(times));
     }
-    if let [one] = &distinct(rows.iter().map(KernelRow::size))[..] {
-        table.leave_out_empty(&["size"], one);
+    if let [size] = &distinct(rows.iter().map(KernelRow::size))[..] {
+        table.leave_out_empty(&["size"], size);
     }
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
     // Without any scratch memory, its column says nothing.
     table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
     let whole = table.width();
-    let least = [
+    let [scratch, code, instructions, shared] = [
         CompilerStatistic::Scratch,
         CompilerStatistic::Code,
         CompilerStatistic::Instructions,
         CompilerStatistic::Shared,
     ]
     .map(CompilerStatistic::name);
-    let mut hidden = table.fit(width, &[&[CACHED][..], &least].concat());
+    let mut hidden = table.fit(width, &[CACHED, scratch, code, instructions, shared]);
     hidden.reverse();
     let mut document = Document::default();
     let legend = legend(rows, &table);
@@ -199,7 +203,7 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
 fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     let driver_name = |figure: CompilerStatistic| {
         let (name, _) = rows.iter().find_map(|row| figure.reported(row.compiled))?;
-        table.place(figure.name()).map(|_| format!("{} {name}", figure.name()))
+        table.position(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
     let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
     let statistics = if names.is_empty() {
@@ -207,7 +211,7 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.place(CACHED).map_or("", |_| "; cached: again, from that cache");
+    let cached = table.position(CACHED).map_or("", |_| "; cached: again, from that cache");
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}")]
 }
 
@@ -239,17 +243,17 @@ pub fn raw(record: &Record, width: usize) -> String {
 /// Counts the kernels, those that spill, and the cases without a kernel.
 fn summary(record: &Record) -> String {
     let rows = rows(&record.cases);
-    let count = |of: fn(&Outcome) -> bool| record.cases.iter().filter(|case| of(&case.outcome)).count();
     let spilling = rows.iter().filter(|row| spills(row.compiled).is_some()).count();
-    let [failed, skipped] =
-        [count(|outcome| outcome.failure().is_some()), count(|outcome| matches!(outcome, Outcome::Skipped { .. }))];
-    let others = [
-        (spilling, if spilling == 1 { "of them spills" } else { "of them spill" }),
-        (failed, "failed"),
-        (skipped, "skipped"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
-    format!("{}{}\n", counted(rows.len(), "kernel"), others.collect::<String>())
+    let failed = record.cases.iter().filter(|case| case.outcome.failure().is_some()).count();
+    let skipped = record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Skipped { .. })).count();
+    let spills = if spilling == 1 { "of them spills" } else { "of them spill" };
+    let mut out = counted(rows.len(), "kernel");
+    for (count, ending) in [(spilling, spills), (failed, "failed"), (skipped, "skipped")] {
+        if count > 0 {
+            let _ = write!(out, ", {count} {ending}");
+        }
+    }
+    out + "\n"
 }
 
 /// Prints the driver's texts of each kernel below its name.
@@ -282,29 +286,33 @@ pub fn diff(
         if before.is_none() && after.is_none() {
             continue;
         }
-        let show = |value: Option<f64>| value.map_or(UNKNOWN.into(), |value| shown(figure, value));
         let change = before.zip(after).map_or(String::new(), |(before, after)| change(before, after));
-        table.row([figure.name_in_sentence().to_string(), show(before), show(after), change]);
+        let name = figure.name_in_sentence().to_string();
+        table.row([name, figure_text(figure, before), figure_text(figure, after), change]);
     }
     for (name, [before, after]) in
         [(CREATED, [a, b].map(|row| row.inspection.created)), (CACHED, [a, b].map(|row| row.inspection.cached))]
     {
         table.row([name.to_string(), before.to_string(), after.to_string(), change(before.0, after.0)]);
     }
-    let devices_differ = a.device != b.device;
-    let on = |row: &KernelRow<'_>| {
-        if devices_differ { format!(" on {}", record.device_name(row.device)) } else { String::new() }
-    };
-    let name = |row: &KernelRow<'_>| printable(&format!("{} {}{}", row.subject, row.label(), on(row))).into_owned();
-    let mut out = format!("A  {}\nB  {}\n\n{}", name(a), name(b), table.terminal(width));
-    let [ours, theirs] = [a, b].map(|row| row.texts(wanted));
-    for shown in &ours {
-        let Some(other) = theirs.iter().find(|other| other.name == shown.name) else { continue };
-        let [before, after] = [&shown.text, &other.text].map(|text| plain(text));
-        let changes = TextDiff::from_lines(&before, &after);
-        let text = changes.unified_diff().context_radius(3).header("A", "B").to_string();
-        let text = if text.is_empty() { "the same\n".into() } else { text };
-        let _ = write!(out, "\n── {}\n{text}", printable(&shown.name));
+    let mut out = String::new();
+    for (side, row) in [("A", a), ("B", b)] {
+        let mut name = format!("{} {}", row.subject, row.label());
+        if a.device != b.device {
+            let _ = write!(name, " on {}", record.device_name(row.device));
+        }
+        let _ = writeln!(out, "{side}  {}", printable(&name));
+    }
+    let _ = write!(out, "\n{}", table.terminal(width));
+    for before in a.texts(wanted) {
+        let Some(after) = b.texts(wanted).into_iter().find(|after| after.name == before.name) else { continue };
+        let texts = [before, after].map(|representation| plain(&representation.text));
+        let changes = TextDiff::from_lines(&texts[0], &texts[1]);
+        let mut diff = changes.unified_diff().context_radius(3).header("A", "B").to_string();
+        if diff.is_empty() {
+            diff = "the same\n".into();
+        }
+        let _ = write!(out, "\n── {}\n{diff}", printable(&before.name));
     }
     out
 }
@@ -349,10 +357,8 @@ mod tests {
     }
 
     fn case(variant: &str, size: &str, kernels: Vec<CompiledKernel>) -> Case {
-        let mut case = four_cases().cases.remove(0);
-        (case.variant, case.size, case.kernels, case.outcome) =
-            (variant.into(), size.into(), kernels, Outcome::Inspected);
-        case
+        let case = four_cases().cases.remove(0);
+        Case { variant: variant.into(), size: size.into(), kernels, outcome: Outcome::Inspected, ..case }
     }
 
     fn record(cases: Vec<Case>) -> Record {

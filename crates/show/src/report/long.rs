@@ -2,6 +2,7 @@
 
 use super::bench::{Section, heading, median, sections, signs, variant};
 use super::document::Document;
+use super::or_dash;
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
@@ -23,16 +24,12 @@ pub struct View {
 }
 
 impl View {
-    /// Creates a view of this width, without reference times and chosen columns.
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None }
     }
 }
 
-/// Returns the columns with these names or headings; `None` for those that fit.
-///
-/// # Errors
-/// If a name is unknown.
+/// Returns the columns with these names or headings; `None` for those that fit. Fails if a name is unknown.
 pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
     if names.is_empty() {
         return Ok(None);
@@ -53,7 +50,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
     let text = match column.content {
         Content::Figure(figure) => figure.text(case),
         Content::MedianOrOutcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
-        Content::Interval => case.measured().map(|m| m.summary.relative_error().map_or_else(|| "–".into(), percent)),
+        Content::Interval => case.measured().map(|m| or_dash(m.summary.relative_error().map(percent))),
         Content::Limit => limited(case.share),
         Content::Structure => limited(case.structure),
         Content::Reference => {
@@ -96,12 +93,13 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
+        let mut by_importance: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
+        by_importance.sort_by_key(|column| column.importance);
         // Metrics that are part of the answer are hidden last.
-        let shown = shown_metrics(&section.cases);
-        let mut least: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
-        least.sort_by_key(|column| column.importance);
-        let (last, least): (Vec<_>, Vec<_>) = least.iter().flat_map(headings).partition(|name| shown.contains(name));
-        hidden = table.fit(view.width, &[least, last].concat());
+        let answer_metrics = shown_metrics(&section.cases);
+        let mut hidden_first: Vec<_> = by_importance.iter().flat_map(headings).collect();
+        hidden_first.sort_by_key(|heading| answer_metrics.contains(heading));
+        hidden = table.fit(view.width, &hidden_first);
         // A variant that all rows share may stand above the table.
         let first = &section.cases[0].variant;
         if table.width() > view.width && section.cases.iter().all(|case| case.variant == *first) {
@@ -112,8 +110,8 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     }
     document.gap();
     document.table(table);
-    let shown = |name: &str| columns.iter().any(|column| column.heading == name) && !hidden.contains(&name);
-    let mut legend = units(&section.cases, shown);
+    let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
+    let mut legend = units(&section.cases, is_shown);
     legend.extend(signs(&section.cases, conditions));
     if !legend.is_empty() {
         document.gap();
@@ -122,18 +120,18 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     document
 }
 
-/// Explains the numbers in `shown` columns whose headings do not.
-fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> Vec<Mark> {
+/// Explains the numbers in shown columns whose headings do not.
+fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let mut marks = vec![];
     let has_multiples = cases.iter().filter_map(|case| case.verification()).any(|verification| {
         matches!(verification.tolerance, 1.0) && verification.residual.is_some_and(|error| error > 0.0)
     });
-    if shown("residual") && has_multiples {
+    if is_shown("residual") && has_multiples {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
     let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
-    let has_ranges = (shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
-        || (shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
+    let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
+        || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
     if has_ranges {
         marks.push(Mark::new(
             "…",
@@ -146,19 +144,19 @@ fn units(cases: &[&Case], shown: impl Fn(&str) -> bool) -> Vec<Mark> {
 /// Returns the metrics that are part of the answers of some cases.
 pub(super) fn shown_metrics<'c>(cases: &[&'c Case]) -> Vec<&'c str> {
     let answers = cases.iter().filter_map(|case| case.measured()?.verification.verified());
-    let shown = answers.flat_map(|answer| answer.metrics.iter().filter(|metric| metric.shown));
-    distinct(shown.map(|metric| metric.name.as_str()))
+    let metrics = answers.flat_map(|answer| &answer.metrics).filter(|metric| metric.shown);
+    distinct(metrics.map(|metric| metric.name.as_str()))
 }
 
 /// Formats a metric of a case; empty if there is none.
 pub(super) fn metric(case: &Case, name: &str) -> String {
-    let found = case.measured().and_then(|m| m.verification.verified());
-    let found = found.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
-    found.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), figure))
+    let verification = case.measured().and_then(|m| m.verification.verified());
+    let metric = verification.and_then(|v| v.metrics.iter().find(|metric| metric.name == name));
+    metric.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), number_text))
 }
 
 /// Formats whole numbers as such, others with six significant digits.
-fn figure(value: f64) -> String {
+fn number_text(value: f64) -> String {
     match value {
         v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
         v if (1e-3..1e6).contains(&v.abs()) => {
@@ -203,17 +201,17 @@ mod tests {
 
     #[test]
     fn columns_are_chosen_by_name() {
-        let names = |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let chosen = |asked: &[&str]| {
-            names(asked)
-                .map(|columns| columns.map(|chosen| chosen.iter().map(|column| column.name).collect::<Vec<_>>()))
+        let choose = |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let names = |names: &[&str]| {
+            let columns = choose(names).expect("columns").expect("a choice");
+            columns.iter().map(|column| column.name).collect::<Vec<_>>()
         };
-        assert_eq!(chosen(&["residual", "median"]), Ok(Some(vec!["median", "residual"])));
-        assert_eq!((chosen(&[]), chosen(&["all"]).map(|all| all.map(|all| all.len()))), (Ok(None), Ok(Some(17))));
-        assert_eq!(chosen(&["GFLOP/s", "±", "of hardware"]), Ok(Some(vec!["interval", "rate", "limit"])));
-        let columns = names(&["min", "marks"]).expect("columns");
+        assert_eq!(names(&["residual", "median"]), ["median", "residual"]);
+        assert_eq!((choose(&[]).map(|columns| columns.is_none()), names(&["all"]).len()), (Ok(true), 17));
+        assert_eq!(names(&["GFLOP/s", "±", "of hardware"]), ["interval", "rate", "limit"]);
+        let columns = choose(&["min", "marks"]).expect("columns");
         insta::assert_snapshot!(long(&crate::record::fixture::unverified(), &View { columns, ..View::of_width(80) }));
-        insta::assert_snapshot!(chosen(&["medain"]).expect_err("misspelt"), @"
+        insta::assert_snapshot!(choose(&["medain"]).map(|_| ()).expect_err("misspelt"), @"
         unknown column 'medain'; did you mean 'median'? available: median, per-operation, interval, min, rate, bandwidth, energy, efficiency, limit, structure, host, reference, samples, residual, allowed, metrics, marks
         ");
     }
@@ -254,9 +252,9 @@ mod tests {
         let mut record = four_cases();
         let ranges = [None, Some([0.1, 0.5]), Some([0.14, 1.17]), Some([0.03, 2.17]), Some([0.92, 1.02])];
         let tables = ranges.map(|interval| {
-            let (limit, least) = (Limit::Memory, crate::basis::units::Nanos(1.0));
+            let least = crate::basis::units::Nanos(1.0);
             let fraction = interval.map_or(0.0, |[low, high]: [f64; 2]| (low * high).sqrt());
-            record.cases[0].share = interval.map(|_| Share { limit, least, fraction, interval });
+            record.cases[0].share = interval.map(|_| Share { limit: Limit::Memory, least, fraction, interval });
             long(&record, &View::of_width(120))
         });
         insta::assert_snapshot!(tables.join("========\n"));

@@ -27,3 +27,19 @@ pub mod tables {
     pub use super::grid::compact;
     pub use super::long::{View, long};
 }
+
+/// Joins the parts that are not empty.
+pub(crate) fn join_filled(parts: &[&str], separator: &str) -> String {
+    let filled: Vec<_> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    filled.join(separator)
+}
+
+/// Returns a text for a cell: a dash if there is none.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".into())
+}
+
+/// Ends a list that leaves out `count` items: ` and 3 more`; empty if it leaves out none.
+pub(crate) fn and_more(count: usize) -> String {
+    if count > 0 { format!(" and {count} more") } else { String::new() }
+}

@@ -1,42 +1,41 @@
 //! Noise between the processes of a record: the table of `bench --noise`.
 
 use super::document::Document;
+use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
-use crate::record::{Case, Record};
+use crate::record::Record;
 use crate::stats::{Summary, median, noise};
 use std::collections::HashMap;
 
 /// Numbers of processes per side whose smallest detectable change is shown.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-/// Returns the relative standard deviation of the medians of a case, and its row; `None` if fewer than two processes
-/// measured it.
-fn row(sightings: &[&Case]) -> Option<(f64, Vec<String>)> {
-    let summaries: Vec<_> = sightings.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
-    let medians: Vec<f64> = summaries.iter().map(|summary| summary.median.0).collect();
-    let between = noise::between(&medians)?;
+/// Returns the row of a case from its processes, whose medians have the relative standard deviation `between`.
+fn row(summaries: &[Summary], between: f64) -> [String; 5] {
     let errors: Option<Vec<f64>> = summaries.iter().map(Summary::relative_error).collect();
     let within = errors.and_then(|errors| median(&errors));
     let intervals: Option<Vec<_>> = summaries.iter().map(|summary| summary.interval).collect();
     let overlapping = intervals.map(|intervals| overlapping_pairs(&intervals));
-    let cells = [
-        sightings[0].id.clone(),
-        median(&medians).map_or_else(String::new, |time| Nanos(time).to_string()),
+    [
+        median(&medians(summaries)).map_or_else(String::new, |time| Nanos(time).to_string()),
         percent(between),
-        within.map_or_else(|| "–".into(), percent),
-        overlapping.map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share)),
-    ];
-    let detectable = SIDES.map(|processes| percent(noise::resolved(between, processes)));
-    Some((between, cells.into_iter().chain([detectable.join(", ")]).collect()))
+        or_dash(within.map(percent)),
+        or_dash(overlapping.map(|share| format!("{:.0} %", 100.0 * share))),
+        SIDES.map(|processes| percent(noise::resolved(between, processes))).join(", "),
+    ]
+}
+
+fn medians(summaries: &[Summary]) -> Vec<f64> {
+    summaries.iter().map(|summary| summary.median.0).collect()
 }
 
 /// Returns the share of the pairs of `intervals`, at least one pair, that overlap.
 fn overlapping_pairs(intervals: &[[Nanos; 2]]) -> f64 {
     let mut pairs = 0;
     let mut overlapping = 0;
-    for (at, [low, high]) in intervals.iter().enumerate() {
-        for [other_low, other_high] in &intervals[..at] {
+    for (index, [low, high]) in intervals.iter().enumerate() {
+        for [other_low, other_high] in &intervals[..index] {
             pairs += 1;
             overlapping += u32::from(low.0 <= other_high.0 && other_low.0 <= high.0);
         }
@@ -63,9 +62,13 @@ pub fn text(record: &Record, width: usize) -> String {
     let mut sightings = record.sightings();
     sightings.sort_by_key(|sightings| ranks.get(&*sightings[0].id));
     let mut spreads = vec![];
-    for (between, cells) in sightings.iter().filter_map(|sightings| row(sightings)) {
-        spreads.push(between);
-        table.row(cells);
+    for cases in sightings {
+        let summaries: Vec<_> = cases.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
+        // Fewer than two processes show no noise.
+        if let Some(between) = noise::between(&medians(&summaries)) {
+            spreads.push(between);
+            table.row([cases[0].id.clone()].into_iter().chain(row(&summaries, between)));
+        }
     }
     let whole = table.width();
     let mut hidden = table.fit(width, &HIDDEN_FIRST);
@@ -79,7 +82,9 @@ pub fn text(record: &Record, width: usize) -> String {
         ("within one", "half the interval that a process gives its own median"),
         ("overlapping pairs", "pairs of processes whose intervals overlap"),
     ] {
-        document.lines((!hidden.contains(&heading)).then(|| format!("{heading}: {meaning}")));
+        if !hidden.contains(&heading) {
+            document.line(format!("{heading}: {meaning}"));
+        }
     }
     document.line(
         "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \

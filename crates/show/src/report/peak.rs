@@ -1,7 +1,8 @@
-//! Tables of `peak`.
+//! Tables that `gpukern peak` prints.
 
 use super::bench;
 use super::document::Document;
+use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
@@ -23,10 +24,11 @@ pub fn text(peak: &Peak, width: usize) -> String {
     document.line(format!("best: the best sample of the best kernel;{median} between: where the limit lies{extent}"));
     document.gap();
     document.verbatim(figures.terminal(usize::MAX));
-    for (figure, times) in peak.figures.iter().filter_map(|f| peak.slower_than_plain(f).map(|times| (f, times))) {
-        let name = figure.quantity.facts().name;
-        let times = significant(times);
-        document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
+    for figure in &peak.figures {
+        if let Some(times) = peak.slower_than_plain(figure).map(significant) {
+            let name = figure.quantity.facts().name;
+            document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
+        }
     }
     staircase(&mut document, peak);
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
@@ -48,9 +50,9 @@ fn figures(peak: &Peak) -> Table {
     for figure in peak.figures.iter().filter(|f| !matches!(f.quantity, Quantity::Bandwidth { .. })) {
         let facts = figure.quantity.facts();
         let (unit, scale) = facts.unit.shown();
-        let shown = |value: f64| significant(value / scale);
-        let [best, median] = [figure.best, figure.median].map(shown);
-        let between = figure.interval.map_or_else(String::new, |ends| ends.map(shown).join(" … "));
+        let scaled = |value: f64| significant(value / scale);
+        let [best, median] = [figure.best, figure.median].map(scaled);
+        let between = figure.interval.map_or_else(String::new, |ends| ends.map(scaled).join(" … "));
         figures.row([facts.name, best, median, between, unit.into()]);
     }
     figures
@@ -61,17 +63,17 @@ const BAR: usize = 30;
 
 /// Writes bandwidth over working set, and the memory levels.
 fn staircase(document: &mut Document, peak: &Peak) {
-    let patterns = [Pattern::Read, Pattern::Write, Pattern::Copy];
-    let found = patterns.map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
-    let largest = found[0].values().copied().fold(0.0, f64::max);
+    let rates = [Pattern::Read, Pattern::Write, Pattern::Copy]
+        .map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
+    let largest = rates[0].values().copied().fold(0.0, f64::max);
     if largest == 0.0 {
         return;
     }
     let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
-    for (set, read) in &found[0] {
-        let cells = found.each_ref().map(|rates| rates.get(set).map_or("–".into(), |rate| significant(rate * 1e-9)));
-        let bar = [String::new(), table::bar(read / largest, BAR)];
-        table.row([set.to_string()].into_iter().chain(cells).chain(bar));
+    for (set, read_rate) in &rates[0] {
+        let [read, write, copy] =
+            rates.each_ref().map(|rates| or_dash(rates.get(set).map(|rate| significant(rate * 1e-9))));
+        table.row([set.to_string(), read, write, copy, String::new(), table::bar(read_rate / largest, BAR)]);
     }
     document.gap();
     document.verbatim(table.terminal(usize::MAX));

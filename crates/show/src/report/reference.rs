@@ -48,30 +48,28 @@ impl ReferenceTime {
     }
 
     /// Parses a CSV file with a heading row: algorithm, dtype, size, time with its unit, source, and as needed the
-    /// columns of other axes that separate tables, such as layout, goal and input.
-    ///
-    /// # Errors
-    /// Names the line and its mistake.
+    /// columns of other axes that separate tables, such as layout, goal and input. An error names the line and its
+    /// mistake.
     pub fn of_csv(text: &str, catalogue: &Catalogue) -> Result<Vec<Self>, String> {
         let mut reader =
             csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
         let mut figures = vec![];
         let mut row = csv::StringRecord::new();
         let headings = reader.headers().map_err(|error| error.to_string())?.clone();
-        let read = axes::columns().into_iter().filter(|(_, separates)| separates.tables).map(|(column, _)| column.name);
-        if let Some(name) = read.into_iter().find(|name| headings.iter().filter(|heading| heading == name).count() > 1)
-        {
-            return Err(format!("two columns are called '{name}'; leave one out"));
+        for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
+            if headings.iter().filter(|heading| *heading == column.name).count() > 1 {
+                return Err(format!("two columns are called '{}'; leave one out", column.name));
+            }
         }
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {
             let line = row.position().map_or(0, csv::Position::line);
-            let place = |reason: String| format!("line {line}: {reason}");
-            let of_all: ReferenceRow = row.deserialize(Some(&headings)).map_err(|error| place(error.to_string()))?;
+            let in_line = |reason: String| format!("line {line}: {reason}");
+            let fixed: ReferenceRow = row.deserialize(Some(&headings)).map_err(|error| in_line(error.to_string()))?;
             let cell = |name: &str| {
-                let at = headings.iter().position(|heading| heading == name);
-                at.and_then(|at| row.get(at)).unwrap_or_default()
+                let column = headings.iter().position(|heading| heading == name);
+                column.and_then(|column| row.get(column)).unwrap_or_default()
             };
-            figures.push(Self::new(of_all, catalogue, cell).map_err(place)?);
+            figures.push(Self::new(fixed, catalogue, cell).map_err(in_line)?);
         }
         if figures.is_empty() {
             return Err(
@@ -100,8 +98,10 @@ impl ReferenceTime {
             return Err("algorithm, size and source must not be empty".into());
         }
         let dtype = dtype.parse()?;
-        let known = catalogue.known(&algorithm);
-        let mut options = known.map_or_else(|| CaseOptions::plain(dtype), |known| known.options(dtype));
+        let mut options = match catalogue.known(&algorithm) {
+            Some(algorithm) => algorithm.options(dtype),
+            None => CaseOptions::plain(dtype),
+        };
         for (column, _) in axes::columns().into_iter().filter(|(_, separates)| separates.tables) {
             let text = cell(column.name);
             if !text.is_empty() {
@@ -118,8 +118,8 @@ impl ReferenceTime {
 /// Parses a time with its unit: `68.6 µs`.
 fn parsed_time(text: &str) -> Result<Nanos, String> {
     let malformed = || format!("malformed time '{}'; write 68.6 µs, 2.51 ms or 1.2 s", printable(text));
-    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(malformed)?;
-    let (number, unit) = text.split_at(digits);
+    let digits_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(malformed)?;
+    let (number, unit) = text.split_at(digits_end);
     let scale = match unit.trim() {
         "ns" => 1.0,
         "us" | "µs" | "μs" => 1e3,
@@ -140,25 +140,23 @@ mod tests {
     use crate::plan::{CaseGroup, PlanSection, Purpose};
     use crate::record::fixture::four_cases;
 
+    /// Parses rows of the columns that every file has, and of more columns.
+    fn parse(columns: &str, rows: &str) -> Result<Vec<ReferenceTime>, String> {
+        ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source{columns}\n{rows}\n"), &CATALOGUE)
+    }
+
     #[test]
     fn the_fastest_figure_of_the_same_problem_stands_beside_a_case() {
-        let reference = ReferenceTime::of_csv(
-            "algorithm,dtype,size,time,source,layout\n# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
-             matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,\n",
-            &CATALOGUE,
-        )
-        .expect("a reference");
+        let rows = "# a remark\nmatmul,f32,64,2 ms,\"A, 1.0\",\nmatmul,f32,64x64x64,10.5 µs,B,\n\
+                    matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,";
+        let reference = parse(",layout", rows).expect("a reference");
         let case = four_cases().cases.remove(0);
-        let found = ReferenceTime::of(&reference, &case).expect("a figure");
-        assert_eq!((found.time, found.source.as_str()), (Nanos(10.5e3), "B"));
-        assert!(ReferenceTime::of(&reference, &Case { size: "65".into(), ..case.clone() }).is_none());
-        assert!(
-            ReferenceTime::of(
-                &reference,
-                &Case { options: CaseOptions { goal: Goal::Solution, ..case.options }, ..case }
-            )
-            .is_none()
-        );
+        let figure = ReferenceTime::of(&reference, &case).expect("a figure");
+        assert_eq!((figure.time, figure.source.as_str()), (Nanos(10.5e3), "B"));
+        let options = CaseOptions { goal: Goal::Solution, ..case.options };
+        for other in [Case { size: "65".into(), ..case.clone() }, Case { options, ..case }] {
+            assert!(ReferenceTime::of(&reference, &other).is_none());
+        }
     }
 
     #[test]
@@ -166,18 +164,15 @@ mod tests {
         let case = |options| Case { options, ..four_cases().cases.remove(0) };
         for axis in axes::AXES.iter().filter(|axis| axis.separates.tables) {
             let column = axis.column.as_ref().expect("it has a column");
-            let (usual, other) = (case(crate::plan::fixture::usual()), case(crate::plan::fixture::unusual_on(axis)));
+            let usual = case(crate::plan::fixture::usual());
+            let other = case(crate::plan::fixture::unusual_on(axis));
             let text = column.text(&other.options);
-            let file = match axis.name {
-                "dtype" => format!("algorithm,dtype,size,time,source\nmatmul,{text},64,1 ms,A\n"),
-                _ => format!("algorithm,dtype,size,time,source,{}\nmatmul,f32,64,1 ms,A,{text}\n", column.name),
+            let reference = match axis.name {
+                "dtype" => parse("", &format!("matmul,{text},64,1 ms,A")),
+                _ => parse(&format!(",{}", column.name), &format!("matmul,f32,64,1 ms,A,{text}")),
             };
-            let reference = ReferenceTime::of_csv(&file, &CATALOGUE).expect(&file);
-            assert!(
-                ReferenceTime::of(&reference, &other).is_some() && ReferenceTime::of(&reference, &usual).is_none(),
-                "{}",
-                axis.name
-            );
+            let has_figure = |case| ReferenceTime::of(reference.as_ref().expect(axis.name), case).is_some();
+            assert!(has_figure(&other) && !has_figure(&usual), "{}", axis.name);
         }
     }
 
@@ -203,19 +198,17 @@ mod tests {
     fn the_figures_of_the_posts_are_of_what_their_configurations_measure() {
         let mut measured = vec![];
         for name in ["matmul", "lu", "similarity"] {
-            let text = std::fs::read_to_string(crate::basis::fixture::in_repository(&format!(
-                "benches-config/blog-{name}.toml"
-            )))
-            .expect("the file");
+            let path = crate::basis::fixture::in_repository(&format!("benches-config/blog-{name}.toml"));
+            let text = std::fs::read_to_string(path).expect("the file");
             let config: Config = toml::from_str(&text).expect("a configuration");
-            let runs =
-                config.bench.iter().map(|table| PlanSection::new(&CATALOGUE, table, Purpose::Bench).expect("a plan"));
-            measured.extend(runs.flat_map(|run| run.groups));
+            for table in &config.bench {
+                measured.extend(PlanSection::new(&CATALOGUE, table, Purpose::Bench).expect("a plan").groups);
+            }
         }
-        let figures = ["cpu", "gpu"].map(|of| figures(&format!("benches-config/blog-{of}.csv"))).concat();
+        let figures = ["cpu", "gpu"].map(|device| figures(&format!("benches-config/blog-{device}.csv"))).concat();
         assert_eq!(figures.len(), 198);
         for figure in figures {
-            let of = |group: &CaseGroup| {
+            let is_measured_in = |group: &CaseGroup| {
                 let spec = &group.spec;
                 let input = if figure.any_input { spec.input } else { figure.options.input };
                 let options = CaseOptions { input, ..figure.options };
@@ -224,7 +217,7 @@ mod tests {
                     && figure.size.same(&CaseSize::Known(spec.size))
                     && group.variants.iter().any(|variant| figure.source.starts_with(&format!("{} of ", variant.name)))
             };
-            assert!(measured.iter().any(of), "{figure:?}");
+            assert!(measured.iter().any(is_measured_in), "{figure:?}");
         }
     }
 
@@ -232,16 +225,12 @@ mod tests {
     fn a_record_is_a_reference_too() {
         let record = four_cases();
         let reference = ReferenceTime::of_record(&record, "old.json");
-        let found = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
-        assert_eq!((found.time, found.source.as_str()), (Nanos(125e3), "local of old.json"));
+        let figure = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
+        assert_eq!((figure.time, figure.source.as_str()), (Nanos(125e3), "local of old.json"));
     }
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        let error = |row: &str| {
-            ReferenceTime::of_csv(&format!("algorithm,dtype,size,time,source,goal\n{row}\n"), &CATALOGUE)
-                .expect_err("a mistake")
-        };
         let rows = [
             "matmul,f32,64,2,A,",
             "matmul,f31,64,2 ms,A,",
@@ -249,7 +238,8 @@ mod tests {
             "matmul,f32,,2 ms,A,",
             "# nothing",
         ];
-        insta::assert_snapshot!(rows.map(error).join("\n"), @"
+        let errors = rows.map(|row| parse(",goal", row).expect_err("a mistake"));
+        insta::assert_snapshot!(errors.join("\n"), @"
         line 2: malformed time '2'; write 68.6 µs, 2.51 ms or 1.2 s
         line 2: unknown dtype 'f31'; did you mean 'f32'? available: f32, f64, f16, bf16, i32, i8, u8
         line 2: unknown goal 'answer'; available: result, solution
@@ -262,13 +252,10 @@ mod tests {
         };
         assert_eq!(twice("goal"), Err("two columns are called 'goal'; leave one out".into()));
         assert_eq!(twice("remark"), Ok(()));
-        let hostile =
-            ReferenceTime::of_csv("algorithm,dtype,size,time,source\nlu,f32,64,2 ms,\x1b[31m\u{202e}\n", &CATALOGUE);
+        let hostile = parse("", "lu,f32,64,2 ms,\x1b[31m\u{202e}");
         assert_eq!(hostile.expect("a reference")[0].source, "\\u{1b}[31m\\u{202e}", "it stays text");
-        assert!(
-            ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n", &CATALOGUE)
-                .is_err_and(|e| e.contains("time"))
-        );
+        let without_times = ReferenceTime::of_csv("algorithm,dtype,size,source\nmatmul,f32,64,A\n", &CATALOGUE);
+        assert!(without_times.is_err_and(|error| error.contains("time")));
         for text in ["-1 ms", "0 ms", "1e3 ms", "ms", "1..2 ms", "5 min"] {
             assert!(parsed_time(text).is_err(), "{text}");
         }

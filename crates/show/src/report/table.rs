@@ -1,5 +1,6 @@
 //! Table for terminal, Markdown and HTML pages, each of which does its own layout.
 
+use super::join_filled;
 use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
 pub use crate::basis::prose::prose;
@@ -55,8 +56,7 @@ impl Cell {
     }
 
     fn plain(&self) -> String {
-        let parts: Vec<_> = [&*self.text, &self.detail].into_iter().filter(|part| !part.is_empty()).collect();
-        printable(&parts.join(" ")).into_owned()
+        printable(&join_filled(&[&self.text, &self.detail], " ")).into_owned()
     }
 
     fn markdown(&self) -> String {
@@ -66,12 +66,12 @@ impl Cell {
     }
 
     fn html(&self) -> String {
-        let mut out = if self.is_best { format!("{STAR} ") } else { String::new() };
-        match (escape_prose(&self.text), self.class) {
-            (text, "") => out.push_str(&text),
-            (text, class) => {
-                let _ = write!(out, r#"<span class="{class}">{text}</span>"#);
-            }
+        let mut out = escape_prose(&self.text);
+        if !self.class.is_empty() {
+            out = format!(r#"<span class="{}">{out}</span>"#, self.class);
+        }
+        if self.is_best {
+            out = format!("{STAR} {out}");
         }
         if !self.detail.is_empty() {
             // A detail behind a name wraps only if it must.
@@ -121,17 +121,14 @@ impl Table {
         self
     }
 
-    /// Adds columns of text.
     pub fn text(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns(ColumnKind::Text, headings)
     }
 
-    /// Adds columns of numbers.
     pub fn numbers(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns(ColumnKind::Number, headings)
     }
 
-    /// Adds columns of sentences.
     pub fn prose(self, headings: impl IntoIterator<Item = impl Into<Cell>>) -> Self {
         self.columns(ColumnKind::Prose, headings)
     }
@@ -160,18 +157,16 @@ impl Table {
         self.columns.iter().take_while(|(_, kind)| *kind == ColumnKind::Text).count()
     }
 
-    /// Whether `is` holds for a cell outside the columns that name rows.
-    pub fn any(&self, is: impl Fn(&Cell) -> bool) -> bool {
-        self.rows.iter().any(|row| row[self.names()..].iter().any(&is))
+    /// Whether the predicate holds for a cell outside the columns that name rows.
+    pub fn any(&self, predicate: impl Fn(&Cell) -> bool) -> bool {
+        self.rows.iter().any(|row| row[self.names()..].iter().any(&predicate))
     }
 
-    /// Removes the bars.
     pub fn without_bars(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
         self
     }
 
-    /// Removes the details.
     pub fn without_details(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.detail.clear());
         self
@@ -182,18 +177,18 @@ impl Table {
         let names = self.names();
         // A column of times has their unit in brackets. In a table of one row, the size gets the word `size` before it,
         // so that it is not read as a time.
-        let only = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
+        let prefix = if self.rows.len() == 1 { format!("{} ", self.columns[0].0.text) } else { String::new() };
         let mut headings = vec![];
         for row in &self.rows {
             let parts: Vec<&str> = row[..names].iter().map(|cell| cell.text.as_str()).collect();
             headings.push(match parts[..] {
-                [size, unit] if !unit.is_empty() => format!("{only}{size} ({unit})"),
+                [size, unit] if !unit.is_empty() => format!("{prefix}{size} ({unit})"),
                 _ => parts.join(" ").trim_end().to_string(),
             });
         }
         let mut turned = Self::captioned(&self.caption).text([heading]).numbers(headings);
-        for (at, (heading, _)) in self.columns.iter().enumerate().skip(names) {
-            turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[at].clone())));
+        for (column, (heading, _)) in self.columns.iter().enumerate().skip(names) {
+            turned.row(std::iter::once(heading.clone()).chain(self.rows.iter().map(|row| row[column].clone())));
         }
         turned
     }
@@ -201,10 +196,10 @@ impl Table {
     /// Removes the columns with these headings whose cells are all empty or `nothing`.
     pub fn leave_out_empty(&mut self, headings: &[&str], nothing: &str) {
         for heading in headings {
-            if let Some(at) = self.place(heading)
-                && self.rows.iter().all(|row| row[at].text.is_empty() || row[at].text == nothing)
+            if let Some(column) = self.position(heading)
+                && self.rows.iter().all(|row| row[column].text.is_empty() || row[column].text == nothing)
             {
-                self.remove(at);
+                self.remove(column);
             }
         }
     }
@@ -212,7 +207,7 @@ impl Table {
     /// Cuts the middle out of long names of rows until the table fits, if the names then still differ.
     pub fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
-        let most = (self.width_of(0) - 3).saturating_sub(excess).max(MIN_NAME_LENGTH);
+        let most = (self.width_of(0) - CELL_PADDING).saturating_sub(excess).max(MIN_NAME_LENGTH);
         let names: Vec<String> = self.rows.iter().map(|row| without_middle(&row[0].text, most)).collect();
         if excess > 0 && distinct(&names).len() == names.len() {
             self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
@@ -226,8 +221,8 @@ impl Table {
             if self.width() <= width {
                 break;
             }
-            if let Some(at) = self.place(heading) {
-                self.remove(at);
+            if let Some(column) = self.position(heading) {
+                self.remove(column);
                 removed.push(*heading);
             }
         }
@@ -235,7 +230,7 @@ impl Table {
     }
 
     /// Returns the index of the column with this heading.
-    pub fn place(&self, heading: &str) -> Option<usize> {
+    pub fn position(&self, heading: &str) -> Option<usize> {
         self.columns.iter().position(|(cell, _)| cell.text == heading)
     }
 
@@ -244,6 +239,9 @@ impl Table {
         self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
     }
 }
+
+/// Width of the space on both sides of a cell, and of the gap to the next column.
+const CELL_PADDING: usize = 3;
 
 /// Cuts the middle out of a name that is longer than `most` characters.
 fn without_middle(name: &str, most: usize) -> String {
@@ -267,35 +265,33 @@ impl Table {
     /// Prints the table. If it is too wide, prose is wrapped; a table without prose is split into blocks below each
     /// other, each with the names of the rows.
     pub fn terminal(&self, width: usize) -> String {
-        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let columns: Vec<usize> = (0..self.columns.len()).collect();
         if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
-            return self.block(&all, Some(width));
+            return self.block(&columns, Some(width));
         }
-        let (names, others) = all.split_at(self.names());
-        let widths: Vec<usize> = all.iter().map(|column| self.width_of(*column)).collect();
-        let taken: usize = names.iter().map(|column| widths[*column]).sum();
-        let mut blocks: Vec<(Vec<usize>, usize)> = vec![(names.to_vec(), taken)];
+        let widths: Vec<usize> = columns.iter().map(|column| self.width_of(*column)).collect();
+        let (names, others) = columns.split_at(self.names());
+        let mut blocks = vec![];
+        let mut block = names.to_vec();
         for column in others {
-            let (block, wide) = blocks.last_mut().expect("one at least");
-            if block.len() == names.len() || *wide + widths[*column] <= width.saturating_add(1) {
-                block.push(*column);
-                *wide += widths[*column];
-            } else {
-                blocks.push((names.iter().chain([column]).copied().collect(), taken + widths[*column]));
+            let new_width = block.iter().chain([column]).map(|column| widths[*column]).sum::<usize>();
+            if block.len() > names.len() && new_width > width.saturating_add(1) {
+                blocks.push(std::mem::replace(&mut block, names.to_vec()));
             }
+            block.push(*column);
         }
-        blocks.iter().map(|(columns, _)| self.block(columns, None)).collect::<Vec<_>>().join("\n")
+        blocks.push(block);
+        blocks.iter().map(|columns| self.block(columns, None)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the width of the whole table.
     pub fn width(&self) -> usize {
         (0..self.columns.len()).map(|column| self.width_of(column)).sum::<usize>().saturating_sub(1)
     }
 
-    /// Returns the width of a column, with the space on both sides and the gap to the next.
+    /// Returns the width of a column with its padding.
     fn width_of(&self, column: usize) -> usize {
         let cells = self.cells(column).into_iter().chain([self.columns[column].0.plain()]);
-        cells.map(|cell| cell.width()).max().unwrap_or(0) + 3
+        cells.map(|cell| cell.width()).max().unwrap_or(0) + CELL_PADDING
     }
 
     /// Prints some columns, without spaces at line ends, with prose wrapped to a `width` if there is one.
@@ -335,29 +331,30 @@ impl Table {
             return cells().map(Cell::plain).collect();
         }
         let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
-        let (detail, marks) = (widest(|cell| &cell.detail), widest(|cell| &cell.marks));
+        let detail = widest(|cell| &cell.detail);
+        let marks = widest(|cell| &cell.marks);
         // A text without a detail may extend below the details of others.
         let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
         let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
-        let stars = cells().any(|cell| cell.is_best);
-        let bars = cells().any(|cell| cell.bar.is_some());
-        let aligned = |cell: &Cell| {
+        let has_stars = cells().any(|cell| cell.is_best);
+        let has_bars = cells().any(|cell| cell.bar.is_some());
+        let align = |cell: &Cell| {
             let mut text = format!("{:>number$}", cell.text);
             if detail > 0 && (!cell.detail.is_empty() || text.chars().count() == number) {
                 let _ = write!(text, " {:>detail$}", cell.detail);
             }
-            if stars {
+            if has_stars {
                 text = format!("{} {text}", if cell.is_best { STAR } else { " " });
             }
             if marks > 0 {
                 let _ = write!(text, " {:<marks$}", cell.marks);
             }
-            if bars {
+            if has_bars {
                 let _ = write!(text, " {:<BAR$}", cell.bar.map_or_else(String::new, |part| bar(part, BAR)));
             }
             if text.trim().is_empty() { String::new() } else { text }
         };
-        cells().map(aligned).collect()
+        cells().map(align).collect()
     }
 }
 
@@ -385,12 +382,12 @@ impl Table {
     /// phone, a row is a block of named cells if the table has too many columns, or has the class `stacked`.
     pub fn html(&self, classes: &str) -> String {
         let caption = escape(&self.caption);
-        let asked = classes.split(' ').any(|class| class == "stacked");
-        let stacked = asked || self.columns.len() > MAX_PHONE_COLUMNS;
-        let classes = if stacked && !asked { format!("{classes} stacked") } else { classes.to_owned() };
+        let has_class = classes.split(' ').any(|class| class == "stacked");
+        let is_stacked = has_class || self.columns.len() > MAX_PHONE_COLUMNS;
+        let stacked = if is_stacked && !has_class { " stacked" } else { "" };
         let mut out = format!(
             r#"<div class="table" role="group" tabindex="0" aria-label="{caption}">
-<table class="{classes}"><caption>{caption}</caption>
+<table class="{classes}{stacked}"><caption>{caption}</caption>
 <thead><tr>"#
         );
         for (heading, kind) in &self.columns {
@@ -403,15 +400,20 @@ impl Table {
         out.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
             out.push_str("<tr>");
-            for (at, (cell, (heading, kind))) in row.iter().zip(&self.columns).enumerate() {
+            for (column, (cell, (heading, kind))) in row.iter().zip(&self.columns).enumerate() {
                 let cell = cell.html();
-                let name = if stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
-                let _ = match kind {
-                    _ if at == 0 => write!(out, r#"<th scope="row">{cell}</th>"#),
-                    ColumnKind::Text => write!(out, r#"<td class="w"{name}>{cell}</td>"#),
-                    ColumnKind::Number => write!(out, r#"<td class="n"{name}>{cell}</td>"#),
-                    ColumnKind::Prose => write!(out, "<td{name}>{cell}</td>"),
+                if column == 0 {
+                    let _ = write!(out, r#"<th scope="row">{cell}</th>"#);
+                    continue;
+                }
+                let class = match kind {
+                    ColumnKind::Text => r#" class="w""#,
+                    ColumnKind::Number => r#" class="n""#,
+                    ColumnKind::Prose => "",
                 };
+                let name =
+                    if is_stacked { format!(r#" data-name="{}""#, escape(&heading.text)) } else { String::new() };
+                let _ = write!(out, "<td{class}{name}>{cell}</td>");
             }
             out.push_str("</tr>\n");
         }

@@ -2,6 +2,7 @@
 
 use super::bench::named;
 use super::document::Document;
+use super::or_dash;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
@@ -32,18 +33,17 @@ struct SearchRow {
     cells: Vec<String>,
 }
 
-/// Returns the heading and the table of searches of an algorithm on a device. The heading has what all searches share,
-/// then `title`.
-fn searches(
+/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches.
+fn write_searches(
+    document: &mut Document,
     device: &DeviceInfo,
     algorithm: &Algorithm,
     title: &str,
     headings: &[&str],
     rows: Vec<SearchRow>,
-) -> (Document, Table) {
+) -> Table {
     let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
     let subject = rows.first().map(|row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis)));
-    let mut document = Document::default();
     document.line(format!("{}, {title}", subject.as_deref().unwrap_or(&algorithm.name)));
     document.line(named(device));
     let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
@@ -54,22 +54,21 @@ fn searches(
         let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
         table.row(names.chain(cells));
     }
-    (document, table)
+    table
 }
 
-/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one; within `width`
-/// columns.
+/// Prints a line for each search by inspection: the tile, its spills, and those of the built-in one.
 pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRow], width: usize) -> String {
     let rows = rows.iter().map(|InspectedRow { variant, spec, found }| {
-        let ((tile, spills), built_in_spills) =
-            (&found.best, found.built_in.1.map_or_else(|| "–".into(), |built_in_spills| built_in_spills.to_string()));
-        let cells =
-            vec![tile.to_string(), spills.to_string(), built_in_spills, format!("{} of {}", found.tried, found.space)];
-        SearchRow { variant, spec: *spec, cells }
+        let (tile, spills) = &found.best;
+        let built_in = or_dash(found.built_in.1.map(|spills| spills.to_string()));
+        let compiled = format!("{} of {}", found.tried, found.space);
+        SearchRow { variant, spec: *spec, cells: vec![tile.to_string(), spills.to_string(), built_in, compiled] }
     });
     let title = "tiles by what they spill; none was run";
     let headings = ["spills", "built in", "compiled"];
-    let (mut document, mut table) = searches(device, algorithm, title, &headings, rows.collect());
+    let mut document = Document::default();
+    let mut table = write_searches(&mut document, device, algorithm, title, &headings, rows.collect());
     let whole = table.width();
     document.lines(table::hidden(&table.fit(width, &["compiled", "built in"]), whole));
     document.gap();
@@ -82,9 +81,11 @@ const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
-    let found = rows.iter().map(|row| SearchRow { variant: row.variant, spec: row.spec, cells: found(row).to_vec() });
+    let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
+    let searches = rows.iter().map(search).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
-    let (mut document, mut table) = searches(device, algorithm, "the best tiles", &headings, found.collect());
+    let mut document = Document::default();
+    let mut table = write_searches(&mut document, device, algorithm, "the best tiles", &headings, searches);
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
@@ -96,31 +97,31 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
         document.table(table);
     }
     for TunedRow { spec, work, found, .. } in rows {
-        let Some((name, time)) = &found.rule else { continue };
-        let axes = axes::brief(spec);
-        let size = spec.size;
-        let rate = work.rate(*time);
-        document.line(format!("`auto` picks {name} for {axes} {size}: {rate} GFLOP/s"));
+        if let Some((name, time)) = &found.rule {
+            let rate = work.rate(*time);
+            document.line(format!("`auto` picks {name} for {} {}: {rate} GFLOP/s", axes::brief(spec), spec.size));
+        }
     }
     document.terminal(width)
 }
 
 /// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
 fn gain(found: &SearchResult) -> Option<String> {
-    let ((tile, time), (built_in_tile, built_in)) = (found.best, found.built_in);
-    built_in
-        .map(|built_in| if built_in_tile == tile { "built in".into() } else { format!("{:.2} ×", built_in.0 / time.0) })
+    let (tile, time) = found.best;
+    let (built_in_tile, built_in_time) = found.built_in;
+    let speed_up = built_in_time?.0 / time.0;
+    Some(if built_in_tile == tile { "built in".into() } else { format!("{speed_up:.2} ×") })
 }
 
 /// Returns the cells behind the names of a search.
-fn found(row: &TunedRow) -> [String; 5] {
+fn cells(row: &TunedRow) -> [String; 5] {
     let TunedRow { found, work, .. } = row;
     let (tile, time) = found.best;
     [
         tile.to_string(),
         work.rate(time).to_string(),
-        found.built_in.1.map_or_else(|| "–".into(), |time| work.rate(time).to_string()),
-        gain(found).unwrap_or_else(|| "–".into()),
+        or_dash(found.built_in.1.map(|time| work.rate(time).to_string())),
+        or_dash(gain(found)),
         format!("{} of {}", found.tried, found.space),
     ]
 }
@@ -128,9 +129,13 @@ fn found(row: &TunedRow) -> [String; 5] {
 /// Describes a search in a sentence, for a terminal too narrow for the table.
 fn sentence(row: &TunedRow) -> String {
     let TunedRow { variant, spec, .. } = row;
-    let [tile, rate, built_in, _, tried] = found(row);
-    let whose = if row.found.best.0 == row.found.built_in.0 { "" } else { &format!(" the built-in one's {built_in}") };
-    let gain = gain(&row.found).map_or_else(String::new, |gain| format!(", {gain}{whose}"));
+    let [tile, rate, built_in, _, tried] = cells(row);
+    let is_built_in = row.found.best.0 == row.found.built_in.0;
+    let gain = match gain(&row.found) {
+        Some(gain) if is_built_in => format!(", {gain}"),
+        Some(gain) => format!(", {gain} the built-in one's {built_in}"),
+        None => String::new(),
+    };
     let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();
     format!("{variant} {values}{}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.size)
 }
@@ -193,19 +198,16 @@ mod tests {
         let usual = || row("tiled", "256", tile, tile);
         for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
             let options = crate::plan::fixture::unusual_on(axis);
-            let other = || {
-                let mut row = usual();
-                row.spec.options = options;
-                row
-            };
+            let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let shown = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
-            for (width, named) in [(200, true), (40, false)] {
-                let text = shown(&[usual(), other()], width);
-                let heads = text.lines().any(|line| line.contains("variant") && line.contains(column.name));
-                assert!(heads == named && text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
+            let print = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
+            for (width, has_column) in [(200, true), (40, false)] {
+                let text = print(&[usual(), other()], width);
+                let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
+                assert_eq!(text.lines().any(is_heading), has_column, "{}, {width}:\n{text}", axis.name);
+                assert!(text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
             }
-            let text = shown(&[other(), other()], 200);
+            let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
             let auto = format!("texel for {} 256: ", axes::brief(&options));

@@ -3,13 +3,12 @@
 use super::bench::named;
 use super::document::Document;
 use super::table::Table;
-use crate::basis::alike::{distinct, grouped_where};
+use crate::basis::alike::{distinct, grouped};
 use crate::case::accepted::AcceptedMutation;
-use crate::plan::axes::{self, AXES, Axis};
+use crate::plan::axes::{self, AXES};
 use crate::record::{Case, Outcome, Record, Verification};
 
-/// Prints a row for each variant, or for each algorithm if there are several: how many cases pass, and how close the
-/// worst comes to its tolerance.
+/// Prints how many cases pass, and how near the worst comes to its tolerance: by variant, or by algorithm if several.
 pub fn table(record: &Record, width: usize) -> String {
     let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
     let single = match algorithms[..] {
@@ -25,13 +24,13 @@ pub fn table(record: &Record, width: usize) -> String {
         };
         let mut table = table.numbers(counts).numbers(["of bound"]);
         let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
-        let same = |a: &&Case, b: &&Case| a.asked() == b.asked() && (single.is_none() || a.variant == b.variant);
-        for cases in grouped_where(cases_here(), same) {
+        let row_key = |case: &&Case| (case.asked(), single.map(|_| case.variant.clone()));
+        for cases in grouped(cases_here(), row_key) {
             let names = match single {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
             };
-            let counts = counts.map(|what| count(cases.iter().copied(), what).to_string());
+            let counts = counts.map(|ending| count(cases.iter().copied(), ending).to_string());
             let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
@@ -53,13 +52,13 @@ pub fn table(record: &Record, width: usize) -> String {
 
 /// Lists the options of a variant's cases, each word once: `f32 f64 nt`. All kinds of input share a row.
 fn words(cases: &[&Case]) -> String {
-    let of_axis = |axis: &&Axis| {
-        let words = |case: &&Case| {
-            axes::words(&case.options, |own_axis| own_axis.name == axis.name && own_axis.name != axes::INPUT.name)
-        };
-        distinct(cases.iter().flat_map(words))
-    };
-    AXES.iter().flat_map(of_axis).collect::<Vec<_>>().join(" ")
+    let mut words = vec![];
+    for axis in AXES.iter().filter(|axis| axis.name != axes::INPUT.name) {
+        words.extend(distinct(
+            cases.iter().flat_map(|case| axes::words(&case.options, |other| other.name == axis.name)),
+        ));
+    }
+    words.join(" ")
 }
 
 /// Returns the table's word for the outcome of a case. "failed" covers crashes and time-outs.
@@ -75,8 +74,8 @@ fn ending(case: &Case) -> &'static str {
     }
 }
 
-fn count<'a>(cases: impl IntoIterator<Item = &'a Case>, what: &str) -> usize {
-    cases.into_iter().filter(|case| ending(case) == what).count()
+fn count<'a>(cases: impl IntoIterator<Item = &'a Case>, wanted: &str) -> usize {
+    cases.into_iter().filter(|case| ending(case) == wanted).count()
 }
 
 /// Returns the largest residual of the passed cases, as a share of its tolerance.
@@ -88,14 +87,14 @@ fn closest(cases: &[&Case]) -> Option<f64> {
 
 /// Summarizes the run in one line.
 pub fn summary(record: &Record) -> String {
-    let count = |what| count(&record.cases, what);
-    let some = |what| match count(what) {
-        0 => String::new(),
-        count => format!(", {count} {what}"),
-    };
-    let [passed, wrong, skipped] = ["passed", "wrong", "skipped"].map(count);
-    let [failed, interrupted, unverified] = ["failed", "interrupted", "unverified"].map(some);
-    format!("{passed} passed, {wrong} wrong{failed}, {skipped} skipped{interrupted}{unverified}\n")
+    let mut parts = vec![];
+    for ending in ["passed", "wrong", "failed", "skipped", "interrupted", "unverified"] {
+        let count = count(&record.cases, ending);
+        if count > 0 || ["passed", "wrong", "skipped"].contains(&ending) {
+            parts.push(format!("{count} {ending}"));
+        }
+    }
+    parts.join(", ") + "\n"
 }
 
 #[cfg(test)]

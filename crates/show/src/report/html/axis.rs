@@ -12,14 +12,15 @@ pub(super) struct LogAxis {
 
 impl LogAxis {
     /// Creates an axis that covers `values`, with ticks at round numbers; `None` without a positive finite value.
-    pub(super) fn round(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let (low, high) = bounds(values)?;
+    pub(super) fn round(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let [low, high] = bounds(values)?;
         let decades = (high / low).log10();
         let mantissas: &[f64] = match decades {
             d if d < 1.0 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
             d if d < 2.5 => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
+        // At most about seven labels fit.
         let step = (decades / 7.0).ceil().max(1.0) as usize;
         let exponents = (low.log10().floor() as i32..=high.log10().ceil() as i32).step_by(step);
         let ticks = exponents.flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)));
@@ -29,8 +30,8 @@ impl LogAxis {
     /// Creates an axis that covers `values`, with ticks at values far enough apart for `most` labels: at whole ones if
     /// there are any, because the others are means of unequal extents.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
-        let (low, high) = bounds(values.clone())?;
-        let mut sorted: Vec<_> = values.filter(|value| usable(*value)).collect();
+        let [low, high] = bounds(values.clone())?;
+        let mut sorted: Vec<_> = values.filter(|value| is_drawable(*value)).collect();
         sorted.sort_by(f64::total_cmp);
         if sorted.iter().any(|value| value.fract() == 0.0) {
             sorted.retain(|value| value.fract() == 0.0);
@@ -46,25 +47,25 @@ impl LogAxis {
     }
 }
 
-fn usable(value: f64) -> bool {
+fn is_drawable(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
 /// Returns the range of `values` with a margin, at least a factor of two.
-fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let (low, high) = values
-        .filter(|value| usable(*value))
-        .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+fn bounds(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+    let drawable = values.filter(|value| is_drawable(*value));
+    let low = drawable.clone().fold(f64::INFINITY, f64::min);
+    let high = drawable.fold(0.0, f64::max);
     if high == 0.0 {
         return None;
     }
-    let room = (high / low).powf(0.05).max(1.05);
-    let low = low / room;
-    let high = high * room;
-    let widen = (2.0 / (high / low)).max(1.0).sqrt();
-    let low = low / widen;
-    let high = high * widen;
-    (usable(low) && usable(high)).then_some((low, high))
+    let margin = (high / low).powf(0.05).max(1.05);
+    let low = low / margin;
+    let high = high * margin;
+    let widening = (2.0 / (high / low)).max(1.0).sqrt();
+    let low = low / widening;
+    let high = high * widening;
+    (is_drawable(low) && is_drawable(high)).then_some([low, high])
 }
 
 /// Formats a time: `10 µs`.

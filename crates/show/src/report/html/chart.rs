@@ -1,28 +1,27 @@
 //! Charts as SVG: plotters draws grids, axes and limits; bars, marks with tooltips, and all text from a record are
 //! written here, escaped.
 
+use super::super::join_filled;
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
 use crate::record::{Case, Measured};
 use plotters::prelude::*;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-/// Page that a chart is drawn for. Text does not scale with the page, so a phone gets its own drawing.
+/// Page that a chart is drawn for, with the chart's width in pixels. Text does not scale with the page, so a phone gets
+/// its own drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     /// Desktop page, or file.
-    Wide,
+    Wide = 640,
     /// Phone.
-    Narrow,
+    Narrow = 350,
 }
 
 impl Width {
     pub(super) fn pixels(self) -> u32 {
-        match self {
-            Self::Wide => 640,
-            Self::Narrow => 350,
-        }
+        self as u32
     }
 }
 
@@ -41,7 +40,7 @@ const fn colour(light: u32, dark: u32) -> Colour {
     Colour { light: rgb(light), dark: rgb(dark) }
 }
 
-/// Hues that colour-blind readers can distinguish, neighbors most of all; beyond them, shapes differ.
+/// Hues of series, in an order in which colour-blind readers can distinguish neighbors best. Later series repeat them.
 pub(super) const SERIES: [Colour; 8] = [
     colour(0x2a_78d6, 0x39_87e5),
     colour(0xeb_6834, 0xd9_5926),
@@ -49,24 +48,22 @@ pub(super) const SERIES: [Colour; 8] = [
     colour(0x4a_3aa7, 0x90_85e9),
     colour(0xe8_7ba4, 0xd5_5181),
     colour(0xb0_7a00, 0xc9_8500),
-    colour(0xe3_4948, 0xe6_6767),
-    colour(0x00_8300, 0x3f_a53f),
+    RED,
+    GREEN,
 ];
-/// Colour of text.
+pub(super) const RED: Colour = colour(0xe3_4948, 0xe6_6767);
+pub(super) const GREEN: Colour = colour(0x00_8300, 0x3f_a53f);
 pub(super) const INK: Colour = colour(0x0b_0b0b, 0xf5_f5f4);
 /// Colour of secondary text, such as labels of axes.
 pub(super) const QUIET: Colour = colour(0x52_514e, 0xc3_c2b7);
-/// Colour of grid lines.
 pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
-/// Colour of axes.
 pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
-/// Colour of the background.
-pub(super) const GROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
+pub(super) const BACKGROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
 
-impl Colour {
-    /// Returns the light colour as SVG writes it.
-    pub(super) fn hex(self) -> String {
-        hex(self.light)
+/// Writes the light colour as SVG does.
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(self.light))
     }
 }
 
@@ -74,19 +71,16 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-/// Returns the CSS rules that turn charts dark.
+/// Returns the CSS rules of charts in dark mode.
 pub(super) fn dark_rules() -> String {
     let mut rules = String::new();
-    for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, GROUND]) {
-        let light = colour.hex();
+    for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
         let dark = hex(colour.dark);
-        let _ = writeln!(rules, r#"svg [fill="{light}"]{{fill:{dark}}} svg [stroke="{light}"]{{stroke:{dark}}}"#);
+        let _ = writeln!(rules, r#"svg [fill="{colour}"]{{fill:{dark}}} svg [stroke="{colour}"]{{stroke:{dark}}}"#);
     }
     rules
 }
 
-/// Mark of a case.
-#[derive(Clone, Debug)]
 pub(super) struct ChartPoint {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -94,45 +88,60 @@ pub(super) struct ChartPoint {
     pub(super) ends: Option<[f64; 2]>,
     /// Whether the line of the series passes through the mark.
     pub(super) on_line: bool,
-    /// Tooltip.
     pub(super) tip: String,
 }
 
 /// Marks of one variant.
-#[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) name: String,
     /// Index of colour and shape; `None` for a less important series, which is grey and unnamed.
     pub(super) style: Option<usize>,
     /// Whether the line is dashed: the series is of the second of two sources.
     pub(super) dashed: bool,
-    /// Whether the chart names the series: of a variant that both sources have, only the first's.
+    /// Whether the chart names the series. If two sources have the variant, it names only the first's.
     pub(super) named: bool,
     pub(super) points: Vec<ChartPoint>,
 }
 
 impl Series {
-    fn colour(&self) -> String {
-        self.style.map_or(AXIS, |style| SERIES[style % SERIES.len()]).hex()
+    fn colour(&self) -> Colour {
+        self.style.map_or(AXIS, hue)
     }
 
     /// Draws the line through the marks that are on it, in order of x.
-    fn line(&self, at: &dyn Fn(&ChartPoint) -> (i32, i32)) -> String {
+    fn line(&self, to_pixels: &dyn Fn((f64, f64)) -> (i32, i32)) -> String {
         let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
         if points.len() < 2 {
             return String::new();
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let places: Vec<_> = points.into_iter().map(at).map(|(x, y)| format!("{x} {y}")).collect();
+        let corners = points.iter().map(|point| to_pixels((point.x, point.y)));
+        let corners: Vec<_> = corners.map(|(x, y)| format!("{x} {y}")).collect();
         let colour = self.colour();
         let width = if self.style.is_some() { 2 } else { 1 };
         let dashes = if self.dashed { DASHES } else { "" };
-        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, places.join("L"))
+        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, corners.join("L"))
+    }
+
+    /// Draws a mark, and its interval between these heights if the mark does not cover it.
+    fn mark(&self, (x, y): (i32, i32), ends: Option<[i32; 2]>) -> String {
+        let mut out = String::new();
+        if let Some([low, high]) = ends
+            && low.abs_diff(high) > 8
+        {
+            let _ = write!(out, r#"<path d="M{x} {low}V{high}" stroke="{}" stroke-width="1"/>"#, self.colour());
+        }
+        if let Some(style) = self.style {
+            out.push_str(&mark(style, x, y));
+        } else {
+            let left = f64::from(x) - 2.5;
+            let _ = write!(out, r#"<path d="M{left} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{AXIS}"/>"#);
+        }
+        out
     }
 }
 
 /// Limit: a straight line on logarithmic axes.
-#[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     pub(super) name: String,
     /// Detail in brackets after the name, if there is room.
@@ -142,7 +151,6 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// Returns the name with its detail.
     pub(super) fn full_name(&self) -> String {
         self.detail.as_ref().map_or_else(|| self.name.clone(), |detail| format!("{} ({detail})", self.name))
     }
@@ -153,13 +161,10 @@ impl Ceiling {
 }
 
 /// Marks over two logarithmic axes.
-#[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
-    /// Name of the source.
-    pub(super) source: String,
-    /// Names of the sources with solid and dashed lines, if there are two.
-    pub(super) pair: Option<[String; 2]>,
+    /// Name of the source, or of the two with solid and with dashed lines.
+    pub(super) sources: Vec<String>,
     /// Description for readers who cannot see the chart.
     pub(super) description: String,
     pub(super) x_title: String,
@@ -171,19 +176,16 @@ pub(super) struct Plot {
     pub(super) ceilings: Vec<Ceiling>,
 }
 
-/// Height of the heading above a chart, in pixels.
-const HEADING: u32 = 48;
-/// Height of a line of the heading.
+/// Height of the heading above a chart, in pixels, as are all lengths of charts.
+pub(super) const HEADING: u32 = 48;
 const HEADING_LINE_HEIGHT: i32 = 18;
-/// Height of a row of the legend.
-const ROW: u32 = 22;
+const LEGEND_ROW_HEIGHT: u32 = 22;
 /// Left edge of headings, names and legends.
-const MARGIN: u32 = 10;
-const LEFT: u32 = 66;
-const BOTTOM: u32 = 44;
+pub(super) const MARGIN: u32 = 10;
+pub(super) const Y_LABELS_WIDTH: u32 = 66;
+const X_LABELS_HEIGHT: u32 = 44;
 /// Right margin of a chart that has no names beside its lines.
-const RIGHT: u32 = 14;
-/// Height of a line of names, and width of a character.
+pub(super) const RIGHT: u32 = 14;
 const LABEL_LINE_HEIGHT: i32 = 14;
 const LABEL_CHARACTER_WIDTH: f64 = 7.4;
 /// Maximum length of a line of a name beside a chart, in characters.
@@ -194,69 +196,76 @@ pub(super) const FONT: &str = "system-ui, sans-serif";
 /// Attribute of the lines of a second source.
 const DASHES: &str = r#" stroke-dasharray="6 4""#;
 
-impl Plot {
-    /// Draws the chart as an `<svg>` element.
-    pub(super) fn svg(&self, width: Width) -> String {
-        let pixels = width.pixels();
-        let body = if width == Width::Wide { 330 } else { 270 };
-        let (rows, legend) = self.legend(width);
-        let height = HEADING + body + rows * ROW;
-        let names = self.names(width);
-        let mut drawn = String::new();
-        let marks = self.draw(&mut drawn, (pixels, height), rows * ROW, &names);
-        // On a phone, the legend names both sources.
-        let source = match &self.pair {
-            Some(_) if width == Width::Narrow => String::new(),
-            Some([solid, dashed]) => format!("solid: {solid}, dashed: {dashed}"),
-            None => self.source.clone(),
-        };
-        let grey = if self.series.iter().any(|series| series.style.is_none()) { "grey: all others" } else { "" };
-        let parts = [source.as_str(), grey];
-        let source = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-        let mut out = opening([&self.title, &source], &self.description, pixels, height);
-        // Drawing into memory does not fail; if it did, an empty frame with a title would be better than no page.
-        out.push_str(content(&drawn));
-        out.push_str(&marks.unwrap_or_default());
-        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, HEADING + body, legend);
-        out
-    }
-}
-
 /// Name beside the end of a line.
 struct EndLabel {
     lines: Vec<String>,
     /// Style of the mark before the name; `None` for a limit.
     style: Option<usize>,
     /// End of the line, in values of the axes.
-    at: (f64, f64),
+    end: (f64, f64),
 }
 
 impl Plot {
-    /// Returns the names at the right of the chart: important series and level limits. A phone has no room for them, so
-    /// its legend names the series.
-    fn names(&self, width: Width) -> Vec<EndLabel> {
-        if width == Width::Narrow {
-            return vec![];
-        }
-        let end = |series: &Series| {
-            let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
-            Some(EndLabel { lines: split_label(&series.name), style: series.style, at: (last.x, last.y) })
-        };
-        let series = self.series.iter().filter(|series| series.named && series.style.is_some()).filter_map(end);
-        let level = self.ceilings.iter().filter(|ceiling| ceiling.is_level());
-        let level = level.map(|ceiling| EndLabel { lines: split_label(&ceiling.name), style: None, at: ceiling.to });
-        series.chain(level).collect()
+    /// Draws the chart as an `<svg>` element.
+    pub(super) fn svg(&self, width: Width) -> String {
+        let pixels = width.pixels();
+        let body = if width == Width::Wide { 330 } else { 270 };
+        let legend = self.legend(width);
+        let height = HEADING + body + legend.height();
+        let mut grid = String::new();
+        let marks = self.draw(&mut grid, (pixels, height), legend.height(), &self.end_labels(width));
+        let mut out = opening([&self.title, &self.source_text(width)], &self.description, pixels, height);
+        // Drawing into memory does not fail; if it did, an empty frame with a title would be better than no page.
+        out.push_str(content(&grid));
+        out.push_str(&marks.unwrap_or_default());
+        out.push_str(&legend.close_chart(HEADING + body));
+        out
     }
 
-    /// Draws with plotters into `drawn`; returns the markup of the marks.
-    fn draw(&self, drawn: &mut String, size: (u32, u32), legend: u32, names: &[EndLabel]) -> Option<String> {
-        let root = SVGBackend::with_string(drawn, size).into_drawing_area();
-        let longest = names.iter().flat_map(|name| &name.lines).map(|line| line.chars().count()).max();
+    /// Describes the sources and the grey lines. On a phone, the legend names a pair of sources.
+    fn source_text(&self, width: Width) -> String {
+        let source = match &self.sources[..] {
+            [source] => source.clone(),
+            [solid, dashed] if width == Width::Wide => format!("solid: {solid}, dashed: {dashed}"),
+            _ => String::new(),
+        };
+        let has_grey = self.series.iter().any(|series| series.style.is_none());
+        join_filled(&[&source, if has_grey { "grey: all others" } else { "" }], "; ")
+    }
+
+    /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
+    fn end_labels(&self, width: Width) -> Vec<EndLabel> {
+        let mut labels = vec![];
+        if width == Width::Narrow {
+            return labels;
+        }
+        for series in self.series.iter().filter(|series| series.named && series.style.is_some()) {
+            if let Some(last) = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x)) {
+                let lines = split_label(&series.name);
+                labels.push(EndLabel { lines, style: series.style, end: (last.x, last.y) });
+            }
+        }
+        for ceiling in self.ceilings.iter().filter(|ceiling| ceiling.is_level()) {
+            labels.push(EndLabel { lines: split_label(&ceiling.name), style: None, end: ceiling.to });
+        }
+        labels
+    }
+
+    /// Draws the grid and the limits with plotters into `grid`; returns the markup of marks and names, for above them.
+    fn draw(
+        &self,
+        grid: &mut String,
+        (width, height): (u32, u32),
+        legend_height: u32,
+        labels: &[EndLabel],
+    ) -> Option<String> {
+        let root = SVGBackend::with_string(grid, (width, height)).into_drawing_area();
+        let longest = labels.iter().flat_map(|label| &label.lines).map(|line| line.chars().count()).max();
         let right = longest.map_or(RIGHT, |longest| 34 + (LABEL_CHARACTER_WIDTH * longest as f64) as u32);
         let mut builder = ChartBuilder::on(&root);
-        builder.margin_top(HEADING).margin_right(right).margin_bottom(legend);
-        builder.set_label_area_size(LabelAreaPosition::Left, LEFT);
-        builder.set_label_area_size(LabelAreaPosition::Bottom, BOTTOM);
+        builder.margin_top(HEADING).margin_right(right).margin_bottom(legend_height);
+        builder.set_label_area_size(LabelAreaPosition::Left, Y_LABELS_WIDTH);
+        builder.set_label_area_size(LabelAreaPosition::Bottom, X_LABELS_HEIGHT);
         let x = (self.x.low..self.x.high).log_scale().with_key_points(self.x.ticks.clone());
         let y = (self.y.low..self.y.high).log_scale().with_key_points(self.y.ticks.clone());
         let mut chart = builder.build_cartesian_2d(x, y).ok()?;
@@ -276,75 +285,88 @@ impl Plot {
         for ceiling in &self.ceilings {
             chart.draw_series(LineSeries::new([ceiling.from, ceiling.to], QUIET.light.stroke_width(1))).ok()?;
         }
-        let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
-        let clamped = |y: f64| y.clamp(self.y.low, self.y.high);
-
+        let to_pixels = |point: (f64, f64)| chart.backend_coord(&point);
         let mut marks = String::new();
         for ceiling in &self.ceilings {
-            let [from, to] = [ceiling.from, ceiling.to].map(|(x, y)| at(x, y));
-            marks.push_str(&named_line(ceiling, from, to, names.is_empty()));
+            marks.push_str(&inner_label(ceiling, to_pixels(ceiling.from), to_pixels(ceiling.to), labels.is_empty()));
         }
-        // Important series lie above the others.
-        let order = |grey: bool| self.series.iter().filter(move |series| series.style.is_none() == grey);
-        for series in order(true).chain(order(false)) {
-            marks.push_str(&series.line(&|point| at(point.x, point.y)));
-            for point in &series.points {
-                let (x, y) = at(point.x, point.y);
-                let ends = point.ends.map(|ends| ends.map(|end| at(point.x, clamped(end)).1));
-                let _ = write!(marks, r#"<g class="pt"><title>{}</title>"#, escape(&point.tip));
-                if let Some([low, high]) = ends.filter(|[low, high]| low.abs_diff(*high) > 8) {
-                    let colour = series.colour();
-                    let _ = write!(marks, r#"<path d="M{x} {low}V{high}" stroke="{colour}" stroke-width="1"/>"#);
-                }
-                let _ = write!(marks, "{}</g>", series.style.map_or_else(|| speck(x, y), |style| mark(style, x, y)));
-            }
-        }
-        let frame = [HEADING as i32 + 6, (size.1 - legend - BOTTOM) as i32];
-        let ends: Vec<_> = names.iter().map(|name| at(name.at.0, clamped(name.at.1))).collect();
-        marks.push_str(&end_labels(names, &ends, (size.0 - right) as i32 + 14, frame));
+        marks.push_str(&self.marks(&to_pixels));
+        let frame = [HEADING as i32 + 6, (height - legend_height - X_LABELS_HEIGHT) as i32];
+        let ends: Vec<_> = labels.iter().map(|label| to_pixels((label.end.0, self.clamp_y(label.end.1)))).collect();
+        marks.push_str(&draw_end_labels(labels, &ends, (width - right) as i32 + 14, frame));
         root.present().ok()?;
         drop(chart);
         Some(marks)
     }
 
-    /// Draws the legend, if no names stand beside the lines.
-    fn legend(&self, width: Width) -> (u32, String) {
+    fn clamp_y(&self, y: f64) -> f64 {
+        y.clamp(self.y.low, self.y.high)
+    }
+
+    /// Draws the lines and marks of all series, the important ones above the others.
+    fn marks(&self, to_pixels: &dyn Fn((f64, f64)) -> (i32, i32)) -> String {
+        let mut out = String::new();
+        let (important, grey): (Vec<_>, Vec<_>) = self.series.iter().partition(|series| series.style.is_some());
+        for series in grey.into_iter().chain(important) {
+            out.push_str(&series.line(to_pixels));
+            for point in &series.points {
+                let ends = point.ends.map(|ends| ends.map(|end| to_pixels((point.x, self.clamp_y(end))).1));
+                out.push_str(&with_tooltip(&point.tip, &series.mark(to_pixels((point.x, point.y)), ends)));
+            }
+        }
+        out
+    }
+
+    /// Returns the legend of a narrow chart, which has no names beside its lines; a wide one has an empty legend.
+    fn legend(&self, width: Width) -> Legend {
+        let mut legend = Legend::new(width.pixels());
+        if width == Width::Wide {
+            return legend;
+        }
+        if let [solid, dashed] = &self.sources[..] {
+            legend.add(solid, |x, y| line_symbol(x, y, ""));
+            legend.add(dashed, |x, y| line_symbol(x, y, DASHES));
+        }
         // A single series is named in the heading.
-        let shown = self.series.len() > 1 && width == Width::Narrow;
-        let items = self.series.iter().filter(|series| shown && series.named);
+        if self.series.len() < 2 {
+            return legend;
+        }
+        let mut named: Vec<_> = self.series.iter().filter(|series| series.named && series.style.is_some()).collect();
         // The most important first.
-        let mut items: Vec<_> = items.filter_map(|series| Some((series.style?, &*series.name))).collect();
-        items.sort_by_key(|(style, _)| *style);
-        let marks = items
-            .into_iter()
-            .map(|(style, name)| -> (&str, Swatch) { (name, Box::new(move |x, y| mark(style, x as i32, y as i32))) });
-        let sources = self.pair.iter().filter(|_| width == Width::Narrow).flatten();
-        let sources = sources.zip(["", DASHES]).map(|(name, dashes)| (&**name, line_swatch(dashes)));
-        let slopes: Vec<_> = self.ceilings.iter().filter(|ceiling| shown && !ceiling.is_level()).collect();
-        let slopes: Vec<_> = slopes.into_iter().map(Ceiling::full_name).collect();
-        legend(sources.chain(marks).chain(slopes.iter().map(|name| (&**name, slope_swatch()))), width.pixels())
+        named.sort_by_key(|series| series.style);
+        for series in named {
+            legend.add(&series.name, |x, y| series.mark((x as i32, y as i32), None));
+        }
+        for ceiling in self.ceilings.iter().filter(|ceiling| !ceiling.is_level()) {
+            legend.add(&ceiling.full_name(), slope_symbol);
+        }
+        legend
     }
 }
 
 /// Draws names at `x`, each as close to the height of its line's end as the others allow, with a dotted line from that
-/// end.
-fn end_labels(names: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
+/// end. `ends` are in pixels, and `frame` has the top and the bottom of the chart.
+fn draw_end_labels(labels: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
     let mut out = String::new();
-    let heights: Vec<_> = ends.iter().zip(names).map(|((_, y), name)| (*y, name.lines.len())).collect();
-    for ((name, (from, end)), y) in names.iter().zip(ends).zip(spread_labels(&heights, frame)) {
-        if *from < x - 16 || end.abs_diff(y) > 3 {
-            let quiet = AXIS.hex();
-            let start = from + 7;
+    let heights: Vec<_> = ends.iter().zip(labels).map(|((_, y), label)| (*y, label.lines.len())).collect();
+    for ((end_label, (end_x, end_y)), y) in labels.iter().zip(ends).zip(spread_labels(&heights, frame)) {
+        if *end_x < x - 16 || end_y.abs_diff(y) > 3 {
+            let start = end_x + 7;
+            let stop = (x - 3).max(start);
             let _ = write!(
                 out,
-                r#"<path d="M{start} {end}L{} {y}" fill="none" stroke="{quiet}" stroke-width="1" stroke-dasharray="1 3"/>"#,
-                (x - 3).max(start)
+                r#"<path d="M{start} {end_y}L{stop} {y}" fill="none" stroke="{AXIS}" stroke-width="1" stroke-dasharray="1 3"/>"#
             );
         }
-        out.push_str(&name.style.map_or_else(String::new, |style| mark(style, x + 4, y)));
-        let (left, ink) = if name.style.is_some() { (x + 13, INK) } else { (x, QUIET) };
-        for (line, y) in name.lines.iter().zip((y + 4..).step_by(LABEL_LINE_HEIGHT as usize)) {
-            out.push_str(&label(left.max(0) as u32, y.max(0) as u32, 12, "start", &ink.hex(), line));
+        let mut left = x;
+        let mut ink = QUIET;
+        if let Some(style) = end_label.style {
+            out.push_str(&mark(style, x + 4, y));
+            left = x + 13;
+            ink = INK;
+        }
+        for (line, y) in end_label.lines.iter().zip((y + 4..).step_by(LABEL_LINE_HEIGHT as usize)) {
+            out.push_str(&label(left.max(0) as u32, y.max(0) as u32, "start", ink, line));
         }
     }
     out
@@ -352,111 +374,142 @@ fn end_labels(names: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) 
 
 /// Splits a long name before its brackets.
 fn split_label(name: &str) -> Vec<String> {
-    let parts = name.split_once(" (").filter(|_| name.chars().count() > MAX_UNBROKEN_LABEL);
-    let lines = parts.map_or_else(|| vec![name.to_owned()], |(name, rest)| vec![name.to_owned(), format!("({rest}")]);
-    lines.iter().map(|line| shortened(line, MAX_LABEL_LINE)).collect()
+    match name.split_once(" (") {
+        Some((start, brackets)) if name.chars().count() > MAX_UNBROKEN_LABEL => {
+            vec![shortened(start, MAX_LABEL_LINE), shortened(&format!("({brackets}"), MAX_LABEL_LINE)]
+        }
+        _ => vec![shortened(name, MAX_LABEL_LINE)],
+    }
 }
 
 /// Moves labels from these heights, each with its number of lines, so that they do not overlap and stay within the
-/// frame if possible.
+/// frame if possible: from top to bottom, each down to below the one before; then from the bottom, up into the frame.
 fn spread_labels(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|index| heights[*index].0);
-    let below = |index: &usize| LABEL_LINE_HEIGHT * (heights[*index].1 as i32 - 1);
-    let mut placed: Vec<_> = heights.iter().map(|(height, _)| *height).collect();
-    let mut free = top;
+    let further_lines = |index: &usize| LABEL_LINE_HEIGHT * (heights[*index].1 as i32 - 1);
+    let mut spread: Vec<_> = heights.iter().map(|(height, _)| *height).collect();
+    let mut min_height = top;
     for index in &order {
-        placed[*index] = placed[*index].max(free);
-        free = placed[*index].saturating_add(below(index) + LABEL_LINE_HEIGHT);
+        spread[*index] = spread[*index].max(min_height);
+        min_height = spread[*index].saturating_add(further_lines(index) + LABEL_LINE_HEIGHT);
     }
-    let mut free = bottom;
+    let mut max_height = bottom;
     for index in order.iter().rev() {
-        placed[*index] = placed[*index].min(free.saturating_sub(below(index)));
-        free = placed[*index].saturating_sub(LABEL_LINE_HEIGHT);
+        spread[*index] = spread[*index].min(max_height.saturating_sub(further_lines(index)));
+        max_height = spread[*index].saturating_sub(LABEL_LINE_HEIGHT);
     }
-    placed
+    spread
 }
 
 /// Draws the name of a limit inside the chart: along a slope on a wide page, above the beginning of a level on a phone.
 /// Other limits are named beside the chart or in the legend.
-fn named_line(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), narrow: bool) -> String {
-    let ink = QUIET.hex();
-    let text = |x: i32, y: i32, name: &str, turn: &str| {
-        let name = escape(name);
-        let rim = rim();
-        format!(r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{ink}" {rim}{turn}>{name}</text>"#)
-    };
-    if ceiling.is_level() == narrow {
-        return if narrow { text(from.0 + 4, from.1 - 5, &ceiling.name, "") } else { slope(ceiling, from, to, &text) };
+fn inner_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), is_narrow: bool) -> String {
+    match (ceiling.is_level(), is_narrow) {
+        (true, true) => outlined_text(from.0 + 4, from.1 - 5, &ceiling.name, ""),
+        (false, false) => slope_label(ceiling, from, to),
+        _ => String::new(),
     }
-    String::new()
-}
-
-/// Returns attributes that outline a text with the background, so that no line runs through it.
-fn rim() -> String {
-    format!(r#"stroke="{}" stroke-width="4" paint-order="stroke""#, GROUND.hex())
 }
 
 /// Draws the name of a slope along it, without its detail or not at all if the slope is too short.
-fn slope(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), text: &dyn Fn(i32, i32, &str, &str) -> String) -> String {
+fn slope_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
     let across = f64::from(to.0 - from.0);
     let up = f64::from(to.1 - from.1);
+    // A character is 6.2 pixels wide, and the name leaves out the ends of the slope.
     let room = across.hypot(up) * 0.85 / 6.2;
     let names = [ceiling.full_name(), ceiling.name.clone()];
     let Some(name) = names.iter().find(|name| name.chars().count() as f64 <= room) else { return String::new() };
     let x = (from.0 * 19 + to.0) / 20;
     let y = (from.1 * 19 + to.1) / 20;
-    text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
+    outlined_text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
 }
 
-/// Draws a mark of a less important series.
-fn speck(x: i32, y: i32) -> String {
-    format!(r#"<path d="M{} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{}"/>"#, f64::from(x) - 2.5, AXIS.hex())
+fn outlined_text(x: i32, y: i32, text: &str, transform: &str) -> String {
+    let outline = outline();
+    let text = escape(text);
+    format!(
+        r#"<text x="{x}" y="{y}" font-family="{FONT}" font-size="11" fill="{QUIET}" {outline}{transform}>{text}</text>"#
+    )
 }
 
-/// Function that draws the symbol of a legend's entry at a place.
-pub(super) type Swatch = Box<dyn Fn(u32, u32) -> String>;
+/// Returns attributes that outline a text with the background, so that no line runs through it.
+fn outline() -> String {
+    format!(r#"stroke="{BACKGROUND}" stroke-width="4" paint-order="stroke""#)
+}
 
-/// Draws entries of a legend, as many in a row as fit; returns the number of rows, and the markup.
-pub(super) fn legend<'a>(items: impl Iterator<Item = (&'a str, Swatch)>, width: u32) -> (u32, String) {
-    // Symbols are centred on x, so that their edge is below that of the heading.
-    let mut x = MARGIN + 5;
-    let mut row = 0;
-    let mut text = String::new();
-    for (name, sample) in items {
-        let shown = shortened(name, (width as usize - 50) / 7);
-        let needed = 30 + 7 * shown.chars().count() as u32;
-        if x > MARGIN + 5 && x + needed > width {
-            (x, row) = (MARGIN + 5, row + 1);
-        }
-        let y = row * ROW + ROW / 2;
-        let _ = write!(text, "{}{}", sample(x, y), label(x + 12, y + 4, 12, "start", &QUIET.hex(), &shown));
-        x += needed;
+/// Legend below a chart: symbols with names, as many in a row as fit.
+pub(super) struct Legend {
+    width: u32,
+    /// Centre of the next symbol.
+    x: u32,
+    row: u32,
+    markup: String,
+}
+
+impl Legend {
+    /// Centre of the first symbol of a row, whose edge is then below that of the heading.
+    const FIRST_X: u32 = MARGIN + 5;
+
+    pub(super) fn new(width: u32) -> Self {
+        Self { width, x: Self::FIRST_X, row: 0, markup: String::new() }
     }
-    (if text.is_empty() { 0 } else { row + 1 }, text)
+
+    /// Adds a name with the symbol that `draw_symbol` draws around a point.
+    pub(super) fn add(&mut self, name: &str, draw_symbol: impl FnOnce(u32, u32) -> String) {
+        let name = shortened(name, ((self.width - 50) / CHARACTER_WIDTH) as usize);
+        let needed = 30 + CHARACTER_WIDTH * name.chars().count() as u32;
+        if self.x > Self::FIRST_X && self.x + needed > self.width {
+            self.x = Self::FIRST_X;
+            self.row += 1;
+        }
+        let y = self.row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
+        self.markup.push_str(&draw_symbol(self.x, y));
+        self.markup.push_str(&label(self.x + 12, y + 4, "start", QUIET, &name));
+        self.x += needed;
+    }
+
+    pub(super) fn height(&self) -> u32 {
+        if self.markup.is_empty() { 0 } else { (self.row + 1) * LEGEND_ROW_HEIGHT }
+    }
+
+    /// Returns the markup of the legend at this height, and closes the element of its chart.
+    pub(super) fn close_chart(&self, y: u32) -> String {
+        format!(r#"<g transform="translate(0 {y})">{}</g></svg>"#, self.markup)
+    }
 }
 
-/// Returns the legend symbol of a data source: a line with these dashes.
-fn line_swatch(dashes: &'static str) -> Swatch {
-    Box::new(move |x, y| {
-        let left = x - 7;
-        let right = x + 9;
-        let ink = QUIET.hex();
-        format!(r#"<path d="M{left} {y}L{right} {y}" stroke="{ink}" stroke-width="2"{dashes}/>"#)
-    })
+/// Draws the legend symbol of a data source: a line with these dashes.
+fn line_symbol(x: u32, y: u32, dashes: &str) -> String {
+    format!(r#"<path d="M{} {y}L{} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#, x - 7, x + 9)
 }
 
-/// Returns the symbol of a sloping limit.
-fn slope_swatch() -> Swatch {
-    Box::new(|x, y| format!(r#"<path d="M{} {}L{} {}" stroke="{}"/>"#, x - 5, y + 4, x + 5, y - 4, QUIET.hex()))
+fn slope_symbol(x: u32, y: u32) -> String {
+    format!(r#"<path d="M{} {}L{} {}" stroke="{QUIET}"/>"#, x - 5, y + 4, x + 5, y - 4)
 }
 
-/// Draws text at a place.
-pub(super) fn label(x: u32, y: u32, size: u32, anchor: &str, colour: &str, text: &str) -> String {
+pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
+    format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
+}
+
+pub(super) fn label(x: u32, y: u32, anchor: &str, colour: Colour, text: &str) -> String {
+    sized_label(x, y, 12, anchor, colour, text)
+}
+
+fn sized_label(x: u32, y: u32, size: u32, anchor: &str, colour: Colour, text: &str) -> String {
     let text = escape(text);
     format!(
         r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="{size}" fill="{colour}">{text}</text>"#
     )
+}
+
+pub(super) fn with_tooltip(tip: &str, drawing: &str) -> String {
+    format!(r#"<g class="pt"><title>{}</title>{drawing}</g>"#, escape(tip))
+}
+
+/// Draws an invisible area as wide as a chart, on which the tooltip of a row appears.
+pub(super) fn hover_area(top: u32, width: u32, height: u32) -> String {
+    format!(r#"<rect x="0" y="{top}" width="{width}" height="{height}" fill-opacity="0"/>"#)
 }
 
 pub(super) fn shortened(text: &str, most: usize) -> String {
@@ -469,66 +522,75 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
 /// Draws a mark: hues and shapes take turns; beyond the hues, marks are hollow.
 fn mark(style: usize, x: i32, y: i32) -> String {
     let path = match style % 4 {
-        0 => format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", f64::from(x) - 4.5),
+        0 => circle(x.into(), y.into()),
         1 => format!("M{} {}h8v8h-8z", x - 4, y - 4),
         2 => format!("M{x} {}l5 9h-10z", y - 5),
         _ => format!("M{x} {}l6 6l-6 6l-6 -6z", y - 6),
     };
-    let colour = SERIES[style % SERIES.len()].hex();
-    let ground = GROUND.hex();
-    let (fill, stroke) = if (style / SERIES.len()).is_multiple_of(2) { (colour, ground) } else { (ground, colour) };
+    let is_hollow = !(style / SERIES.len()).is_multiple_of(2);
+    if is_hollow { shape(&path, BACKGROUND, hue(style)) } else { shape(&path, hue(style), BACKGROUND) }
+}
+
+fn hue(style: usize) -> Colour {
+    SERIES[style % SERIES.len()]
+}
+
+pub(super) fn circle(x: f64, y: f64) -> String {
+    format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5)
+}
+
+pub(super) fn shape(path: &str, fill: Colour, stroke: Colour) -> String {
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
-/// Maximum number of lines of a heading's title or source.
 const MAX_HEADING_LINES: usize = 4;
 
 /// Breaks `text` into lines of at most `most` characters, within words if necessary: names of files have no spaces.
 fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![];
-    let mut line = String::new();
-    // No more of the text is read than is shown, because a name may have any length.
-    let room = |line: &str| if line.is_empty() { Some(most) } else { most.checked_sub(line.chars().count() + 1) };
+    let mut line: Vec<char> = vec![];
     for word in text.split(' ') {
-        let mut rest = word;
-        while lines.len() <= MAX_HEADING_LINES && room(&line).is_none_or(|room| rest.chars().nth(room).is_some()) {
-            if line.is_empty() {
-                let (end, _) = rest.char_indices().nth(most).unwrap_or((rest.len(), ' '));
-                line.push_str(&rest[..end]);
-                rest = &rest[end..];
-            }
+        // A name may have any length, so no more of it is read than is shown, and a line to tell that there is more.
+        let word: Vec<char> = word.chars().take((MAX_HEADING_LINES + 1) * most).collect();
+        if !line.is_empty() && line.len() + 1 + word.len() > most {
             lines.push(std::mem::take(&mut line));
-        }
-        if lines.len() > MAX_HEADING_LINES {
-            break;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(rest);
+        line.extend(word);
+        while line.len() > most {
+            let rest = line.split_off(most);
+            lines.push(std::mem::replace(&mut line, rest));
+        }
+        if lines.len() > MAX_HEADING_LINES {
+            break;
+        }
     }
     lines.push(line);
+    let mut texts: Vec<String> = lines.iter().take(MAX_HEADING_LINES).map(|line| line.iter().collect()).collect();
     if lines.len() > MAX_HEADING_LINES {
-        lines.truncate(MAX_HEADING_LINES);
-        lines[MAX_HEADING_LINES - 1] = shortened(&lines[MAX_HEADING_LINES - 1], most - 1) + "…";
+        texts[MAX_HEADING_LINES - 1] = shortened(&texts[MAX_HEADING_LINES - 1], most - 1) + "…";
     }
-    lines
+    texts
 }
 
-/// Opens the `<svg>` element of a chart and writes its heading: a title and a source, each in one line, or in more that
-/// extend above the chart.
+/// Opens the `<svg>` element of a chart and writes its heading, whose further lines extend above the chart.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
+    // A character of the title is 9 pixels wide, one of the source 6.4.
     let titles = lines(title, room / 9);
     let sources = lines(source, room * 5 / 32);
-    let above = HEADING_LINE_HEIGHT * (titles.len() + sources.len() - 2) as i32;
-    let top = -above;
-    let height = height as i32 + above;
+    let extension = HEADING_LINE_HEIGHT * (titles.len() + sources.len() - 2) as i32;
+    let top = -extension;
+    let height = height as i32 + extension;
     let mut heading = String::new();
-    for (at, line) in titles.iter().chain(&sources).enumerate() {
-        let y = top + 18 + HEADING_LINE_HEIGHT * at as i32;
-        let (size, ink, weight) = if at < titles.len() { (14, INK, r#" font-weight="600""#) } else { (12, QUIET, "") };
-        let ink = ink.hex();
+    for (index, line) in titles.iter().chain(&sources).enumerate() {
+        let is_title = index < titles.len();
+        let y = top + 18 + HEADING_LINE_HEIGHT * index as i32;
+        let ink = if is_title { INK } else { QUIET };
+        let size = if is_title { 14 } else { 12 };
+        let weight = if is_title { r#" font-weight="600""# } else { "" };
         let line = escape(line);
         let _ = write!(
             heading,
@@ -542,14 +604,13 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
 }
 
 /// Returns the content of the element that plotters wrote.
-pub(super) fn content(drawn: &str) -> &str {
-    let inside = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
-    inside.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(inside, _)| inside)
+pub(super) fn content(svg: &str) -> &str {
+    let opened = svg.split_once("<svg").and_then(|(_, rest)| rest.split_once('>'));
+    opened.and_then(|(_, rest)| rest.rsplit_once("</svg>")).map_or("", |(content, _)| content)
 }
 
-/// Horizontal bar.
-#[derive(Clone, Debug)]
 pub(super) struct Bar {
+    /// Name, or an empty text if the bar belongs to the row of the one above.
     pub(super) name: String,
     pub(super) value: f64,
     /// Text at the end of the bar.
@@ -559,7 +620,6 @@ pub(super) struct Bar {
 }
 
 /// Horizontal bars from zero.
-#[derive(Clone, Debug)]
 pub(super) struct Bars {
     pub(super) title: String,
     pub(super) source: String,
@@ -571,94 +631,93 @@ pub(super) struct Bars {
     pub(super) rule: Option<(f64, &'static str)>,
 }
 
-/// Width of a character of a name, in pixels.
-pub(super) const CHARACTER: u32 = 7;
+pub(super) const CHARACTER_WIDTH: u32 = 7;
 
 impl Bars {
-    /// Returns the left edge of the bars, and the maximum length of their names. Bars lie beside their names, or below
-    /// them if the page is narrow or names are long.
-    fn left(&self, width: Width) -> (u32, usize) {
+    /// Returns the maximum length of a name beside the bars, in characters. `None` if names stand above their bars,
+    /// because the page is narrow and names are long.
+    fn max_name_beside(&self, width: Width) -> Option<usize> {
         let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
-        let (widest, room) = match width {
-            Width::Wide => (260, longest.min(238 / CHARACTER as usize)),
-            Width::Narrow => (140, longest),
-        };
-        match MARGIN + 10 + CHARACTER * room as u32 {
-            left if left <= widest => (left, room),
-            _ => (MARGIN, ((width.pixels() - 2 * MARGIN) / CHARACTER) as usize),
+        match width {
+            Width::Wide => Some(longest.min(238 / CHARACTER_WIDTH as usize)),
+            Width::Narrow => (MARGIN + 10 + CHARACTER_WIDTH * longest as u32 <= 140).then_some(longest),
         }
     }
 
     /// Draws the chart as an `<svg>` element.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let (left, room) = self.left(width);
+        let max_name_beside = self.max_name_beside(width);
+        let left = max_name_beside.map_or(MARGIN, |most| MARGIN + 10 + CHARACTER_WIDTH * most as u32);
+        let max_name = max_name_beside.unwrap_or(((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
         // Height of a row, and the offsets of its bar and of the base line of its name.
-        let [row, bar_top, base] = if left == MARGIN { [36, 18, 14] } else { [19, 3, 13] };
+        let [row, bar_top, base] = if max_name_beside.is_none() { [36, 18, 14] } else { [19, 3, 13] };
+        let mut legend = Legend::new(pixels);
+        for (style, name) in &self.legend {
+            legend.add(name, |x, y| bar_symbol(x, y, hue(*style)));
+        }
+        let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
         // A bar without a name belongs to the row above and needs no room for one.
         let skipped = |bar: &Bar| if bar.name.is_empty() { bar_top - 3 } else { 0 };
-        let legend_items = self.legend.iter().map(|(style, name)| (&**name, bar_swatch(SERIES[*style % SERIES.len()])));
-        let (rows, legend) = legend(legend_items, pixels);
-        let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
-        let end = top + self.items.iter().map(|bar| row - skipped(bar)).sum::<u32>();
-        let rows_from = self.items.iter().scan(top, |next, bar| {
-            let y = *next - skipped(bar);
-            *next = y + row;
-            Some((bar, y))
-        });
-        let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
-        // Leave room for the text at the end of the longest bar.
-        let text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
-        let scale = f64::from(pixels - left - (CHARACTER * text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE);
-        let rule = self.rule.map(|(value, name)| (left + (value * scale) as u32, name));
-        let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + rows * ROW);
-        for (bar, y) in rows_from.clone() {
-            let length = (bar.value * scale).max(1.0) as u32;
-            let from = y + bar_top - 3;
+        let mut rows = vec![];
+        let mut end = top;
+        for bar in &self.items {
+            rows.push((bar, end - skipped(bar)));
+            end += row - skipped(bar);
+        }
+        let scale = self.scale(pixels - left);
+        let to_pixels = |value: f64| left + (value * scale) as u32;
+        let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + legend.height());
+        for (bar, y) in &rows {
             let y = y + bar_top;
-            if let Some((x, _)) = rule {
+            if let Some((value, _)) = self.rule {
                 // The line skips the names above the bars.
-                out.push_str(&line([(x, from), (x, from + 19)], QUIET));
+                let x = to_pixels(value);
+                out.push_str(&line([(x, y - 3), (x, y + 16)], QUIET));
             }
-            out.push_str(&filled((left, y), (left + length, y + 12), SERIES[bar.style % SERIES.len()]));
+            let length = (bar.value * scale).max(1.0) as u32;
+            out.push_str(&filled((left, y), (left + length, y + 12), hue(bar.style)));
         }
-        if let Some((x, name)) = rule {
-            out.push_str(&label(x, top - 4, 11, "middle", &QUIET.hex(), name));
+        if let Some((value, name)) = self.rule {
+            out.push_str(&sized_label(to_pixels(value), top - 4, 11, "middle", QUIET, name));
         }
-        let text_start = |bar: &Bar| left + 6 + (bar.value * scale) as u32;
-        // If a text would lie across the line, all texts stand behind the line.
-        let crosses_text = |x: u32| {
-            let ends = |bar: &Bar| text_start(bar) + CHARACTER * bar.text.chars().count() as u32;
-            self.items.iter().any(|bar| text_start(bar) < x + 6 && ends(bar) > x)
-        };
-        let column = rule.map(|(x, _)| x).filter(|x| crosses_text(*x)).map_or(0, |x| x + 6);
-        for (bar, y) in rows_from {
-            let end = text_start(bar).max(column);
-            let _ = write!(out, r#"<g class="pt"><title>{}</title>"#, escape(&bar.tip));
-            // Invisible area for the tooltip, as wide as the chart.
-            let from = y + skipped(bar);
-            let high = row - skipped(bar);
-            let _ = write!(out, r#"<rect x="0" y="{from}" width="{pixels}" height="{high}" fill-opacity="0"/>"#);
-            out.push_str(&label(MARGIN, y + base, 12, "start", &INK.hex(), &shortened(&bar.name, room)));
-            let text = label(end, y + bar_top + 10, 12, "start", &QUIET.hex(), &bar.text);
-            let _ = write!(out, "{}</g>", text.replacen("<text ", &format!("<text {} ", rim()), 1));
+        let min_text_start = self.min_text_start(&to_pixels);
+        for (bar, y) in rows {
+            let area = hover_area(y + skipped(bar), pixels, row - skipped(bar));
+            let name = label(MARGIN, y + base, "start", INK, &shortened(&bar.name, max_name));
+            let text_start = (to_pixels(bar.value) + 6).max(min_text_start);
+            let text = label(text_start, y + bar_top + 10, "start", QUIET, &bar.text);
+            let text = text.replacen("<text ", &format!("<text {} ", outline()), 1);
+            out.push_str(&with_tooltip(&bar.tip, &format!("{area}{name}{text}")));
         }
-        let _ = write!(out, r#"<g transform="translate(0 {})">{}</g></svg>"#, end + 6, legend);
+        out.push_str(&legend.close_chart(end + 6));
         out
     }
-}
 
-/// Returns the symbol of bars of this colour.
-pub(super) fn bar_swatch(colour: Colour) -> Swatch {
-    let colour = colour.hex();
-    Box::new(move |x, y| format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5))
+    /// Returns the pixels per unit of value that leave room for the text at the end of the longest bar.
+    fn scale(&self, width: u32) -> f64 {
+        let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
+        let longest_text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
+        f64::from(width - (CHARACTER_WIDTH * longest_text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns the position from which the texts start: behind the rule if a text would lie across it, or 0.
+    fn min_text_start(&self, to_pixels: &dyn Fn(f64) -> u32) -> u32 {
+        let Some((value, _)) = self.rule else { return 0 };
+        let rule = to_pixels(value);
+        let crosses_rule = |bar: &Bar| {
+            let start = to_pixels(bar.value) + 6;
+            let end = start + CHARACTER_WIDTH * bar.text.chars().count() as u32;
+            start < rule + 6 && end > rule
+        };
+        if self.items.iter().any(crosses_rule) { rule + 6 } else { 0 }
+    }
 }
 
 /// Draws a rectangle from its upper left to its lower right corner, as plotters writes it.
 pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
     let width = right - left;
     let height = bottom - top;
-    let colour = colour.hex();
     format!(
         r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
     )
@@ -666,7 +725,6 @@ pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colou
 
 /// Draws a straight line, as plotters writes it.
 pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
-    let colour = colour.hex();
     format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
@@ -679,34 +737,37 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.time).0).collect();
     let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let high = samples.iter().copied().fold(0.0, f64::max);
-    let (median, [least, most]) = (case.shown(m.summary.median), [low, high].map(Nanos));
+    let median = case.shown(m.summary.median);
+    let [least, most] = [low, high].map(Nanos);
     let description = format!("{} samples from {least} to {most}, median {median}", samples.len());
     let mut out = opening(["samples", &case.id], &description, pixels, height);
     if samples.is_empty() || !low.is_finite() || !high.is_finite() {
         return out + "</svg>";
     }
-    let count = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MAX_BINS);
+    let bins = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MAX_BINS);
     let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
-    let mut bins = vec![0u32; count];
+    let mut counts = vec![0u32; bins];
     for sample in &samples {
-        bins[((sample - low) / span * count as f64).min(count as f64 - 1.0) as usize] += 1;
+        counts[((sample - low) / span * bins as f64).min(bins as f64 - 1.0) as usize] += 1;
     }
-    let most_in_bin = bins.iter().copied().max().unwrap_or(1).max(1);
+    let highest_count = counts.iter().copied().max().unwrap_or(1).max(1);
     // In a record that another program wrote, the interval may lie outside the samples.
-    let at = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as u32;
+    let to_pixels = |value: f64| 10 + (((value - low) / span).clamp(0.0, 1.0) * f64::from(pixels - 20)) as u32;
     let base = height - 28;
-    for (bin, count_in) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let left = low + span * bin as f64 / count as f64;
-        let (left, right) = (at(left), at(left + span / count as f64) - 1);
-        let top = base - (80 * count_in / most_in_bin).max(1);
+    for (bin, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let start = low + span * bin as f64 / bins as f64;
+        let left = to_pixels(start);
+        let right = to_pixels(start + span / bins as f64) - 1;
+        let top = base - (80 * count / highest_count).max(1);
         out.push_str(&filled((left, top), (right.max(left + 1), base), SERIES[0]));
     }
-    if let Some([from, to]) = m.summary.interval.map(|ends| ends.map(|end| at(case.shown(end).0))) {
+    if let Some(interval) = m.summary.interval {
+        let [from, to] = interval.map(|end| to_pixels(case.shown(end).0));
         out.push_str(&filled((from, base + 2), (to.max(from + 2), base + 5), INK));
     }
-    out.push_str(&line([(at(median.0), 52), (at(median.0), base + 5)], INK));
-    out.push_str(&label(10, height - 8, 12, "start", &QUIET.hex(), &least.to_string()));
-    out.push_str(&label(pixels - 10, height - 8, 12, "end", &QUIET.hex(), &most.to_string()));
+    out.push_str(&line([(to_pixels(median.0), 52), (to_pixels(median.0), base + 5)], INK));
+    out.push_str(&label(10, height - 8, "start", QUIET, &least.to_string()));
+    out.push_str(&label(pixels - 10, height - 8, "end", QUIET, &most.to_string()));
     out + "</svg>"
 }
 
@@ -763,24 +824,21 @@ mod tests {
         let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
         let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "its limit")) };
         let svg = bars.svg(Width::Narrow);
-        let tops = |svg: &str| -> Vec<u32> {
-            let bars = svg.split(r#"height="12" opacity"#).map(|before| before.rsplit_once(r#" y=""#));
-            bars.filter_map(|found| found?.1.split_once('"')?.0.parse().ok()).collect()
-        };
-        let tops = tops(&svg);
-        let [first, second, third] = tops[..3] else { panic!("{svg}") };
-        assert!(second - first < third - second, "{tops:?}");
-        // No text lies across the rule, and no line runs through a name.
         let page = roxmltree::Document::parse(&svg).expect("well-formed");
         let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).and_then(|x| x.parse::<u32>().ok());
+        let bars = page.descendants().filter(|node| node.attribute("height") == Some("12"));
+        let tops: Vec<_> = bars.filter_map(|node| number(&node, "y")).collect();
+        let [first, second, third] = tops[..] else { panic!("{svg}") };
+        assert!(second - first < third - second, "{tops:?}");
+        // No text lies across the rule, and no line runs through a name.
         let texts = page.descendants().filter(|node| node.text() == Some("9 %"));
-        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x").zip(number(&node, "y"))).collect();
+        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x")).collect();
         let rules = page.descendants().filter_map(|node| node.attribute("points"));
         let rules: Vec<Vec<u32>> =
             rules.map(|points| points.split([' ', ',']).filter_map(|x| x.parse().ok()).collect()).collect();
         assert!(texts.len() == 3 && rules.len() == 3, "{svg}");
-        for (x, _) in texts {
-            assert!(x + 3 * CHARACTER <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
+        for x in texts {
+            assert!(x + 3 * CHARACTER_WIDTH <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
         }
         let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
         for base in names {
@@ -790,11 +848,8 @@ mod tests {
 
     #[test]
     fn no_light_colour_has_two_dark_ones() {
-        let all = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, GROUND]).map(Colour::hex);
-        let mut all: Vec<_> = all.collect();
-        let count = all.len();
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), count);
+        let colours = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]);
+        let light = colours.map(|colour| colour.to_string());
+        assert_eq!(crate::basis::alike::distinct(light).len(), SERIES.len() + 5);
     }
 }

@@ -1,8 +1,11 @@
 //! Page of a history: a chart for each case, the events at which cases changed, and the runs.
 
+use super::super::or_dash;
 use super::super::table::Table;
 use super::axis;
-use super::chart::{AXIS, FONT, GRID, INK, QUIET, SERIES, Width, content, opening};
+use super::chart::{
+    AXIS, FONT, GRID, HEADING, INK, QUIET, RED, RIGHT, SERIES, Width, Y_LABELS_WIDTH, content, opening, with_tooltip,
+};
 use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started};
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
@@ -22,52 +25,61 @@ pub fn page(history: &History) -> String {
     page.note_at = page.html.len();
     if !history.events.is_empty() {
         page.line("<h2>Changes</h2>");
-        for (at, event) in history.events.iter().enumerate() {
-            let end = page.share(ANSWER_END, history.events.len() - at);
-            self::event(&mut page, history, event, end);
+        for (index, event) in history.events.iter().enumerate() {
+            let end = page.share(ANSWER_END, history.events.len() - index);
+            write_event(&mut page, history, event, end);
         }
     }
     let devices = devices(history);
-    for (at, device) in devices.iter().copied().enumerate() {
-        let end = page.share(GROUPS_END, devices.len() - at);
-        page.element("h2", device);
-        page.line(
-            r#"<p class="quiet">Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.</p>"#,
-        );
-        if let Some(shortage) = shortage(history, device) {
-            page.paragraph("quiet", &format!("{shortage}."));
-        }
-        page.line(r#"<div class="charts">"#);
-        let mut series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
-        // If there is no room for all, those that changed come first.
-        if page.html.len() + series.len() * MIN_TREND_BYTES > end {
-            series.sort_by_key(|series| series.steps.is_empty());
-        }
-        for (at, shown) in series.iter().enumerate() {
-            let drawn = [Width::Wide, Width::Narrow].map(|width| trend(history, shown, width));
-            if !page.write_within(end, |page| page.figure(&drawn)) {
-                page.omitted.charts += series.len() - at;
-                break;
-            }
-        }
-        page.line("</div>");
+    for (index, device) in devices.iter().enumerate() {
+        let end = page.share(GROUPS_END, devices.len() - index);
+        write_device(&mut page, history, device, end);
     }
-    runs(&mut page, history);
-    left_out(&mut page, history);
+    write_runs(&mut page, history);
+    if !history.left_out.is_empty() {
+        page.line("<h2>Left out</h2>");
+        page.list_below(METHOD_END, history.left_out.iter().cloned());
+    }
     page.close();
     page.insert_note_on_omissions("the text of `gpukern history` and the records have them");
     page.html
 }
 
-/// Writes the cases that changed at an event, as far as they end below `end` bytes.
-fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
-    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
-    let head = |page: &mut Page| {
+/// Writes the charts of the cases of a device, as far as they end below `end` bytes.
+fn write_device(page: &mut Page, history: &History, device: &str, end: usize) {
+    page.element("h2", device);
+    page.paragraph(
+        "quiet",
+        "Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.",
+    );
+    if let Some(shortage) = shortage(history, device) {
+        page.paragraph("quiet", &format!("{shortage}."));
+    }
+    page.line(r#"<div class="charts">"#);
+    let mut all_series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
+    // If there is no room for all, those that changed come first.
+    if page.html.len() + all_series.len() * MIN_TREND_BYTES > end {
+        all_series.sort_by_key(|series| series.steps.is_empty());
+    }
+    for (index, series) in all_series.iter().enumerate() {
+        let drawings = [Width::Wide, Width::Narrow].map(|width| trend(history, series, width));
+        if !page.write_within(end, |page| page.figure(&drawings)) {
+            page.omitted.charts += all_series.len() - index;
+            break;
+        }
+    }
+    page.line("</div>");
+}
+
+/// Writes the cases that changed at an event, and the commands that would confirm it, up to `end` bytes.
+fn write_event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
+    let [before, after] = [event.before, event.after].map(|index| run(&history.runs[index]));
+    let write_head = |page: &mut Page| {
         page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
         page.paragraph("quiet", &format!("Previous run: {before}"));
         page.element("p", &format!("Changed: {}", event.changes_in_words()));
     };
-    if !page.write_within(end, head) {
+    if !page.write_within(end, write_head) {
         page.omitted.rows += event.moves.len();
         return;
     }
@@ -76,54 +88,46 @@ fn event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
     for moved in event.moves.iter().take(page.max_rows(end)) {
         let series = &history.series[moved.series];
         let step = &series.steps[moved.step];
-        let why: Vec<_> = moved.changes.iter().cloned().chain(remark(history, series, moved.step)).collect();
-        let [old, new] = step.counts;
+        let mut changes = moved.changes.clone();
+        changes.extend(remark(history, series, moved.step));
+        let [runs_before, runs_after] = step.counts;
         table.row([
             series.id.clone(),
             percent(step.ratio()),
             levels(series, moved.step),
-            format!("{old} and {new}"),
+            format!("{runs_before} and {runs_after}"),
             format!("≤ {:.0e}", step.q),
-            why.join("; "),
+            changes.join("; "),
         ]);
     }
     page.table_below(end, table, event.moves.len(), "figures remarks");
-    let confirming = history.confirming(event);
-    if !confirming.is_empty() {
-        let commands = confirming.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
+    let commands = history.confirming(event);
+    if !commands.is_empty() {
+        let commands = commands.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");
         let lines = format!("<p>To confirm it:</p>\n<pre>{commands}</pre>");
-        page.omitted.lines += usize::from(!page.write_within(end, |page| page.line(&lines)));
+        page.write_line_within(end, |page| page.line(&lines));
     }
 }
 
-fn runs(page: &mut Page, history: &History) {
+fn write_runs(page: &mut Page, history: &History) {
     page.line("<h2>Runs</h2>");
     let headings = ["started", "file", "commit", "label", "host", "driver", "gpukern"];
     let mut table = Table::captioned("The runs, in order").text(["run"]).prose(headings);
-    for (at, run) in history.runs.iter().enumerate() {
+    for (index, run) in history.runs.iter().enumerate() {
         let record = &run.record;
-        let origin = &run.record.origin;
-        let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.clone()).collect();
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        let drivers: Vec<_> = record.devices.iter().map(|device| device.driver.info.as_str()).collect();
         table.row([
-            (at + 1).to_string(),
+            (index + 1).to_string(),
             started(&record.started),
             run.name.clone(),
-            or_dash(origin.commit_text()),
-            or_dash(origin.label.clone()),
-            or_dash(origin.host_text()),
+            or_dash(record.origin.commit_text()),
+            or_dash(record.origin.label.clone()),
+            or_dash(record.origin.host_text()),
             drivers.join(", "),
             record.version.clone(),
         ]);
     }
     page.table_below(METHOD_END, table, history.runs.len(), "figures");
-}
-
-fn left_out(page: &mut Page, history: &History) {
-    if !history.left_out.is_empty() {
-        page.line("<h2>Left out</h2>");
-        page.list_below(METHOD_END, history.left_out.iter().cloned());
-    }
 }
 
 /// Minimum size of the charts of a series, in bytes.
@@ -137,13 +141,13 @@ fn trend(history: &History, series: &CaseSeries, width: Width) -> String {
     let size = (width.pixels(), 220);
     let step = |step: &SeriesStep| format!("{} at run {}", percent(step.ratio()), series.points[step.at].run + 1);
     let steps: Vec<_> = series.steps.iter().map(step).collect();
-    let changed = if steps.is_empty() { "no step".to_string() } else { steps.join(", ") };
-    let source = format!("{}, {}, {changed}", series.level(), counted(series.points.len(), "run"));
-    let mut drawn = String::new();
-    let marks = draw(&mut drawn, size, history.runs.len(), series, width == Width::Wide);
-    let mut out = opening([&series.id, &source], &format!("Time over runs: {changed}"), size.0, size.1);
-    out.push_str(content(&drawn));
-    out.push_str(&marks.unwrap_or_default());
+    let steps = if steps.is_empty() { "no step".into() } else { steps.join(", ") };
+    let source = format!("{}, {}, {steps}", series.level(), counted(series.points.len(), "run"));
+    let mut grid = String::new();
+    let dots = draw(&mut grid, size, history.runs.len(), series, width == Width::Wide);
+    let mut out = opening([&series.id, &source], &format!("Time over runs: {steps}"), size.0, size.1);
+    out.push_str(content(&grid));
+    out.push_str(&dots.unwrap_or_default());
     out + "</svg>"
 }
 
@@ -157,13 +161,15 @@ fn range(series: &CaseSeries) -> (f64, f64) {
     ((low - room).max(0.0), high + room)
 }
 
-/// Draws with plotters into `drawn`; returns the markup of the marks, with tooltips if `tips`.
-fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, tips: bool) -> Option<String> {
+/// Draws with plotters into `grid`; returns the markup of the dots above it, with tooltips if `has_tips`.
+fn draw(grid: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, has_tips: bool) -> Option<String> {
     let (low, high) = range(series);
-    let root = SVGBackend::with_string(drawn, size).into_drawing_area();
+    let root = SVGBackend::with_string(grid, size).into_drawing_area();
     let mut builder = ChartBuilder::on(&root);
-    builder.margin_top(48).margin_right(14);
-    builder.set_label_area_size(LabelAreaPosition::Left, 66).set_label_area_size(LabelAreaPosition::Bottom, 24);
+    builder.margin_top(HEADING).margin_right(RIGHT);
+    builder
+        .set_label_area_size(LabelAreaPosition::Left, Y_LABELS_WIDTH)
+        .set_label_area_size(LabelAreaPosition::Bottom, 24);
     let mut chart = builder.build_cartesian_2d(0.0..(runs + 1) as f64, low..high).ok()?;
     chart
         .configure_mesh()
@@ -176,34 +182,36 @@ fn draw(drawn: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, 
         .y_label_formatter(&|y| axis::time(*y))
         .draw()
         .ok()?;
-    let (values, run) = (series.values(), |at: usize| (series.points[at].run + 1) as f64);
-    for ends in series.bounds().windows(2) {
-        let level = stats::median(&values[ends[0]..ends[1]]).unwrap_or_default();
-        let ends = [(run(ends[0]) - 0.5, level), (run(ends[1] - 1) + 0.5, level)];
+    let values = series.values();
+    let run_number = |index: usize| (series.points[index].run + 1) as f64;
+    for bounds in series.bounds().windows(2) {
+        let level = stats::median(&values[bounds[0]..bounds[1]]).unwrap_or_default();
+        let ends = [(run_number(bounds[0]) - 0.5, level), (run_number(bounds[1] - 1) + 0.5, level)];
         chart.draw_series(LineSeries::new(ends, INK.light.stroke_width(2))).ok()?;
     }
     for step in &series.steps {
-        let x = f64::midpoint(run(step.at - 1), run(step.at));
-        chart.draw_series(LineSeries::new([(x, low), (x, high)], SERIES[6].light.stroke_width(1))).ok()?;
+        let x = f64::midpoint(run_number(step.at - 1), run_number(step.at));
+        chart.draw_series(LineSeries::new([(x, low), (x, high)], RED.light.stroke_width(1))).ok()?;
     }
-    let colour = SERIES[0].hex();
-    let mut marks = String::new();
     let mut dots = String::new();
-    for (at, time) in values.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(run(at), time.clamp(low, high)));
-        if tips {
-            let tip = escape(&format!("run {}: {}", run(at), axis::time(*time)));
-            let _ = write!(marks, r#"<g class="pt"><title>{tip}</title><path d="M{x} {y}h0"/></g>"#);
+    for (index, time) in values.iter().enumerate() {
+        let run = run_number(index);
+        let (x, y) = chart.backend_coord(&(run, time.clamp(low, high)));
+        if has_tips {
+            let tip = format!("run {run}: {}", axis::time(*time));
+            dots.push_str(&with_tooltip(&tip, &format!(r#"<path d="M{x} {y}h0"/>"#)));
         } else {
             let _ = write!(dots, "M{x} {y}h0");
         }
     }
-    if !dots.is_empty() {
-        let _ = write!(marks, r#"<path d="{dots}"/>"#);
+    // Without tooltips, all dots are one path.
+    if !has_tips && !dots.is_empty() {
+        dots = format!(r#"<path d="{dots}"/>"#);
     }
     root.present().ok()?;
     drop(chart);
-    Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{marks}</g>"#))
+    let colour = SERIES[0];
+    Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{dots}</g>"#))
 }
 
 #[cfg(test)]
@@ -248,9 +256,9 @@ mod tests {
         let history = History::new(runs, vec![HOSTILE.into()], &settings());
         let page = page(&history);
         let document = document(&page);
-        let count = |name: &str| {
-            document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", name))).count()
-        };
+        let is_called =
+            |node: &roxmltree::Node<'_, '_>, name| node.has_tag_name(("http://www.w3.org/1999/xhtml", name));
+        let count = |name| document.descendants().filter(|node| is_called(node, name)).count();
         assert_eq!((count("script"), count("figure"), count("h3")), (1, 2, 1), "a chart for each case, one place");
         assert!(page.contains("Mesa 22.3 → Mesa 26.2") && page.contains("gpukern ab matmul"));
     }

@@ -13,14 +13,16 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most, median, row, signs, variant};
+use super::bench::{at_most, caches, median, row, signs, variant};
+use super::compare::difference_text;
 use super::document;
 use super::fastest;
 use super::table::{Cell, Table};
+use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{Nanos, counted, in_words, ratio, significant};
-use crate::case::method::{CacheState, Clock};
+use crate::basis::units::{counted, in_words, ratio, significant};
+use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
@@ -28,9 +30,9 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, NamedRecord, Origin, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, ReportSource, finite_share, percent, series};
+use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, percent, series};
 use ratios::Ratios;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -50,7 +52,7 @@ const MAX_EXPANDED_VERDICTS: usize = 40;
 /// Maximum size of a page in bytes, so that a browser opens it at once.
 const MAX_BYTES: usize = 5_000_000;
 
-/// Offsets in bytes at which the verdicts, the winners, the groups of cases and the method have to end.
+// Offsets in bytes at which the verdicts, the answer with the winners, the groups of cases, and the method have to end.
 const VERDICTS_END: usize = MAX_BYTES / 4;
 const ANSWER_END: usize = MAX_BYTES * 2 / 5;
 const GROUPS_END: usize = MAX_BYTES * 9 / 10;
@@ -59,12 +61,14 @@ const METHOD_END: usize = MAX_BYTES - 20_000;
 /// Maximum number of groups of cases on a page.
 const MAX_GROUPS: usize = 200;
 
-/// Approximate size of a case in the charts of its group, and minimum size of a table's row, in bytes.
+/// Approximate size of a case in the charts of its group, in bytes.
 const CHARTED_CASE_BYTES: usize = 2_500;
+/// Minimum size of a table's row, in bytes.
 const MIN_ROW_BYTES: usize = 100;
 
-/// Maximum length of a name and of an explanation, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME: usize = 300;
+/// Maximum length of an explanation, in characters.
 const MAX_SENTENCE: usize = 2_000;
 
 const STYLE: &str = include_str!("style.css");
@@ -102,46 +106,40 @@ impl Omitted {
     /// Describes the omitted parts; `None` if there are none.
     fn sentence(&self, elsewhere: &str) -> Option<String> {
         let Self { groups, rows, charts, marks, details, lines } = self;
-        let parts = [
-            (groups, "kind of case"),
-            (rows, "row"),
-            (charts, "chart"),
-            (marks, "mark in charts"),
-            (details, "histogram of samples"),
-            (lines, "remark"),
+        let mut parts = vec![
+            counted(*groups, "kind") + " of case",
+            counted(*rows, "row"),
+            counted(*charts, "chart"),
+            counted(*marks, "mark") + " in charts",
+            counted(*details, "histogram") + " of samples",
+            counted(*lines, "remark"),
         ];
-        let plural = |(count, what): (&usize, &str)| match what.split_once(' ') {
-            Some((first, rest)) => format!("{} {rest}", counted(*count, first)),
-            None => counted(*count, what),
-        };
-        let parts: Vec<_> = parts.into_iter().filter(|(count, _)| **count > 0).map(plural).collect();
-        if parts.is_empty() {
-            return None;
-        }
-        let all = in_words(&parts, "and");
-        Some(format!("This page leaves out {all}, which would make it too large for a browser; {elsewhere}."))
+        parts.retain(|part| !part.starts_with("0 "));
+        let parts = (!parts.is_empty()).then(|| in_words(&parts, "and"))?;
+        Some(format!("This page leaves out {parts}, which would make it too large for a browser; {elsewhere}."))
     }
 }
 
 /// Returns the report of `runs`, side by side if there are several; of two also with their comparison.
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     // A verdict needs the single processes; tables and charts show the record across them.
-    let judged = match runs {
-        [baseline, candidate] => Some((sentence(baseline, candidate, comparison), comparison)),
+    let sentence = match runs {
+        [baseline, candidate] => Some(sentence(baseline, candidate, comparison)),
         _ => None,
     };
-    let across = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
-    let shown: Vec<_> = runs.iter().map(across).collect();
-    let sources = ReportSource::all(&shown);
+    let comparison = comparison.filter(|_| sentence.is_some());
+    let merge = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
+    let merged_runs: Vec<_> = runs.iter().map(merge).collect();
+    let sources = ReportSource::all(&merged_runs);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
     page.omitted.groups = groups.len().saturating_sub(MAX_GROUPS);
     groups.truncate(MAX_GROUPS);
     page.head(&sources, &groups);
-    page.answer(judged, &sources, &groups);
-    for (at, group) in groups.iter().enumerate() {
-        let end = page.share(GROUPS_END, groups.len() - at);
-        page.group(at, group, &sources, end);
+    page.answer(sentence, comparison, &sources, &groups);
+    for (index, group) in groups.iter().enumerate() {
+        let end = page.share(GROUPS_END, groups.len() - index);
+        page.group(index, group, &sources, end);
     }
     page.facts(&sources);
     page.close();
@@ -155,12 +153,10 @@ impl Page {
         self.html.push('\n');
     }
 
-    /// Writes an element with any text.
     fn element(&mut self, name: &str, text: &str) {
         let _ = writeln!(self.html, "<{name}>{}</{name}>", escape_prose(text));
     }
 
-    /// Writes a paragraph of this class.
     fn paragraph(&mut self, class: &str, text: &str) {
         let _ = writeln!(self.html, r#"<p class="{class}">{}</p>"#, escape_prose(text));
     }
@@ -175,10 +171,16 @@ impl Page {
     fn list_below(&mut self, end: usize, items: impl IntoIterator<Item = String>) {
         self.line("<ul>");
         for item in items {
-            let item = shortened(&item, MAX_SENTENCE);
-            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("li", &item)));
+            self.write_line_within(end, |page| page.element("li", &shortened(&item, MAX_SENTENCE)));
         }
         self.line("</ul>");
+    }
+
+    /// Lets `write` append a line, unless the page would exceed `end` bytes; counts the line as omitted then.
+    fn write_line_within(&mut self, end: usize, write: impl FnOnce(&mut Self)) {
+        if !self.write_within(end, write) {
+            self.omitted.lines += 1;
+        }
     }
 
     /// Lets `write` append to the page, and undoes that if the page exceeds `end` bytes; returns whether it fits.
@@ -202,8 +204,9 @@ impl Page {
         end.saturating_sub(self.html.len()) / MIN_ROW_BYTES
     }
 
-    /// Writes the first rows of a table of `all` rows, as many as keep the page below `end` bytes.
-    fn table_below(&mut self, end: usize, mut table: Table, all: usize, classes: &str) {
+    /// Writes the first of `total` rows, as many as keep the page below `end` bytes. A table that is too large is cut in
+    /// proportion to its size until it fits.
+    fn table_below(&mut self, end: usize, mut table: Table, total: usize, classes: &str) {
         let room = end.saturating_sub(self.html.len());
         let mut markup = table.html(classes);
         while markup.len() > room && table.len() > 0 {
@@ -213,16 +216,15 @@ impl Page {
         if table.len() > 0 {
             self.html.push_str(&markup);
         }
-        let left = all - table.len();
-        self.omitted.rows += left;
-        if left > 0 {
-            self.write_within(end, |page| {
-                page.paragraph("quiet", &format!("The record has {}.", counted(left, "more row")));
-            });
+        let omitted = total - table.len();
+        self.omitted.rows += omitted;
+        if omitted > 0 {
+            let note = format!("The record has {}.", counted(omitted, "more row"));
+            self.write_within(end, |page| page.paragraph("quiet", &note));
         }
     }
 
-    /// Inserts the note on omitted parts below the heading of the results.
+    /// Inserts the note on omitted parts below the heading of the results; it says that `elsewhere` has them.
     fn insert_note_on_omissions(&mut self, elsewhere: &str) {
         if let Some(sentence) = self.omitted.sentence(elsewhere) {
             self.html.insert_str(self.note_at, &format!("<p>{}</p>\n", escape_prose(&sentence)));
@@ -230,20 +232,18 @@ impl Page {
     }
 
     fn head(&mut self, sources: &[ReportSource<'_>], groups: &[ChartGroup<'_>]) {
+        let mut title = devices_and_days(sources.iter().map(|source| &source.run.record));
         let algorithms = distinct(groups.iter().map(ChartGroup::algorithm));
-        let subject =
-            join_or_count(&algorithms, 3, "algorithms").map_or_else(String::new, |names| format!("{names} on "));
+        if let Some(algorithms) = join_or_count(&algorithms, 3, "algorithms") {
+            title = format!("{algorithms} on {title}");
+        }
         let records = distinct(sources.iter().map(|source| &*source.run.name));
-        let title = format!("{subject}{}", devices_and_days(sources.iter().map(|source| &source.run.record)));
-        self.opening(
-            &title,
-            &join_or_count(&records, 3, "records")
-                .map_or_else(String::new, |names| format!("gpukern report of {names}")),
-        );
+        let records = join_or_count(&records, 3, "records");
+        self.opening(&title, &records.map_or_else(String::new, |names| format!("gpukern report of {names}")));
         if groups.len() > 1 {
             self.line(r#"<nav aria-label="Contents"><ul>"#);
-            for (at, group) in groups.iter().enumerate() {
-                let _ = writeln!(self.html, r##"<li><a href="#group-{at}">{}</a></li>"##, escape(&group.title()));
+            for (index, group) in groups.iter().enumerate() {
+                let _ = writeln!(self.html, r##"<li><a href="#group-{index}">{}</a></li>"##, escape(&group.title()));
             }
             self.line("</ul></nav>");
         }
@@ -291,24 +291,19 @@ impl Page {
     fn facts(&mut self, sources: &[ReportSource<'_>]) {
         self.line(r#"<section aria-labelledby="method"><h2 id="method">How it was measured</h2>"#);
         let end = self.share(METHOD_END, 2);
-        for run in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
-            let ReportSource { run, device, .. } = run;
-            let when = started(&run.record.started);
-            let text = format!(
-                "{}: {}, {}, {when}, {}",
-                run.name,
-                run.record.device_name(device.index),
-                device.driver.info,
-                method(&run.record)
-            );
-            self.omitted.lines += usize::from(!self.write_within(end, |page| page.element("p", &text)));
+        for ReportSource { run, device, .. } in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
+            let device_name = run.record.device_name(device.index);
+            let started = started(&run.record.started);
+            let method = method(&run.record);
+            let text = format!("{}: {device_name}, {}, {started}, {method}", run.name, device.driver.info);
+            self.write_line_within(end, |page| page.element("p", &text));
         }
         self.line("<details><summary>Device and method details</summary>");
         // Too many side by side would be unreadable.
-        let parts = sources.chunks(if sources.len() > MAX_SIDE_BY_SIDE { 1 } else { MAX_SIDE_BY_SIDE });
-        for part in parts {
-            self.omitted.rows +=
-                usize::from(!self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(part))));
+        for part in sources.chunks(if sources.len() > MAX_SIDE_BY_SIDE { 1 } else { MAX_SIDE_BY_SIDE }) {
+            if !self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(part))) {
+                self.omitted.rows += 1;
+            }
         }
         self.line("</details></section>");
     }
@@ -316,73 +311,85 @@ impl Page {
     /// Writes the answer: the verdict on two records, and the winner of each size.
     fn answer(
         &mut self,
-        judged: Option<(String, Option<&Comparison>)>,
+        sentence: Option<String>,
+        comparison: Option<&Comparison>,
         sources: &[ReportSource<'_>],
         groups: &[ChartGroup<'_>],
     ) {
-        let contest = (0..sources.len()).any(|at| groups.iter().any(|group| group.is_contest(at)));
-        let heading = if contest && judged.is_none() { "Fastest at each size" } else { "Results" };
+        let is_contest = (0..sources.len()).any(|source| groups.iter().any(|group| group.is_contest(source)));
+        let heading = if is_contest && sentence.is_none() { "Fastest at each size" } else { "Results" };
         let _ = writeln!(
             self.html,
             r#"<section class="results" aria-labelledby="answer"><h2 id="answer" tabindex="-1"><span id="results"></span>{heading}</h2>"#
         );
         self.note_at = self.html.len();
-        if let Some((sentence, comparison)) = &judged {
-            self.verdict(&shortened(sentence, MAX_SENTENCE), *comparison);
+        if let Some(sentence) = sentence {
+            self.verdict(&shortened(&sentence, MAX_SENTENCE), comparison);
         }
-        let judged = judged.and_then(|(_, comparison)| comparison);
-        // Of cases with the same id, the first one counts.
-        let verdicts = judged.map(|comparison| -> Verdicts<'_> {
-            comparison.cases.iter().rev().map(|case| (case.id.as_str(), case)).collect()
-        });
-        // Without a contest, the winners are the cases above.
-        let shown = judged.is_none() || contest;
-        for group in groups.iter().filter(|_| judged.is_none() && sources.len() == 1) {
-            let cases = &group.cases[0];
-            let name = cases.first().filter(|_| groups.len() > 1).map(|case| format!("{}: ", case.subject()));
-            if let Some(sentence) = fastest::sentence(&sources[0].run.record, cases) {
-                let sentence = shortened(&format!("{}{sentence}", name.unwrap_or_default()), MAX_SENTENCE);
-                self.write_within(ANSWER_END, |page| page.paragraph("verdict", &format!("{sentence}.")));
+        if comparison.is_none() {
+            if let [source] = sources {
+                self.fastest_sentences(source, groups);
             }
-        }
-        if judged.is_none() {
             self.note_at = self.html.len();
         }
+        // Of cases with the same id, the first one counts.
+        let verdicts = comparison.map(|comparison| -> Verdicts<'_> {
+            comparison.cases.iter().rev().map(|case| (case.id.as_str(), case)).collect()
+        });
+        // Without a contest, the winners are the cases of the comparison.
+        let groups = if comparison.is_none() || is_contest { groups } else { &[] };
         self.line(r#"<div class="winners">"#);
-        for (at, group) in groups.iter().enumerate().filter(|_| shown) {
-            let end = self.share(ANSWER_END, groups.len() - at);
-            let parts = group.side_by_side();
-            for (part, indices) in parts.iter().enumerate() {
-                let end = self.share(end, parts.len() - part);
+        for (index, group) in groups.iter().enumerate() {
+            let end = self.share(ANSWER_END, groups.len() - index);
+            let tables = group.sources_by_table();
+            for (table, indices) in tables.iter().enumerate() {
+                let end = self.share(end, tables.len() - table);
                 self.winners(group, sources, indices, verdicts.as_ref(), end);
             }
         }
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
-        let leaders = |at| groups.iter().flat_map(move |group| group.leaders(at));
-        let marks =
-            |(at, source): (usize, &ReportSource<'_>)| marks(&leaders(at).collect::<Vec<_>>(), &source.conditions);
-        let marks = sources.iter().enumerate().filter(|_| shown).flat_map(marks).collect::<Vec<_>>();
-        self.legend(ANSWER_END, marks);
+        let mut signs = vec![];
+        for (index, source) in sources.iter().enumerate() {
+            let leaders: Vec<_> = groups.iter().flat_map(|group| group.leaders(index)).collect();
+            signs.extend(marks(&leaders, &source.conditions));
+        }
+        self.legend(ANSWER_END, signs);
         self.line("</div></div></section>");
+    }
+
+    /// Writes a sentence on the fastest variant of each group of the only source.
+    fn fastest_sentences(&mut self, source: &ReportSource<'_>, groups: &[ChartGroup<'_>]) {
+        for group in groups {
+            let cases = &group.cases[0];
+            let Some(mut sentence) = fastest::sentence(&source.run.record, cases) else { continue };
+            if groups.len() > 1 {
+                sentence = format!("{}: {sentence}", cases[0].subject());
+            }
+            let sentence = format!("{}.", shortened(&sentence, MAX_SENTENCE));
+            self.write_within(ANSWER_END, |page| page.paragraph("verdict", &sentence));
+        }
     }
 
     /// Writes the conditions of each source, and the reasons for missing shares of limits.
     fn conditions(&mut self, sources: &[ReportSource<'_>]) {
-        let limits: Vec<_> = sources.iter().map(missing_shares).collect();
-        let shared = limits.windows(2).all(|pair| pair[0] == pair[1]);
-        let single_source = sources.len() == 1;
-        for (source, limits) in sources.iter().zip(&limits) {
+        let reasons: Vec<_> = sources.iter().map(missing_shares).collect();
+        let is_shared = reasons.windows(2).all(|pair| pair[0] == pair[1]);
+        for (source, reason) in sources.iter().zip(&reasons) {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
-                let whose = if single_source { "Conditions" } else { &source.name };
-                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{whose}: {sentence}")));
+                let subject = if sources.len() == 1 { "Conditions" } else { &source.name };
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{subject}: {sentence}")));
             }
-            if let Some(limits) = limits.as_ref().filter(|_| !shared) {
-                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {limits}", source.name)));
+            if let Some(reason) = reason
+                && !is_shared
+            {
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {reason}", source.name)));
             }
         }
-        if let Some(Some(limits)) = limits.first().filter(|_| shared) {
-            self.paragraph("quiet", limits);
+        if let Some(Some(reason)) = reasons.first()
+            && is_shared
+        {
+            self.paragraph("quiet", reason);
         }
     }
 
@@ -394,14 +401,13 @@ impl Page {
             let sign = escape(&sign);
             let meaning = escape_prose(&meaning);
             let line = format!(r#"<p class="quiet"><b>{sign}</b>{colon} {meaning}</p>"#);
-            self.omitted.lines += usize::from(!self.write_within(end, |page| page.line(&line)));
+            self.write_line_within(end, |page| page.line(&line));
         }
     }
 
     /// Writes a sentence, the verdict on each case, and the commands that would decide the rest.
     fn verdict(&mut self, sentence: &str, comparison: Option<&Comparison>) {
-        let any = |comparison: &&Comparison| !comparison.cases.is_empty() || !comparison.inspected.is_empty();
-        let Some(comparison) = comparison.filter(any) else {
+        let Some(comparison) = comparison.filter(|comparison| !is_empty(comparison)) else {
             return self.element("p", sentence);
         };
         match super::compare::headline(comparison) {
@@ -416,10 +422,8 @@ impl Page {
         if !overviews.is_empty() {
             self.list_below(VERDICTS_END, overviews);
         }
-        let differences = &comparison.differences;
-        if !differences.is_empty() {
-            let line = |d: &Difference| format!("{}: {} → {}", d.what, d.baseline, d.candidate);
-            self.list_below(VERDICTS_END, differences.iter().map(line));
+        if !comparison.differences.is_empty() {
+            self.list_below(VERDICTS_END, comparison.differences.iter().map(difference_text));
         }
         if !comparison.inspected.is_empty() {
             self.list_below(VERDICTS_END, super::compare::changed(comparison).map(super::compare::inspection));
@@ -429,8 +433,8 @@ impl Page {
         let named: Vec<_> = sorted.iter().zip(&names).map(|((_, case), name)| (*case, &**name)).collect();
         self.line(r#"<div class="winners">"#);
         if let Some(ratios) = Ratios::new(&named, comparison.min_effect) {
-            let drawn = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
-            self.charts(vec![("ratios".into(), drawn)], VERDICTS_END);
+            let drawings = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
+            self.charts(vec![Chart { name: "ratios".into(), drawings }], VERDICTS_END);
         }
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
@@ -443,8 +447,7 @@ impl Page {
         }
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
-            let commands = format!("<pre>{}</pre>", escape(commands));
-            self.omitted.lines += usize::from(!self.write_within(ANSWER_END, |page| page.line(&commands)));
+            self.write_line_within(ANSWER_END, |page| page.line(&format!("<pre>{}</pre>", escape(commands))));
         }
     }
 
@@ -452,24 +455,34 @@ impl Page {
     fn verdict_tables(&mut self, sorted: &[(usize, &Compared)], names: &[String]) {
         self.line(r#"<div class="verdicts">"#);
         // Unchanged cases come last.
-        let (others, same) = sorted.split_at(sorted.partition_point(|(_, case)| case.verdict != Verdict::Same));
-        let (other_names, same_names) = names.split_at(others.len());
-        for (cases, names, caption, open) in
-            [(others, other_names, "Changed and undecided cases", true), (same, same_names, "Unchanged cases", false)]
-        {
-            if cases.is_empty() {
-                continue;
-            }
-            let open = if open && cases.len() <= MAX_EXPANDED_VERDICTS { r#" open="open""# } else { "" };
-            let _ = writeln!(self.html, "<details{open}>");
-            self.element("summary", &format!("{caption}: {}", cases.len()));
-            let end = self.share(VERDICTS_END, if caption.starts_with("Unchanged") { 1 } else { 2 });
-            let shown = cases.len().min(self.max_rows(end));
-            let table = super::compare::verdicts(caption, &cases[..shown], &names[..shown]);
-            self.table_below(end, table, cases.len(), "figures judged");
-            self.line("</details>");
-        }
+        let changed = sorted.partition_point(|(_, case)| case.verdict != Verdict::Same);
+        let (changed_cases, unchanged_cases) = sorted.split_at(changed);
+        let (changed_names, unchanged_names) = names.split_at(changed);
+        let is_open = changed <= MAX_EXPANDED_VERDICTS;
+        self.verdict_table("Changed and undecided cases", changed_cases, changed_names, is_open, 2);
+        self.verdict_table("Unchanged cases", unchanged_cases, unchanged_names, false, 1);
         self.line("</div>");
+    }
+
+    /// Writes a table of verdicts, collapsed unless `is_open`, in its share of the room for `tables`, itself included.
+    fn verdict_table(
+        &mut self,
+        caption: &str,
+        cases: &[(usize, &Compared)],
+        names: &[String],
+        is_open: bool,
+        tables: usize,
+    ) {
+        if cases.is_empty() {
+            return;
+        }
+        self.line(if is_open { r#"<details open="open">"# } else { "<details>" });
+        self.element("summary", &format!("{caption}: {}", cases.len()));
+        let end = self.share(VERDICTS_END, tables);
+        let rows = cases.len().min(self.max_rows(end));
+        let table = super::compare::verdicts(caption, &cases[..rows], &names[..rows]);
+        self.table_below(end, table, cases.len(), "figures judged");
+        self.line("</details>");
     }
 
     /// Writes the explanations of verdicts, collapsed below the first one.
@@ -484,109 +497,53 @@ impl Page {
     }
 
     /// Writes the winner of each size on some sources, with its share and verdict.
-    fn winners<'a>(
+    fn winners(
         &mut self,
-        group: &ChartGroup<'a>,
+        group: &ChartGroup<'_>,
         sources: &[ReportSource<'_>],
         indices: &[usize],
-        judged: Option<&Verdicts<'_>>,
+        verdicts: Option<&Verdicts<'_>>,
         end: usize,
     ) {
-        let all: Vec<Vec<&'a Case>> = indices.iter().map(|at| group.leaders(*at)).collect();
-        let rows = distinct(all.iter().flatten().map(|case| row(case)));
-        let all: Vec<_> = all.into_iter().map(by_row).collect();
-        let count = rows.len();
-        let shown = rows.into_iter().take(self.max_rows(end));
-        if count == 0 {
+        let leaders: Vec<Vec<&Case>> = indices.iter().map(|source| group.leaders(*source)).collect();
+        let mut rows = distinct(leaders.iter().flatten().map(|case| row(case)));
+        let total = rows.len();
+        if total == 0 {
             return;
         }
-        let single_source = indices.len() == 1;
-        let title = match indices {
-            [only] if sources.len() > 1 => format!("{}: {}", group.title(), sources[*only].name),
-            _ => group.title(),
-        };
-        if indices.len() > MAX_SIDE_BY_SIDE {
-            return self.winners_below(&title, sources, (indices, &all), shown, end);
+        rows.truncate(self.max_rows(end));
+        let leaders = indices.iter().zip(leaders).map(|(source, cases)| Leaders::new(&sources[*source], cases));
+        let leaders: Vec<_> = leaders.collect();
+        let mut title = group.title();
+        if sources.len() > 1
+            && let [only] = &leaders[..]
+        {
+            title = format!("{title}: {}", only.source.name);
         }
-        let table = Table::captioned(if judged.is_some() { format!("{title}: fastest at each size") } else { title });
-        let table = table.text(["size"]);
-        let table = match indices {
-            [at] => table
-                .text([if group.is_contest(*at) { "fastest" } else { "variant" }])
-                .numbers(["time", "of hardware"])
-                .prose([FASTER_WITH_CAVEAT]),
-            // One column for each source: a phone has no room for more.
-            several => table.text(several.iter().map(|at| sources[*at].name.as_str())),
-        };
-        // A case of a single source has no verdict.
-        let judged = judged.filter(|_| !single_source);
-        let mut table = table.text(judged.map(|_| "verdict")).text(single_source.then_some("mark"));
-        for own_row in shown {
-            let found: Vec<&[&Case]> = all.iter().map(|rows| leaders_of_row(rows, &own_row)).collect();
-            let cases: Vec<Option<&Case>> = found.iter().map(|cases| cases.first().copied()).collect();
-            let first = || cases.iter().flatten();
-            let best = first().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-            let rivals = distinct(first().map(|case| Class::of(case).to_string())).len() == 1;
-            let limits = limits_differ(first().copied());
-            let mut cells = vec![Cell::from(own_row)];
-            for (cases, at) in found.iter().zip(indices) {
-                let conditions = &sources[*at].conditions;
-                if single_source {
-                    cells.extend(cells_alone(cases, false, conditions));
-                } else {
-                    // Mark the best of several sources, unless there are verdicts.
-                    let is_best = |time: Nanos| judged.is_none() && rivals && time.0 <= best;
-                    let best = cases.first().and_then(|case| median(case)).is_some_and(is_best);
-                    cells.push(cell_beside(cases, best, limits, conditions));
-                }
-            }
-            cells.extend(judged.map(|verdicts| verdict_on(&cases, verdicts)));
-            let signs = || cases[0].map_or_else(String::new, |case| sources[indices[0]].conditions.signs(case));
-            cells.extend(single_source.then(|| signs().into()));
-            table.row(cells);
+        if leaders.len() > MAX_SIDE_BY_SIDE {
+            let table = winners_in_rows(&title, &leaders, &rows, "fastest");
+            let total = table.len();
+            return self.table_below(end, table, total, "figures won");
         }
-        // With several sources, the headings are their names.
-        if single_source {
-            table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
+        if verdicts.is_some() {
+            title.push_str(": fastest at each size");
         }
-        // On a phone, the last column has a line of its own.
-        let classes = match judged {
-            Some(_) => "figures won stacked",
-            None if table.ends_with(FASTER_WITH_CAVEAT) => "figures won caveats",
-            None => "figures won",
-        };
-        self.table_below(end, table, count, classes);
+        if let [source] = indices {
+            let heading = if group.is_contest(*source) { "fastest" } else { "variant" };
+            let table = winners_in_rows(&title, &leaders, &rows, heading);
+            // On a phone, the last column has a line of its own.
+            let has_caveats = table.ends_with(FASTER_WITH_CAVEAT);
+            self.table_below(end, table, total, if has_caveats { "figures won caveats" } else { "figures won" });
+        } else {
+            let table = winners_side_by_side(&title, &leaders, &rows, verdicts);
+            self.table_below(end, table, total, if verdicts.is_some() { "figures won stacked" } else { "figures won" });
+        }
     }
 
-    /// Writes the winner of each size on many sources, in rows.
-    fn winners_below(
-        &mut self,
-        title: &str,
-        sources: &[ReportSource<'_>],
-        (indices, all): (&[usize], &[CasesByRow<'_>]),
-        rows: impl Iterator<Item = String>,
-        end: usize,
-    ) {
-        let table = Table::captioned(title).text(["size", "record", "fastest"]).numbers(["time", "of hardware"]);
-        let mut table = table.prose([FASTER_WITH_CAVEAT]).text(["mark"]);
-        for own_row in rows {
-            let leaders = indices.iter().zip(all).map(|(at, rows)| (&sources[*at], leaders_of_row(rows, &own_row)));
-            let leaders: Vec<_> = leaders.filter(|(_, cases)| !cases.is_empty()).collect();
-            let limits = limits_differ(leaders.iter().map(|(_, cases)| cases[0]));
-            for (source, cases) in leaders {
-                let names = [own_row.clone().into(), source.name.clone().into()].into_iter();
-                let signs = source.conditions.signs(cases[0]);
-                table.row(names.chain(cells_alone(cases, limits, &source.conditions)).chain([signs.into()]));
-            }
-        }
-        table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
-        let all = table.len();
-        self.table_below(end, table, all, "figures won");
-    }
-
-    fn group(&mut self, at: usize, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
-        let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{at}">"#);
-        let _ = writeln!(self.html, r#"<h2 id="group-{at}">{}</h2>"#, escape(&group.title()));
+    /// Writes the charts and the tables of a group, as far as they end below `end` bytes.
+    fn group(&mut self, index: usize, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
+        let _ = writeln!(self.html, r#"<section class="group" aria-labelledby="group-{index}">"#);
+        let _ = writeln!(self.html, r#"<h2 id="group-{index}">{}</h2>"#, escape(&group.title()));
         let charts_end = self.share(end, 2);
         let drawn = group.thinned((charts_end - self.html.len()) / CHARTED_CASE_BYTES);
         self.omitted.marks += group.everything().count() - drawn.everything().count();
@@ -594,14 +551,14 @@ impl Page {
         self.charts(charts, charts_end);
         self.line("<details><summary>All cases: tables, samples, checks and kernels</summary>");
         self.charts(folded, charts_end);
-        let having = group.cases.iter().filter(|cases| !cases.is_empty()).count();
-        if having > 1 {
+        let sources_with_cases = sources.iter().zip(&group.cases).filter(|(_, cases)| !cases.is_empty());
+        let tables = sources_with_cases.clone().count();
+        if tables > 1 {
             self.comparison(group, sources, self.share(end, 4));
         }
-        let shown = sources.iter().zip(&group.cases).filter(|(_, cases)| !cases.is_empty());
-        for (part, (source, cases)) in shown.enumerate() {
-            let end = self.share(end, having - part);
-            self.table(&group.title(), source, cases, self.share(end, 2));
+        for (table, (source, cases)) in sources_with_cases.enumerate() {
+            let end = self.share(end, tables - table);
+            self.case_table(&group.title(), source, cases, self.share(end, 2));
             self.legend(end, marks(cases, &source.conditions));
             self.details(cases, end);
         }
@@ -614,9 +571,9 @@ impl Page {
             return;
         }
         self.line(r#"<div class="charts">"#);
-        for (name, drawn) in charts {
-            if self.write_within(end, |page| page.figure(&drawn)) {
-                self.charts.push((self.file_name(&name), standalone(&drawn[0])));
+        for Chart { name, drawings } in charts {
+            if self.write_within(end, |page| page.figure(&drawings)) {
+                self.charts.push((self.file_name(&name), standalone(&drawings[0])));
             } else {
                 self.omitted.charts += 1;
             }
@@ -624,9 +581,9 @@ impl Page {
         self.line("</div>");
     }
 
-    /// Writes a chart for every width.
-    fn figure(&mut self, chart: &[String; 2]) {
-        self.html.push_str(&document::figure(chart));
+    /// Writes the drawings of a chart for a wide and for a narrow page.
+    fn figure(&mut self, drawings: &[String; 2]) {
+        self.html.push_str(&document::figure(drawings));
     }
 
     /// Returns a unique name for the file of a chart, made of `words`.
@@ -642,85 +599,67 @@ impl Page {
         format!("{:02}-{stem}.svg", self.charts.len() + 1)
     }
 
-    /// Writes the common cases of the sources side by side.
+    /// Writes a table of the cases that several sources have: each source in a column, or in a row if there are many.
     fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
-        let mut all: Vec<CasesByKey<'_>> = vec![CasesByKey::new(); group.cases.len()];
-        for (named, cases) in all.iter_mut().zip(&group.cases) {
+        let mut by_key = vec![];
+        for cases in &group.cases {
+            let mut cases_by_key = CasesByKey::new();
             for case in cases {
-                named.entry(case_key(case)).or_insert(case);
+                cases_by_key.entry(case_key(case)).or_insert(case);
             }
+            by_key.push(cases_by_key);
         }
         let mut common = distinct(group.cases.iter().flatten().map(|case| case_key(case)));
-        common.retain(|key| all.iter().filter(|cases| cases.contains_key(key)).count() > 1);
-        let shares = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
-        let shown: Vec<_> = sources.iter().zip(&all).filter(|(_, cases)| shares(cases)).collect();
-        let count = common.len();
+        common.retain(|key| by_key.iter().filter(|cases| cases.contains_key(key)).count() > 1);
+        let has_common = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
+        let compared: Vec<_> = sources.iter().zip(by_key).filter(|(_, cases)| has_common(cases)).collect();
+        let mut total = common.len();
         common.truncate(self.max_rows(end));
-        let [(first, _), rest @ ..] = &shown[..] else { return };
-        if shown.len() > MAX_SIDE_BY_SIDE {
-            return self.comparison_below(&group.title(), (&common, count), &shown, end);
-        }
-        let ratios = rest.iter().map(|(source, _)| format!("{} ÷ first", source.name));
-        let table = Table::captioned(format!("{}, side by side with {}", group.title(), first.name));
-        let names = shown.iter().map(|(source, _)| source.name.as_str());
-        let mut table = table.text(["size", "variant"]).numbers(names).numbers(ratios);
-        for key in common {
-            let found: Vec<Option<&Case>> = shown.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
-            let times = found.iter().map(|case| case.map_or_else(|| "–".into(), time_or_status));
-            let ratios = found[1..].iter().map(|case| ratio_to(found[0], *case));
-            table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
-        }
-        self.table_below(end, table, count, "figures stacked");
-    }
-
-    /// Writes the common cases of many sources in rows.
-    fn comparison_below(
-        &mut self,
-        title: &str,
-        (common, count): (&[CaseKey<'_>], usize),
-        shown: &[(&ReportSource<'_>, &CasesByKey<'_>)],
-        end: usize,
-    ) {
-        let table = Table::captioned(format!("{title}, side by side with {}", shown[0].0.name));
-        let mut table = table.text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
-        for key in common {
-            let first = shown.iter().find_map(|(_, cases)| cases.get(key).copied());
-            for (source, case) in shown.iter().filter_map(|(source, cases)| Some((source, *cases.get(key)?))) {
-                let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
-                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
-            }
-        }
-        let all = table.len() + (count - common.len()) * shown.len();
-        self.table_below(end, table, all, "figures stacked");
+        let Some((first, _)) = compared.first() else { return };
+        let caption = format!("{}, side by side with {}", group.title(), first.name);
+        let table = if compared.len() > MAX_SIDE_BY_SIDE {
+            let table = comparison_in_rows(caption, &common, &compared);
+            total = table.len() + (total - common.len()) * compared.len();
+            table
+        } else {
+            comparison_in_columns(caption, common, &compared)
+        };
+        self.table_below(end, table, total, "figures stacked");
     }
 
     /// Writes the values of a group's charts for one source.
-    fn table(&mut self, title: &str, source: &ReportSource<'_>, cases: &[&Case], end: usize) {
-        let count = cases.len();
-        let cases = &cases[..count.min(self.max_rows(end))];
-        let remarked = cases.iter().any(|case| !remarks(case).is_empty());
-        let one = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
-        let table = Table::captioned(format!("{title}: {}{one}", source.name)).text(["size", "variant"]);
+    fn case_table(&mut self, title: &str, source: &ReportSource<'_>, cases: &[&Case], end: usize) {
+        let total = cases.len();
+        let cases = &cases[..total.min(self.max_rows(end))];
+        let has_remarks = cases.iter().any(|case| !remarks(case).is_empty());
+        let per_operation = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
+        let table = Table::captioned(format!("{title}: {}{per_operation}", source.name)).text(["size", "variant"]);
         let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", "host ÷ device"]);
-        let mut table = table.text(["mark"]).prose(remarked.then_some("remarks"));
+        let mut table = table.text(["mark"]).prose(has_remarks.then_some("remarks"));
         for case in cases {
-            let figures = PAGE.iter().map(|figure| match figure.unit {
-                FigureUnit::Share => figure.value(case).map(percent),
-                _ => figure.text(case),
-            });
-            let share = share_of(case, false).filter(|_| case.measured().is_some());
-            let figures = figures.chain([share, SPEEDUP.text(case)]).map(|text| text.unwrap_or_else(|| "–".into()));
-            let cells = figures.chain([source.conditions.signs(case)]).chain(remarked.then(|| remarks(case)));
-            table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
+            let mut figures = vec![];
+            for figure in PAGE {
+                figures.push(match figure.unit {
+                    FigureUnit::Share => figure.value(case).map(percent),
+                    _ => figure.text(case),
+                });
+            }
+            figures.push(case.measured().and_then(|_| share_of(case, false)));
+            figures.push(SPEEDUP.text(case));
+            let mut cells = vec![case.row().into(), variant(case)];
+            cells.extend(figures.into_iter().map(|text| Cell::from(or_dash(text))));
+            cells.push(source.conditions.signs(case).into());
+            cells.extend(has_remarks.then(|| Cell::from(remarks(case))));
+            table.row(cells);
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
-        self.table_below(end, table, count, if remarked { "figures remarks" } else { "figures" });
+        self.table_below(end, table, total, if has_remarks { "figures remarks" } else { "figures" });
     }
 
     /// Writes samples, answers and kernels of as many cases as fit before the page reaches `end` bytes.
     fn details(&mut self, cases: &[&Case], end: usize) {
-        for (at, case) in cases.iter().enumerate() {
-            let detail = |page: &mut Self| {
+        for (index, case) in cases.iter().enumerate() {
+            let write = |page: &mut Self| {
                 let _ = writeln!(page.html, "<details><summary>{}</summary>", escape(&shortened(&case.id, MAX_NAME)));
                 if let Some(m) = case.measured() {
                     page.figure(&[Width::Wide, Width::Narrow].map(|width| histogram(case, m, width)));
@@ -728,8 +667,8 @@ impl Page {
                 page.list(facts(case));
                 page.line("</details>");
             };
-            if !self.write_within(end, detail) {
-                self.omitted.details += cases.len() - at;
+            if !self.write_within(end, write) {
+                self.omitted.details += cases.len() - index;
                 return;
             }
         }
@@ -739,14 +678,123 @@ impl Page {
 /// Verdicts by id of the case.
 type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
 
-/// Size and series of a case, which are the same in every source.
-type CaseKey<'a> = (&'a CaseSize, String);
+/// Cases of a source by size and series, which are the same in every source.
+type CasesByKey<'a> = HashMap<(&'a CaseSize, String), &'a Case>;
 
-/// Cases of a source by size and series.
-type CasesByKey<'a> = HashMap<CaseKey<'a>, &'a Case>;
+/// Leaders of each row on a source.
+struct Leaders<'a> {
+    source: &'a ReportSource<'a>,
+    by_row: HashMap<String, Vec<&'a Case>>,
+}
 
-/// Leaders of each row: the exact one first, then the fastest.
-type CasesByRow<'a> = HashMap<String, Vec<&'a Case>>;
+impl<'a> Leaders<'a> {
+    fn new(source: &'a ReportSource<'a>, cases: Vec<&'a Case>) -> Self {
+        let by_row = grouped(cases, |case| row(case)).into_iter().map(|cases| (row(cases[0]), cases)).collect();
+        let mut leaders = Self { source, by_row };
+        for cases in leaders.by_row.values_mut() {
+            cases.sort_by(|a, b| by_time(a, b));
+            cases.sort_by_key(|case| !Class::of(case).is_exact());
+        }
+        leaders
+    }
+
+    /// Returns the leaders of a row: the exact one first, then the fastest.
+    fn of_row(&self, row: &str) -> &[&'a Case] {
+        self.by_row.get(row).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns the table of the winners of a few sources, with the verdict on those of two.
+fn winners_side_by_side(
+    caption: &str,
+    leaders: &[Leaders<'_>],
+    rows: &[String],
+    verdicts: Option<&Verdicts<'_>>,
+) -> Table {
+    // One column for each source: a phone has no room for more.
+    let names = leaders.iter().map(|leaders| leaders.source.name.as_str());
+    let mut table = Table::captioned(caption).text(["size"]).text(names).text(verdicts.map(|_| "verdict"));
+    for row in rows {
+        let winners: Vec<Option<&Case>> = leaders.iter().map(|leaders| leaders.of_row(row).first().copied()).collect();
+        let cases = winners.iter().flatten().copied();
+        let best = cases.clone().filter_map(median).map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let are_rivals = distinct(cases.clone().map(|case| Class::of(case).to_string())).len() == 1;
+        let with_limits = limits_differ(cases);
+        let mut cells = vec![Cell::from(row)];
+        for (leaders, winner) in leaders.iter().zip(&winners) {
+            // Mark the best of several sources, unless there are verdicts.
+            let is_fastest = winner.and_then(median).is_some_and(|time| time.0 <= best);
+            let is_best = is_fastest && are_rivals && verdicts.is_none();
+            cells.push(cell_beside(leaders.of_row(row), is_best, with_limits, &leaders.source.conditions));
+        }
+        cells.extend(verdicts.map(|verdicts| verdict_on(&winners, verdicts)));
+        table.row(cells);
+    }
+    table
+}
+
+/// Returns the table of the winners of one source, or of many, each in a row. `heading` is that of the winners.
+fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], heading: &str) -> Table {
+    let record = (leaders.len() > 1).then_some("record");
+    let table = Table::captioned(caption).text(["size"]).text(record).text([heading]);
+    let mut table = table.numbers(["time", "of hardware"]).prose([FASTER_WITH_CAVEAT]).text(["mark"]);
+    for row in rows {
+        let with_limits = limits_differ(leaders.iter().filter_map(|leaders| leaders.of_row(row).first().copied()));
+        for leaders in leaders {
+            let [winner, others @ ..] = leaders.of_row(row) else { continue };
+            let conditions = &leaders.source.conditions;
+            let mut cells = vec![Cell::from(row)];
+            cells.extend(record.map(|_| Cell::from(leaders.source.name.as_str())));
+            cells.extend([
+                variant(winner),
+                time_of(winner).into(),
+                or_dash(share_of(winner, with_limits)).into(),
+                faster_with_caveats(others, conditions).into(),
+                conditions.signs(winner).into(),
+            ]);
+            table.row(cells);
+        }
+    }
+    table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
+    table
+}
+
+/// Returns a table of cases with a column for the times of each source, and their ratios to those of the first.
+fn comparison_in_columns(
+    caption: String,
+    keys: Vec<(&CaseSize, String)>,
+    sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
+) -> Table {
+    let names = sources.iter().map(|(source, _)| source.name.as_str());
+    let ratios = sources[1..].iter().map(|(source, _)| format!("{} ÷ first", source.name));
+    let mut table = Table::captioned(caption).text(["size", "variant"]).numbers(names).numbers(ratios);
+    for key in keys {
+        let cases: Vec<Option<&Case>> = sources.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
+        let times = cases.iter().map(|case| or_dash(case.map(time_or_status)));
+        let ratios = cases[1..].iter().map(|case| ratio_to(cases[0], *case));
+        table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
+    }
+    table
+}
+
+/// Returns a table of cases with a row for the time of each source, and its ratio to that of the first.
+fn comparison_in_rows(
+    caption: String,
+    keys: &[(&CaseSize, String)],
+    sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
+) -> Table {
+    let mut table = Table::captioned(caption).text(["size", "variant", "record"]).numbers(["median", "÷ first"]);
+    for key in keys {
+        let first = sources.iter().find_map(|(_, cases)| cases.get(key).copied());
+        for (source, cases) in sources {
+            if let Some(case) = cases.get(key).copied() {
+                let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
+                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
+            }
+        }
+    }
+    table
+}
 
 /// Returns a table of the devices and methods of some sources.
 fn facts_of(sources: &[ReportSource<'_>]) -> String {
@@ -762,13 +810,11 @@ fn facts_of(sources: &[ReportSource<'_>]) -> String {
     row("Vulkan", &|source| source.device.api_version.clone());
     row("sub-group", &|source| source.device.subgroup.size.to_string());
     row("started", &|source| started(&source.run.record.started));
-    for (name, text) in [
-        ("label", (|origin: &Origin| origin.label.clone()) as fn(&Origin) -> Option<String>),
-        ("commit", Origin::commit_text),
-        ("host", Origin::host_text),
-    ] {
+    let texts: [fn(&Origin) -> Option<String>; 3] =
+        [|origin| origin.label.clone(), Origin::commit_text, Origin::host_text];
+    for (name, text) in ["label", "commit", "host"].into_iter().zip(texts) {
         if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
-            row(name, &|source| text(&source.run.record.origin).unwrap_or_else(|| "–".into()));
+            row(name, &|source| or_dash(text(&source.run.record.origin)));
         }
     }
     row("command", &|source| source.run.record.command.join(" "));
@@ -788,47 +834,21 @@ fn time_or_status(case: &Case) -> String {
 
 /// Formats the time of a case divided by that of the first.
 fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
-    let times = first.and_then(median).zip(case.and_then(median));
-    let ratio = times.map(|(first, time)| time.0 / first.0).filter(|ratio| ratio.is_finite());
-    ratio.map_or_else(|| "–".into(), significant)
+    match first.and_then(median).zip(case.and_then(median)) {
+        Some((first, time)) if (time.0 / first.0).is_finite() => significant(time.0 / first.0),
+        _ => "–".into(),
+    }
 }
 
 /// Heading of the cases with caveats that are faster than the winner.
 const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 
-/// Groups `leaders` by row.
-fn by_row(leaders: Vec<&Case>) -> CasesByRow<'_> {
-    let key = |case: &Case| (!Class::of(case).is_exact(), median(case).map_or(f64::INFINITY, |time| time.0));
-    let mut rows = CasesByRow::new();
-    for mut cases in grouped(leaders, |case| row(case)) {
-        cases.sort_by(|a, b| {
-            let ((a, time), (b, other)) = (key(a), key(b));
-            a.cmp(&b).then(time.total_cmp(&other))
-        });
-        rows.insert(row(cases[0]), cases);
-    }
-    rows
-}
-
-/// Returns the leaders of one row.
-fn leaders_of_row<'a, 'c>(rows: &'a CasesByRow<'c>, own_row: &str) -> &'a [&'c Case] {
-    rows.get(own_row).map_or(&[], Vec::as_slice)
-}
-
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
 fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
     let describe = |case: &&Case| {
-        let parts = [series(case), time_of(case).replace(' ', "\u{a0}"), conditions.signs(case)];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        join_filled(&[&series(case), &time_of(case).replace(' ', "\u{a0}"), &conditions.signs(case)], " ")
     };
     others.iter().map(describe).collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the cells of the winner of a size on one source: name, time, share, and the faster cases with caveats.
-fn cells_alone(cases: &[&Case], limits: bool, conditions: &RunConditions) -> [Cell; 4] {
-    let [case, others @ ..] = cases else { return ["–", "", "–", ""].map(Cell::from) };
-    let share = share_of(case, limits).unwrap_or_else(|| "–".into());
-    [variant(case), time_of(case).into(), share.into(), faster_with_caveats(others, conditions).into()]
 }
 
 fn time_of(case: &Case) -> String {
@@ -836,47 +856,54 @@ fn time_of(case: &Case) -> String {
 }
 
 /// Returns the cell of the winner of a size on a source, beside those of other sources.
-fn cell_beside(cases: &[&Case], is_best: bool, limits: bool, conditions: &RunConditions) -> Cell {
+fn cell_beside(cases: &[&Case], is_best: bool, with_limits: bool, conditions: &RunConditions) -> Cell {
     let [case, others @ ..] = cases else { return "–".into() };
     let time = median(case).map(|time| time.to_string());
     // Non-breaking spaces keep numbers with their units.
-    let figures = time.into_iter().chain(share_of(case, limits)).map(|figure| figure.replace(' ', "\u{a0}"));
-    let figures = figures.collect::<Vec<_>>().join(", ");
-    let others = faster_with_caveats(others, conditions);
-    let detail = if others.is_empty() { figures } else { format!("{figures}; {FASTER_WITH_CAVEAT}: {others}") };
+    let figures = time.into_iter().chain(share_of(case, with_limits)).map(|figure| figure.replace(' ', "\u{a0}"));
+    let mut detail = figures.collect::<Vec<_>>().join(", ");
+    if !others.is_empty() {
+        let _ = write!(detail, "; {FASTER_WITH_CAVEAT}: {}", faster_with_caveats(others, conditions));
+    }
     let name = format!("{} {}", case.variant, Class::of(case));
     Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
 }
 
-/// Formats the share of its limit that a case reaches; with the limit, if the cases beside it have other `limits`.
-fn share_of(case: &Case, limits: bool) -> Option<String> {
+/// Formats the share of its limit that a case reaches, and `with_limits` also the limit.
+fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = share.told(percent);
-    Some(if limits { format!("{text} of {} ({})", share.limit.name(), share.least_told(case)) } else { text })
+    if !with_limits {
+        return Some(text);
+    }
+    Some(format!("{text} of {} ({})", share.limit.name(), share.least_told(case)))
 }
 
 /// Returns the meanings of the signs beside names, times and shares.
 fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
-    let rough = cases.iter().any(|case| finite_share(case).is_some_and(|share| share.most().is_some()));
-    signs(cases, conditions).into_iter().chain(rough.then(at_most)).collect()
+    let mut marks = signs(cases, conditions);
+    if cases.iter().any(|case| finite_share(case).is_some_and(|share| share.most().is_some())) {
+        marks.push(at_most());
+    }
+    marks
 }
 
 /// Explains why cases of a source have no share of a limit, or why its charts lack the limits. Chains have no limits.
 fn missing_shares(source: &ReportSource<'_>) -> Option<String> {
-    let timed = || source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
-    let (all, without) = (timed().count(), timed().filter(|case| finite_share(case).is_none()).count());
-    if all == 0 || source.device.kind == DeviceKind::Host {
+    let timed = source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
+    let total = timed.clone().count();
+    if total == 0 || source.device.kind == DeviceKind::Host {
         return None;
     }
-    match without {
+    match timed.filter(|case| finite_share(case).is_none()).count() {
         0 if source.peaks().next().is_some() => None,
         0 => {
             let how = "resumed with --no-peak or --parallel, or interrupted";
             Some(format!("The record has shares, but not the limits that they are of ({how})."))
         }
-        _ if without == all => Some("Shares of the limits were not measured.".into()),
-        _ => Some(format!(
-            "{without} of {all} cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise \
+        missing if missing == total => Some("Shares of the limits were not measured.".into()),
+        missing => Some(format!(
+            "{missing} of {total} cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise \
              and in further rounds, or interrupted)."
         )),
     }
@@ -896,54 +923,54 @@ fn verdict_on(winners: &[Option<&Case>], verdicts: &Verdicts<'_>) -> Cell {
     if before.id != after.id {
         return format!("fastest changed: {} → {}", before.variant, after.variant).into();
     }
-    let Some(found) = verdicts.get(after.id.as_str()) else { return "–".into() };
-    let ratio = found.ratio.map_or_else(String::new, ratio);
-    Cell { class: found.verdict.name(), detail: ratio, ..super::compare::verdict(found.verdict).into() }
+    let Some(Compared { verdict, ratio: value, .. }) = verdicts.get(after.id.as_str()) else { return "–".into() };
+    let detail = value.map_or_else(String::new, ratio);
+    Cell { class: verdict.name(), detail, ..super::compare::verdict(*verdict).into() }
 }
 
-/// Returns the minimum and maximum number of processes that measured a case.
-fn processes(record: &Record) -> (usize, usize) {
+/// Formats the number of processes that measured each case: `5`, or `3 to 9`.
+fn process_counts(record: &Record) -> String {
     let measured = record.cases.iter().filter(|case| case.measured().is_some());
     let cases = grouped(measured, |case| (case.device, case.id.as_str()));
-    let counts = || cases.iter().map(Vec::len);
-    (counts().min().unwrap_or(1), counts().max().unwrap_or(1))
+    let least = cases.iter().map(Vec::len).min().unwrap_or(1);
+    let most = cases.iter().map(Vec::len).max().unwrap_or(1);
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 
-/// Formats a range: `5`, or `3 to 9`.
-fn counts((least, most): (usize, usize)) -> String {
-    if least == most { most.to_string() } else { format!("{least} to {most}") }
+fn is_empty(comparison: &Comparison) -> bool {
+    comparison.cases.is_empty() && comparison.inspected.is_empty()
 }
 
 /// Summarizes the comparison of two records, or says why they are not compared.
 fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<&Comparison>) -> String {
-    let processes = match [candidate, baseline].map(|side| processes(&side.record)) {
-        [(1, 1), (1, 1)] => String::new(),
-        [after, before] if after == before => format!(", {} processes each", counts(after)),
-        [after, before] => format!(", {} and {} processes", counts(after), counts(before)),
+    let [before, after] = [baseline, candidate].map(|side| process_counts(&side.record));
+    let processes = if before == "1" && after == "1" {
+        String::new()
+    } else if after == before {
+        format!(", {after} processes each")
+    } else {
+        format!(", {after} and {before} processes")
     };
-    let named = format!("{} compared with {}{processes}", candidate.name, baseline.name);
+    let subject = format!("{} compared with {}{processes}", candidate.name, baseline.name);
     match comparison {
-        Some(comparison) if comparison.cases.is_empty() && comparison.inspected.is_empty() => {
-            format!("{named}: no case was measured on both sides.")
-        }
-        Some(comparison) => format!("{named}: {}.", super::compare::summary(comparison, &Ruling::default())),
+        Some(comparison) if is_empty(comparison) => format!("{subject}: no case was measured on both sides."),
+        Some(comparison) => format!("{subject}: {}.", super::compare::summary(comparison, &Ruling::default())),
         None => {
             let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
-            let refused = compare::differences(before, after).into_iter().filter(|difference| difference.refused);
-            let refused: Vec<_> = refused.collect();
-            let what: Vec<_> =
-                refused.iter().map(|d| format!("{}: {} → {}", d.what, d.baseline, d.candidate)).collect();
-            let names: Vec<_> = refused.iter().map(Difference::name).collect();
+            let mut differences = compare::differences(before, after);
+            differences.retain(|difference| difference.refused);
+            let names: Vec<_> = differences.iter().map(Difference::name).collect();
+            let texts: Vec<_> = differences.iter().map(difference_text).collect();
             format!(
                 "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
                 names.join(","),
-                what.join("; ")
+                texts.join("; ")
             )
         }
     }
 }
 
-fn case_key(case: &Case) -> CaseKey<'_> {
+fn case_key(case: &Case) -> (&CaseSize, String) {
     (&case.size, series(case))
 }
 
@@ -959,32 +986,33 @@ fn standalone(svg: &str) -> String {
 
 /// Joins names: "a, b and c", or the number of `what` if there are more than `most`; `None` without any.
 fn join_or_count(names: &[&str], most: usize, what: &str) -> Option<String> {
-    let all = if names.len() > most { format!("{} {what}", names.len()) } else { in_words(names, "and") };
-    (!names.is_empty()).then_some(all)
+    match names.len() {
+        0 => None,
+        count if count > most => Some(format!("{count} {what}")),
+        _ => Some(in_words(names, "and")),
+    }
 }
 
 /// Joins the devices and days of some records for a headline; processors only if nothing else was measured.
 fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> String {
-    let devices = || records.clone().flat_map(|record| &record.devices);
-    let of_kind = |host: bool| devices().filter(move |device| (device.kind == DeviceKind::Host) == host);
-    let mut names = distinct(of_kind(false).map(|device| &*device.name));
-    if names.is_empty() {
-        names = distinct(of_kind(true).map(|device| &*device.name));
-    }
+    let devices = records.clone().flat_map(|record| &record.devices);
+    let (hosts, others): (Vec<_>, Vec<_>) = devices.partition(|device| device.kind == DeviceKind::Host);
+    let devices = if others.is_empty() { hosts } else { others };
+    let names = distinct(devices.into_iter().map(|device| &*device.name));
     let mut times: Vec<_> = records.map(|record| &record.started).collect();
     times.sort();
-    // Non-breaking spaces keep a date in one line.
-    let day = |time: &String| {
-        let time = time.parse::<jiff::Timestamp>();
-        time.map_or_else(|_| String::new(), |time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string())
-    };
-    let days = distinct(times.into_iter().map(day).filter(|day| !day.is_empty()));
-    let days = match &days[..] {
+    let mut days = vec![];
+    for time in times {
+        // Non-breaking spaces keep a date in one line.
+        let day = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string());
+        days.push(day.unwrap_or_default());
+    }
+    days.retain(|day| !day.is_empty());
+    let days = match &distinct(days)[..] {
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
     };
-    let parts = join_or_count(&names, 2, "devices").into_iter().chain(Some(days));
-    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    join_filled(&[&join_or_count(&names, 2, "devices").unwrap_or_default(), &days], ", ")
 }
 
 /// Formats a time for people; other text stays as it is.
@@ -998,10 +1026,7 @@ fn method(record: &Record) -> String {
         Clock::DeviceTimestamps => "device timestamps",
         Clock::Host => "the host's clock",
     };
-    let cache = match record.method.cache {
-        CacheState::Hot => "caches hot",
-        CacheState::Cold => "caches cold",
-    };
+    let cache = caches(record.method.cache);
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };
     format!("gpukern {}, {clock}, {cache}{validation}{robust}", record.version)
@@ -1015,13 +1040,13 @@ fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
 
 /// Explains a missing time, and adds the remarks of the algorithm.
 fn remarks(case: &Case) -> String {
-    let status = case.outcome.status();
-    let why = match (case.measured(), case.outcome.reason()) {
-        (Some(_), _) => None,
-        (None, Some(reason)) => Some(format!("{status}: {reason}")),
-        (None, None) => Some(status.to_string()),
-    };
-    why.into_iter().chain(case.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
+    let mut remarks = vec![];
+    if case.measured().is_none() {
+        let status = case.outcome.status();
+        remarks.push(case.outcome.reason().map_or_else(|| status.into(), |reason| format!("{status}: {reason}")));
+    }
+    remarks.extend(case.notes.iter().cloned());
+    remarks.join("; ")
 }
 
 /// Lists all other facts that a record has about a case.
@@ -1031,36 +1056,13 @@ fn facts(case: &Case) -> Vec<String> {
     if !remarks.is_empty() {
         facts.push(remarks);
     }
-    let verification = match &case.outcome {
-        Outcome::Measured(m) => {
-            let s = &m.summary;
-            let [min, low, median, high, max] =
-                [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
-            facts.push(format!(
-                "{} samples of {} runs each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} \
-                 outliers",
-                s.count, m.repeats, s.outliers
-            ));
-            if let Some([low, high]) = s.interval {
-                let [low, high] = [low, high].map(|time| case.shown(time));
-                facts.push(format!("95 % confidence interval of the median: {low} to {high}"));
-            }
-            if let Some([before, after]) = m.conditions.canary {
-                facts.push(format!("canary ({CANARY}): {before} before, {after} after"));
-            }
-            if let Some([before, after]) = m.conditions.clock_mhz {
-                facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
-            }
-            facts.extend(m.energy.map(|energy| energy.sentence(case.work)));
-            m.verification.verified()
-        }
-        Outcome::Rejected(verification) => Some(verification),
-        _ => None,
-    };
-    if let Some(v) = verification {
-        facts.push(v.figures());
-        for metric in &v.metrics {
-            let value = metric.value.map_or_else(|| "not finite".into(), |value| format!("{value}"));
+    if let Some(m) = case.measured() {
+        facts.extend(timing_facts(case, m));
+    }
+    if let Some(verification) = case.verification() {
+        facts.push(verification.figures());
+        for metric in &verification.metrics {
+            let value = metric.value.map_or_else(|| "not finite".into(), |value| value.to_string());
             facts.push(format!("{} {value}", metric.name));
         }
     }
@@ -1071,19 +1073,36 @@ fn facts(case: &Case) -> Vec<String> {
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
-        let statistics: String = kernel
-            .statistics
-            .iter()
-            .map(|metric| {
-                format!(
-                    ", {} {}",
-                    metric.name,
-                    statistics::value(metric).map_or_else(|| "unknown".into(), |value| format!("{value}"))
-                )
-            })
-            .collect();
-        facts.push(format!("kernel {} ({}){statistics}", kernel.name, kernel.hash));
+        let mut fact = format!("kernel {} ({})", kernel.name, kernel.hash);
+        for metric in &kernel.statistics {
+            let value = statistics::value(metric).map_or_else(|| "unknown".into(), |value| value.to_string());
+            let _ = write!(fact, ", {} {value}", metric.name);
+        }
+        facts.push(fact);
     }
+    facts
+}
+
+/// Lists the samples of a case, and the state of the device beside them.
+fn timing_facts(case: &Case, m: &Measured) -> Vec<String> {
+    let s = &m.summary;
+    let [min, low, median, high, max] =
+        [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
+    let mut facts = vec![format!(
+        "{} samples of {} runs each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} outliers",
+        s.count, m.repeats, s.outliers
+    )];
+    if let Some([low, high]) = s.interval {
+        let [low, high] = [low, high].map(|time| case.shown(time));
+        facts.push(format!("95 % confidence interval of the median: {low} to {high}"));
+    }
+    if let Some([before, after]) = m.conditions.canary {
+        facts.push(format!("canary ({CANARY}): {before} before, {after} after"));
+    }
+    if let Some([before, after]) = m.conditions.clock_mhz {
+        facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
+    }
+    facts.extend(m.energy.map(|energy| energy.sentence(case.work)));
     facts
 }
 
@@ -1091,13 +1110,13 @@ fn facts(case: &Case) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::basis::dtype::DType;
-    use crate::basis::units::Bytes;
+    use crate::basis::units::{Bytes, Nanos};
     use crate::case::Shortcut;
     use crate::case::quantity::Pattern;
     use crate::record::Conditions;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
-    use crate::record::{Limit, Share};
+    use crate::record::{Limit, Outcome, Share};
     use base64::Engine;
     use sha2::Digest;
 
@@ -1121,6 +1140,29 @@ mod tests {
 
     fn run(record: Record) -> NamedRecord {
         NamedRecord::new("run.json", record)
+    }
+
+    /// Returns a report after a check that its page is well-formed.
+    fn well_formed(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
+        let page = report(runs, comparison);
+        document(&page.html);
+        page
+    }
+
+    fn page_of(record: Record) -> Page {
+        well_formed(&[run(record)], None)
+    }
+
+    /// Returns the names of the charts and the outline of a page.
+    fn contents(page: &Page) -> String {
+        let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
+        format!("{charts:#?}\n{}", outline(&page.html))
+    }
+
+    /// Returns the first chart with this word in its name.
+    fn chart<'p>(page: &'p Page, word: &str) -> &'p str {
+        let (_, chart) = page.charts.iter().find(|(name, _)| name.contains(word)).expect("a chart");
+        chart
     }
 
     fn compared(pair: &[NamedRecord]) -> Comparison {
@@ -1173,11 +1215,9 @@ mod tests {
 
     #[test]
     fn a_page_has_winners_charts_with_a_roofline_tables_and_the_method() {
-        let report = report(&[run(full())], None);
-        document(&report.html);
-        let charts: Vec<_> = report.charts.iter().map(|(name, _)| name.as_str()).collect();
-        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&report.html)));
-        for (name, chart) in &report.charts {
+        let page = page_of(full());
+        insta::assert_snapshot!(contents(&page));
+        for (name, chart) in &page.charts {
             assert!(chart.contains("viewBox") && !chart.contains("NaN") && !chart.contains("inf"), "{name}\n{chart}");
             document(chart);
         }
@@ -1185,10 +1225,10 @@ mod tests {
 
     #[test]
     fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
-        let page = |record: &Record| report(&[run(record.clone())], None).html;
-        assert!(!page(&six_cases()).contains("oofline"));
+        assert!(!page_of(six_cases()).html.contains("oofline"));
         let note = |record: &Record| {
-            texts(&page(record), "p").into_iter().filter(|text| text.contains(" limits ")).collect::<String>()
+            let paragraphs = texts(&page_of(record.clone()).html, "p");
+            paragraphs.into_iter().filter(|text| text.contains(" limits ")).collect::<String>()
         };
         let mut held = full();
         set_shares(&mut held, Limit::Compute, 1.0, 0.5);
@@ -1211,8 +1251,7 @@ mod tests {
     fn several_runs_are_side_by_side() {
         let mut other = full();
         other.devices[0].name = "another".into();
-        let report = report(&[run(full()), run(other), run(crate::record::fixture::unverified())], None);
-        document(&report.html);
+        let report = well_formed(&[run(full()), run(other), run(crate::record::fixture::unverified())], None);
         insta::assert_snapshot!(outline(&report.html));
     }
 
@@ -1223,20 +1262,15 @@ mod tests {
         for case in &mut large.cases {
             case.size = format!("{}00", case.size).into();
         }
-        let alone = report(&[run(full())], None);
-        let report = report(&[run(full()), run(large)], None);
+        let report = well_formed(&[run(full()), run(large)], None);
         assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
-        let time = |charts: &[(String, String)]| {
-            let chart = charts.iter().find(|(name, _)| name.contains("time")).expect("a chart of times");
-            chart.1.clone()
-        };
-        assert_eq!(time(&alone.charts), time(&report.charts));
+        assert_eq!(chart(&page_of(full()), "time"), chart(&report, "time"));
     }
 
     #[test]
     fn each_group_has_a_roofline_with_a_roof_for_every_arithmetic_that_is_used() {
         let rooflines = |record: Record| {
-            let charts = report(&[run(record)], None).charts;
+            let charts = page_of(record).charts;
             let rooflines = charts.iter().filter(|(name, _)| name.contains("roofline"));
             let labels = |chart: &str| texts(chart, "text").join(", ").replace('\n', " ");
             rooflines.map(|(_, chart)| labels(chart)).collect::<Vec<_>>().join("\n")
@@ -1261,27 +1295,20 @@ mod tests {
 
     #[test]
     fn the_headline_has_algorithms_device_and_days() {
-        let heading = |runs: &[NamedRecord]| {
-            let html = report(runs, None).html;
-            let (_, rest) = html.split_once("<h1>").expect("a heading");
-            rest.split_once("</h1>").expect("its end").0.to_owned()
-        };
+        let heading = |runs: &[NamedRecord]| texts(&well_formed(runs, None).html, "h1").concat();
         let mut first = full();
         first.started = "2026-01-02T23:59:59Z".into();
         first.devices[0].name = "A <GPU>".into();
-        assert_eq!(heading(&[run(first.clone())]), "matmul on A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026");
+        assert_eq!(heading(&[run(first.clone())]), "matmul on A <GPU>, 2\u{a0}Jan\u{a0}2026");
         let mut later = first.clone();
         later.started = "2026-01-05T00:00:00Z".into();
         later.devices[0].name = "B".into();
         later.cases[0].algorithm = "lu".into();
         let both = [run(later), run(first.clone())];
-        assert_eq!(
-            heading(&both),
-            "lu and matmul on B and A &lt;GPU&gt;, 2\u{a0}Jan\u{a0}2026 to 5\u{a0}Jan\u{a0}2026"
-        );
+        assert_eq!(heading(&both), "lu and matmul on B and A <GPU>, 2\u{a0}Jan\u{a0}2026 to 5\u{a0}Jan\u{a0}2026");
         first.cases.clear();
         first.started.clear();
-        assert_eq!(heading(&[run(first)]), "A &lt;GPU&gt;");
+        assert_eq!(heading(&[run(first)]), "A <GPU>");
     }
 
     #[test]
@@ -1291,18 +1318,17 @@ mod tests {
             let fraction = if case.variant == "local" { 0.1 } else { 0.9 };
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction, interval: None });
         }
-        let charts = report(&[run(record)], None).charts;
-        let (_, bars) = charts.iter().find(|(name, _)| name.contains("share")).expect("a chart of shares");
-        let at = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
-        assert!(at(">10.0 %, 125.0 µs</text>") < at(">90.0 %, 250.0 µs</text>"), "{bars}");
+        let page = page_of(record);
+        let bars = chart(&page, "share");
+        let position = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
+        assert!(position(">10.0 %, 125.0 µs</text>") < position(">90.0 %, 250.0 µs</text>"), "{bars}");
     }
 
     #[test]
     fn commands_in_sentences_are_code() {
         let mut record = full();
         record.cases[0].notes = vec!["run `gpukern peak <x>` once; an `odd one".into()];
-        let html = report(&[run(record)], None).html;
-        document(&html);
+        let html = page_of(record).html;
         let expected = "run <code>gpukern peak &lt;x&gt;</code> once; an `odd one";
         assert_eq!(html.matches(expected).count(), 2, "in the table and below it: {html}");
     }
@@ -1311,10 +1337,10 @@ mod tests {
     fn nothing_is_the_fastest_where_it_is_alone() {
         let mut record = full();
         set_shares(&mut record, Limit::Compute, 1.0, 0.5);
-        let html = report(&[run(record.clone())], None).html;
+        let html = page_of(record.clone()).html;
         assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
-        let html = report(&[run(record)], None).html;
+        let html = page_of(record).html;
         assert!(!html.contains("astest") && html.contains(">variant</th>"), "{html}");
     }
 
@@ -1325,7 +1351,7 @@ mod tests {
             record.cases.truncate(2);
             // `naive` takes twice the time of `local`.
             record.cases[usize::from(!slower)].shortcuts = vec![Shortcut::LessAccurate];
-            let page = outline(&report(&[run(record)], None).html);
+            let page = outline(&page_of(record).html);
             page.split_once("<section class=\"group\"").expect("charts below").0.to_string()
         };
         insta::assert_snapshot!(page(false) + "\n========\n" + &page(true));
@@ -1337,14 +1363,13 @@ mod tests {
         // The winner of a size has its mark above the charts too.
         let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
         measured.summary.median = Nanos(1.0);
-        let html = report(&[run(record)], None).html;
-        document(&html);
-        insta::assert_snapshot!(outline(&html));
+        insta::assert_snapshot!(outline(&page_of(record).html));
     }
 
     #[test]
     fn two_records_have_verdicts_in_front_and_share_their_charts() {
-        let (before, mut after) = (full(), full());
+        let before = full();
+        let mut after = full();
         after.started = "2026-01-02T00:00:00Z".into();
         let pair = |after: &Record| {
             [NamedRecord::new("before.json", before.clone()), NamedRecord::new("after.json", after.clone())]
@@ -1352,25 +1377,23 @@ mod tests {
         let runs = pair(&after);
         let mut comparison = compared(&runs);
         for case in &mut comparison.cases {
-            let changed = case.variant == "local";
-            (case.verdict, case.ratio) =
-                if changed { (Verdict::Slower, Some(4.0)) } else { (Verdict::Same, Some(1.0)) };
+            let is_slower = case.variant == "local";
+            case.verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
+            case.ratio = Some(if is_slower { 4.0 } else { 1.0 });
             case.why.push("canary 5 % slower in the candidate".into());
             case.canary_explains = true;
         }
-        (comparison.decide, comparison.remarks) = (Some("gpukern bench <lu>".into()), vec!["1 case is <odd>.".into()]);
-        let page = report(&runs, Some(&comparison));
-        document(&page.html);
-        let charts: Vec<_> = page.charts.iter().map(|(name, _)| name.as_str()).collect();
-        insta::assert_snapshot!(format!("{charts:#?}\n{}", outline(&page.html)));
+        comparison.decide = Some("gpukern bench <lu>".into());
+        comparison.remarks = vec!["1 case is <odd>.".into()];
+        insta::assert_snapshot!(contents(&well_formed(&runs, Some(&comparison))));
         // Without a contest, there is nothing beside the cases themselves.
         let alone = runs.clone().map(|mut run| {
             run.record.cases.retain(|case| case.variant == "local");
             run
         });
-        assert!(!report(&alone, Some(&comparison)).html.contains("fastest at each size"));
+        assert!(!well_formed(&alone, Some(&comparison)).html.contains("fastest at each size"));
         after.devices[0].uuid = "another".into();
-        let refused = report(&pair(&after), None).html;
+        let refused = well_formed(&pair(&after), None).html;
         assert_eq!((refused.matches("No verdict").count(), refused.matches("SLOWER").count()), (1, 0), "{refused}");
     }
 
@@ -1382,65 +1405,57 @@ mod tests {
             NamedRecord::new(format!("{index}.json"), record)
         };
         let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
-        let page = report(&six, None).html;
-        document(&page);
+        let page = well_formed(&six, None).html;
         assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
         assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
         assert!(!page.contains("25.0 % of memory"), "one limit for all");
-        let other = |least: f64| report(&[limited(0, 1e4), limited(1, least)], None);
-        let shares = |least: f64| other(least).charts.iter().filter(|(name, _)| name.contains("share")).count();
-        assert!(
-            other(2e4).html.replace('\u{a0}', " ").contains("25.0 % of memory (20.00 µs)"),
-            "another limit stands beside its share"
-        );
-        assert!(!other(1.01e4).html.replace('\u{a0}', " ").contains("% of memory"));
-        assert_eq!((shares(1.01e4), shares(2e4)), (1, 2), "bars of one chart are of one limit");
+        let pages = [1.01e4, 2e4].map(|least| well_formed(&[limited(0, 1e4), limited(1, least)], None));
+        let [similar, other] = pages.each_ref().map(|page| page.html.replace('\u{a0}', " "));
+        assert!(other.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
+        assert!(!similar.contains("% of memory"));
+        let shares = pages.map(|page| page.charts.iter().filter(|(name, _)| name.contains("share")).count());
+        assert_eq!(shares, [1, 2], "bars of one chart are of one limit");
     }
 
     #[test]
     fn more_than_five_variants_are_grey_beside_those_that_matter() {
         let mut record = full();
-        let proto = record.cases.iter().find(|case| case.variant == "local" && case.size == "64".into()).cloned();
-        let proto = proto.expect("it is measured");
+        let local = record.cases.iter().find(|case| case.variant == "local").expect("it is measured").clone();
         for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
-            let mut case = proto.clone();
-            case.variant = format!("other-{index}");
-            case.size = size.into();
+            let mut case = Case { variant: format!("other-{index}"), size: size.into(), ..local.clone() };
             case.id = format!("matmul/other-{index}/f32/{size}");
-            if let Outcome::Measured(m) = &mut case.outcome {
-                m.summary.median = Nanos(1e6 + f64::from(index));
-            }
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.summary.median = Nanos(1e6 + f64::from(index));
             record.cases.push(case);
         }
-        let charts = report(&[run(record)], None).charts;
-        let (_, rate) = charts.iter().find(|(name, _)| name.contains("rate")).expect("a chart of rates");
-        let named = |name: &str| rate.contains(&format!(">{name}</text>"));
-        assert!(named("local") && named("naive") && named("other-0") && named("other-2"), "{rate}");
-        assert!(!named("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
+        let page = page_of(record);
+        let rate = chart(&page, "rate");
+        let has_label = |name: &str| rate.contains(&format!(">{name}</text>"));
+        assert!(["local", "naive", "other-0", "other-2"].into_iter().all(has_label), "{rate}");
+        assert!(!has_label("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
     }
 
     /// Returns a record of `variants` at each of `sizes`; with `kinds`, each size has its own algorithm.
     fn large(variants: usize, sizes: usize, kinds: bool) -> Record {
         let mut record = full();
         let case = record.cases[1].clone();
-        let numbers = (0..sizes).flat_map(|size| (0..variants).map(move |variant| (size, variant)));
-        let sized = |(size, variant): (usize, usize)| {
-            let mut case = case.clone();
-            (case.variant, case.size) = (format!("v{variant}"), (size + 1).to_string().into());
-            if kinds {
-                case.algorithm = format!("k{size}");
-            }
-            case.id = format!("{}/v{variant}/f32/{size}", case.algorithm);
-            case
-        };
-        record.cases = numbers.map(sized).collect();
+        record.cases.clear();
+        for (size, variant) in (0..sizes).flat_map(|size| (0..variants).map(move |variant| (size, variant))) {
+            let algorithm = if kinds { format!("k{size}") } else { case.algorithm.clone() };
+            record.cases.push(Case {
+                id: format!("{algorithm}/v{variant}/f32/{size}"),
+                algorithm,
+                variant: format!("v{variant}"),
+                size: (size + 1).to_string().into(),
+                ..case.clone()
+            });
+        }
         record
     }
 
     /// Checks that a page opens in a browser and says what it leaves out.
     fn check_size(page: &Page) {
         assert!(page.html.len() <= MAX_BYTES, "{} bytes", page.html.len());
-        document(&page.html);
         assert!(page.html.contains("<p>This page leaves out ") && page.html.contains("gpukern export RECORD.json"));
     }
 
@@ -1448,25 +1463,24 @@ mod tests {
     #[test]
     fn a_page_of_any_record_is_one_that_a_browser_opens() {
         for (variants, sizes, kinds) in [(5, 8_000, false), (20_000, 1, false), (1, 20_000, true), (1, 20_000, false)] {
-            let page = report(&[run(large(variants, sizes, kinds))], None);
+            let page = page_of(large(variants, sizes, kinds));
             check_size(&page);
             assert!(!page.charts.is_empty() && page.html.contains("<table"), "{variants} variants, {sizes} sizes");
         }
-        let small = report(&[run(full())], None);
-        assert!(!small.html.contains("This page leaves out"));
+        assert!(!page_of(full()).html.contains("This page leaves out"));
     }
 
     #[test]
     fn a_page_of_many_records_and_of_a_large_comparison_is_bounded_too() {
-        let named = |at: usize| NamedRecord::new(format!("{at}.json"), large(3, 1_000, false));
-        check_size(&report(&(0..12).map(named).collect::<Vec<_>>(), None));
-        let pair = [0, 1].map(|at| NamedRecord::new(format!("{at}.json"), large(3, 4_000, false)));
+        let large_run = |index: usize, sizes| NamedRecord::new(format!("{index}.json"), large(3, sizes, false));
+        check_size(&well_formed(&(0..12).map(|index| large_run(index, 1_000)).collect::<Vec<_>>(), None));
+        let pair = [large_run(0, 4_000), large_run(1, 4_000)];
         let mut comparison = compared(&pair);
-        for (at, case) in comparison.cases.iter_mut().enumerate() {
-            case.verdict = Verdict::ALL[at % 4];
-            case.why.push(format!("registers 32 → {at}"));
+        for (index, case) in comparison.cases.iter_mut().enumerate() {
+            case.verdict = Verdict::ALL[index % 4];
+            case.why.push(format!("registers 32 → {index}"));
         }
-        let page = report(&pair, Some(&comparison));
+        let page = well_formed(&pair, Some(&comparison));
         check_size(&page);
         assert!(page.html.contains("Changed and undecided cases: 9000") && page.html.contains(">SLOWER<"));
     }
@@ -1475,9 +1489,8 @@ mod tests {
     fn an_id_of_any_length_costs_its_own_place_alone() {
         let mut record = full();
         record.cases[0].id = "<".repeat(3_000_000);
-        let page = report(&[run(record)], None);
+        let page = page_of(record);
         assert!(page.html.len() <= MAX_BYTES && page.html.contains(&full().cases[1].id), "{}", page.html.len());
-        document(&page.html);
     }
 
     #[test]
@@ -1487,15 +1500,10 @@ mod tests {
         let mut other = hostile.clone();
         other.cases.truncate(2);
         other.cases[0].size = "8".into();
-        let report = {
-            let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
-            report(&pair, Some(&compared(&pair)))
-        };
+        let pair = [NamedRecord::new(HOSTILE, hostile), NamedRecord::new(HOSTILE, other)];
+        let report = well_formed(&pair, Some(&compared(&pair)));
         let page = document(&report.html);
-        let scripts: Vec<_> =
-            page.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "script"))).collect();
-        assert_eq!(scripts.len(), 1);
-        assert_eq!(scripts[0].text(), Some(SCRIPT));
+        assert_eq!(texts(&report.html, "script"), [SCRIPT.trim()]);
         // No attribute runs a script.
         let handlers = page.descendants().flat_map(|node| node.attributes()).filter(|a| a.name().starts_with("on"));
         assert_eq!(handlers.count(), 0);
@@ -1518,19 +1526,20 @@ mod tests {
             (f64::MIN_POSITIVE, f64::MAX, Some(u64::MAX), f64::MIN_POSITIVE),
         ] {
             let mut record = full();
-            for (at, case) in record.cases.iter_mut().enumerate() {
+            set_shares(&mut record, Limit::Memory, sample, fraction);
+            for (index, case) in record.cases.iter_mut().enumerate() {
                 case.chain = chain;
-                case.share = Some(Share { limit: Limit::Memory, least: Nanos(sample), fraction, interval: None });
-                if let (Outcome::Measured(m), true) = (&mut case.outcome, at % 2 == 0) {
+                if let Outcome::Measured(m) = &mut case.outcome
+                    && index % 2 == 0
+                {
                     m.summary.median = Nanos(median);
                     m.summary.interval = Some([Nanos(sample), Nanos(1e250)]);
                     m.samples[0].time = Nanos(sample);
                 }
             }
-            let report = report(&[run(record.clone())], None);
-            document(&report.html);
+            page_of(record.clone());
             record.cases.retain(|case| case.size == "64".into());
-            document(&super::report(&[run(record.clone())], None).html);
+            page_of(record.clone());
             for format in crate::export::Format::ALL {
                 let _ = format.export(&record);
             }
@@ -1539,7 +1548,7 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_from_elsewhere() {
-        let html = report(&[run(full())], None).html;
+        let html = page_of(full()).html;
         let outside = html.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
         for reference in ["http:", "https:", "src=", "url(", "@import", "<link"] {
             assert!(!outside.contains(reference), "{reference}");

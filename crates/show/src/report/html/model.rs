@@ -1,12 +1,13 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{median, row};
+use super::super::join_filled;
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
-use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, significant};
+use crate::case::Computes;
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
@@ -14,7 +15,8 @@ use crate::record::figure;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Device in a run.
@@ -32,18 +34,20 @@ const MAX_NAMED: usize = 5;
 /// Maximum number of bars for the shares of a source; the table has all.
 const MAX_BARS: usize = 8;
 
+const MAX_SIZE_LABELS: usize = 7;
+
 /// Returns the label of a device in a run: the device, unless several runs have one of its name. Then it is the run if
 /// that is the only device of each run, and otherwise both.
 fn source_name(runs: &[NamedRecord], run: &NamedRecord, device: &DeviceInfo) -> String {
-    let shown = run.record.device_name(device.index);
-    let all = runs.iter().flat_map(|run| &run.record.devices);
-    let namesakes = all.filter(|other| other.name == device.name).count();
+    let device_name = run.record.device_name(device.index);
+    let devices = runs.iter().flat_map(|run| &run.record.devices);
+    let namesakes = devices.filter(|namesake| namesake.name == device.name).count();
     if runs.len() == 1 || namesakes == 1 {
-        shown
+        device_name
     } else if namesakes == runs.len() && runs.iter().all(|run| run.record.devices.len() == 1) {
         run.name.clone()
     } else {
-        format!("{shown} ({})", run.name)
+        format!("{device_name} ({})", run.name)
     }
 }
 
@@ -60,7 +64,6 @@ impl<'a> ReportSource<'a> {
         sources
     }
 
-    /// Returns the measured limits of the device.
     pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
         let uuid = &self.device.uuid;
         self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
@@ -85,10 +88,10 @@ impl<'a> ChartGroup<'a> {
         let cases = sources.iter().enumerate().flat_map(|(at, source)| source.cases().map(move |case| (at, case)));
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
         let mut groups = vec![];
-        for all in grouped_by_key_where(cases, key, |(_, a), (_, b)| a.same_kind(b)) {
-            let mut group = Self { first: all[0].1, cases: vec![vec![]; sources.len()] };
-            for (at, case) in all {
-                group.cases[at].push(case);
+        for cases in grouped_by_key_where(cases, key, |(_, a), (_, b)| a.same_kind(b)) {
+            let mut group = Self { first: cases[0].1, cases: vec![vec![]; sources.len()] };
+            for (source, case) in cases {
+                group.cases[source].push(case);
             }
             groups.push(group);
         }
@@ -104,113 +107,89 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Whether a source timed two rivals of one size, so that one of them is the fastest.
-    pub(super) fn is_contest(&self, at: usize) -> bool {
-        let classes = self.cases[at].iter().map(|case| (row(case), Class::of(case), median(case).is_some()));
-        grouped(classes, |(row, ..)| row.clone()).into_iter().any(|cases| {
-            let timed = cases.iter().filter(|(.., timed)| *timed).count();
-            // All other cases are rivals of an exact one; others have rivals only within their class.
-            grouped(&cases, |class_cases| class_cases.1.clone()).into_iter().any(|class_cases| {
-                let (_, class, _) = class_cases[0];
-                let own_timed = class_cases.iter().filter(|(.., timed)| *timed).count();
-                let rivals = if class.is_exact() { timed } else { own_timed };
-                // An untimed case has a rival in any timed one.
-                if own_timed < class_cases.len() { rivals > 0 } else { rivals > 1 }
-            })
-        })
+    pub(super) fn is_contest(&self, source: usize) -> bool {
+        grouped(self.cases[source].iter().copied(), |case| row(case)).iter().any(|cases| has_rivals(cases))
     }
 
-    /// Returns the group with at most `most` cases, for charts: at sizes spread evenly over all, the important variants
-    /// first, then the fastest.
+    /// Returns at most `most` of the cases: at sizes spread evenly, the important variants first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
             return Self { first: self.first, cases: self.cases.clone() };
         }
-        let named = Self::important_variants(self.everything());
+        let important = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
-        let having = self.cases.iter().filter(|cases| !cases.is_empty()).count().max(1);
-        let beside = (having * named.len()).clamp(1, most.max(1));
-        let stride = rows.len().div_ceil((most / beside).max(1));
-        let kept: HashSet<String> = rows.into_iter().step_by(stride).collect();
-        let each = (most / (kept.len() * having)).max(1);
-        let rank = |case: &Case| {
-            let place = named.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
-            (place, median(case).map_or(f64::INFINITY, |time| time.0))
-        };
-        let of_source = |cases: &Vec<&'a Case>| {
-            let shown = cases.iter().copied().enumerate().filter(|(_, case)| kept.contains(&case.row()));
-            let rows = grouped(shown, |(_, case)| case.row()).into_iter();
-            let fastest = rows.flat_map(|row| {
-                let mut row: Vec<_> = row.into_iter().map(|(at, case)| (rank(case), at, case)).collect();
-                row.sort_by(|((a, time), ..), ((b, other), ..)| a.cmp(b).then(time.total_cmp(other)));
-                row.truncate(each);
-                row
-            });
-            let mut cases: Vec<_> = fastest.map(|(_, at, case)| (at, case)).collect();
-            cases.sort_by_key(|(at, _)| *at);
-            cases.into_iter().map(|(_, case)| case).collect()
-        };
-        Self { first: self.first, cases: self.cases.iter().map(of_source).collect() }
+        let sources = self.cases.iter().filter(|cases| !cases.is_empty()).count().max(1);
+        let important_per_row = (sources * important.len()).clamp(1, most.max(1));
+        let stride = rows.len().div_ceil((most / important_per_row).max(1));
+        let chosen_rows: HashSet<String> = rows.into_iter().step_by(stride).collect();
+        let cases_per_row = (most / (chosen_rows.len() * sources)).max(1);
+        let rank = |case: &Case| important.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
+        let mut thinned = Self { first: self.first, cases: vec![] };
+        for cases in &self.cases {
+            let in_rows = cases.iter().copied().enumerate().filter(|(_, case)| chosen_rows.contains(&case.row()));
+            let mut chosen = vec![];
+            for mut row in grouped(in_rows, |(_, case)| case.row()) {
+                row.sort_by(|(_, a), (_, b)| by_time(a, b));
+                row.sort_by_cached_key(|(_, case)| rank(case));
+                row.truncate(cases_per_row);
+                chosen.extend(row);
+            }
+            chosen.sort_by_key(|(index, _)| *index);
+            thinned.cases.push(chosen.into_iter().map(|(_, case)| case).collect());
+        }
+        thinned
     }
 
     pub(super) fn everything(&self) -> impl Iterator<Item = &'a Case> + Clone {
         self.cases.iter().flatten().copied()
     }
 
-    /// Returns the series of a chart: variants, with the sub-group size if one was required. A variant has the same
-    /// style in every source.
-    fn variants(&self) -> Vec<String> {
-        distinct(self.everything().map(series))
-    }
-
     /// Returns `cases` and those of all sources that share a size with them, or with a source that does. On common
     /// axes, a GPU's large sizes and a processor's small ones would leave either chart mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
-        let mut found = cases.to_vec();
+        let mut comparable = cases.to_vec();
         let mut sizes: HashSet<&CaseSize> = cases.iter().map(|case| &case.size).collect();
         let mut others: Vec<_> = self.cases.iter().filter(|other| !std::ptr::eq(other.as_slice(), cases)).collect();
-        while let Some(at) = others.iter().position(|other| other.iter().any(|case| sizes.contains(&case.size))) {
-            let other = others.swap_remove(at);
+        while let Some(next) = others.iter().position(|other| other.iter().any(|case| sizes.contains(&case.size))) {
+            let other = others.swap_remove(next);
             sizes.extend(other.iter().map(|case| &case.size));
-            found.extend(other);
+            comparable.extend(other);
         }
-        found
+        comparable
     }
 
     /// Whether all cases have one size: bars then say more than marks in one column.
-    fn one_size(&self) -> bool {
+    fn has_one_size(&self) -> bool {
         self.everything().all(|case| case.size == self.first.size)
     }
 
     /// Groups the sources whose cases share a chart: two with common sizes. Others have their own charts.
-    fn together(&self) -> Vec<Vec<usize>> {
-        let side_by_side = self.side_by_side().into_iter();
-        let split = |indices: Vec<usize>| {
-            if indices.len() > 2 { indices.into_iter().map(|at| vec![at]).collect() } else { vec![indices] }
-        };
-        side_by_side.flat_map(split).collect()
+    fn sources_by_chart(&self) -> Vec<Vec<usize>> {
+        let by_table = self.sources_by_table();
+        if by_table.iter().all(|indices| indices.len() <= 2) {
+            return by_table;
+        }
+        by_table.into_iter().flatten().map(|source| vec![source]).collect()
     }
 
-    /// Groups the sources whose winners share a table.
-    pub(super) fn side_by_side(&self) -> Vec<Vec<usize>> {
-        let having: Vec<usize> = (0..self.cases.len()).filter(|at| !self.cases[*at].is_empty()).collect();
-        let Some(first) = having.first() else { return vec![] };
-        let all: usize = having.iter().map(|at| self.cases[*at].len()).sum();
-        if self.comparable(&self.cases[*first]).len() == all {
-            vec![having]
-        } else {
-            having.into_iter().map(|at| vec![at]).collect()
+    /// Groups the sources whose winners share a table: all if they have sizes in common, or each for itself.
+    pub(super) fn sources_by_table(&self) -> Vec<Vec<usize>> {
+        let indices: Vec<usize> = (0..self.cases.len()).filter(|source| !self.cases[*source].is_empty()).collect();
+        let Some(first) = indices.first() else { return vec![] };
+        if self.comparable(&self.cases[*first]).len() == self.everything().count() {
+            return vec![indices];
         }
+        indices.into_iter().map(|source| vec![source]).collect()
     }
 
     /// Draws the charts: the most informative ones, and those that are collapsed.
     pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let mut first = vec![];
         let mut folded = vec![];
-        let chains = self.first.chain.is_some();
-        let together = self.together();
-        let at_one_size = self.one_size() || chains;
-        for indices in &together {
-            if at_one_size {
+        let has_chains = self.first.chain.is_some();
+        let sources_by_chart = self.sources_by_chart();
+        for indices in &sources_by_chart {
+            if self.has_one_size() || has_chains {
                 first.extend(self.times(sources, indices));
             } else {
                 let rate = if self.first.work.operations > 0 { PlotQuantity::Rate } else { PlotQuantity::Bandwidth };
@@ -218,18 +197,18 @@ impl<'a> ChartGroup<'a> {
                 folded.extend(self.plot(sources, indices, PlotQuantity::Time, None));
             }
             // Bars of one chart are shares of the same limits.
-            let parts = if self.same_limits(indices) { 1 } else { indices.len() };
-            first.extend(indices.chunks(indices.len() / parts).filter_map(|part| self.shares(sources, part)));
-            if !self.one_size() && chains {
-                // Each operation of chains has its own chart.
-                let panels = distinct(self.everything().map(operation));
-                folded.extend(
-                    panels.into_iter().filter_map(|panel| self.plot(sources, indices, PlotQuantity::Time, panel)),
-                );
+            let sources_per_chart = if self.has_same_limits(indices) { indices.len() } else { 1 };
+            for indices in indices.chunks(sources_per_chart) {
+                first.extend(self.shares(sources, indices));
+            }
+            if !self.has_one_size() && has_chains {
+                for operation in distinct(self.everything().map(operation)) {
+                    folded.extend(self.plot(sources, indices, PlotQuantity::Time, operation));
+                }
             }
         }
-        for at in together.into_iter().flatten() {
-            first.extend(self.roofline(&sources[at], at));
+        for source in sources_by_chart.into_iter().flatten() {
+            first.extend(self.roofline(&sources[source], source));
         }
         // Beside a single chart there is room for another.
         if first.len() == 1 && !folded.is_empty() {
@@ -238,250 +217,276 @@ impl<'a> ChartGroup<'a> {
         [first, folded]
     }
 
-    /// Returns the important variants of `cases`: those that win the most sizes, then those that are closest to
-    /// winning.
+    /// Returns the variants of `cases` that win the most sizes, then those that are closest to winning.
     pub(super) fn important_variants<'c>(cases: impl Iterator<Item = &'c Case>) -> Vec<String> {
-        let mut best: BTreeMap<(usize, String, String), f64> = BTreeMap::new();
-        let timed: Vec<_> = cases
-            .filter_map(|case| {
-                Some((series(case), (case.device, case.row(), Class::of(case).to_string()), median(case)?.0))
-            })
-            .filter(|(.., time)| *time > 0.0)
-            .collect();
-        for (_, size, time) in &timed {
-            let best = best.entry(size.clone()).or_insert(f64::INFINITY);
-            *best = best.min(*time);
+        let contest = |case: &Case| (case.device, case.row(), Class::of(case).to_string());
+        let mut best_times = HashMap::new();
+        let mut timed = vec![];
+        for case in cases {
+            if let Some(time) = median(case).map(|time| time.0).filter(|time| *time > 0.0) {
+                let best = best_times.entry(contest(case)).or_insert(time);
+                *best = best.min(time);
+                timed.push((case, time));
+            }
         }
-        let sizes = best.len();
-        // For each case its variant, whether it wins its size, and the logarithm of its time over the best.
-        let results =
-            timed.into_iter().map(|(name, size, time)| (name, time <= best[&size], (time / best[&size]).ln()));
-        let mut names = grouped(results, |(name, ..)| name.clone());
-        let won = |of: &Vec<(String, bool, f64)>| of.iter().filter(|(_, wins, _)| *wins).count();
-        // Each size that a variant lacks counts as if it took twice the best time.
-        let loss = |of: &Vec<(String, bool, f64)>| {
-            let logs: f64 = of.iter().map(|(.., log)| log).sum();
-            (logs + sizes.saturating_sub(of.len()) as f64 * std::f64::consts::LN_2) / sizes.max(1) as f64
-        };
-        names.sort_by(|a, b| won(b).cmp(&won(a)).then(loss(a).total_cmp(&loss(b))));
-        names.into_iter().take(MAX_NAMED).map(|mut of| of.swap_remove(0).0).collect()
+        let contests = best_times.len();
+        let mut losses = vec![];
+        for variant in grouped(timed, |(case, _)| series(case)) {
+            let mut wins = 0;
+            // Sum of logarithms of times over the best. Each contest without the variant counts as twice the best time.
+            let mut loss = 0.0;
+            for (case, time) in &variant {
+                let best = best_times[&contest(case)];
+                wins += usize::from(*time <= best);
+                loss += (time / best).ln();
+            }
+            loss += contests.saturating_sub(variant.len()) as f64 * std::f64::consts::LN_2;
+            losses.push((series(variant[0].0), (wins, loss)));
+        }
+        losses.sort_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b));
+        losses.sort_by_key(|(_, (wins, _))| Reverse(*wins));
+        losses.into_iter().take(MAX_NAMED).map(|(name, _)| name).collect()
     }
 
+    /// Draws a quantity over size for these sources; if there is an `operation`, for its chains only.
     fn plot(
         &self,
         sources: &[ReportSource<'_>],
         indices: &[usize],
-        shown: PlotQuantity,
-        panel: Option<&str>,
+        quantity: PlotQuantity,
+        operation: Option<&str>,
     ) -> Option<Chart> {
-        let inside = |case: &&Case| panel.is_none() || operation(case) == panel;
+        let is_drawn = |case: &&Case| operation.is_none() || self::operation(case) == operation;
         // Sources that compare have the same axes.
-        let all = self.comparable(&self.cases[indices[0]]).into_iter().filter(inside);
-        let measured = all.filter_map(|case| case.measured().map(|m| (case, m)));
-        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), 7)?;
-        let y = LogAxis::round(measured.filter_map(|(case, m)| shown.of(case, m.summary.median)))?;
-        let cases_of_sources = || indices.iter().flat_map(|at| self.cases[*at].iter().copied()).filter(inside);
-        let matter = Self::important_variants(cases_of_sources());
-        let mut series_list: Vec<Series> = vec![];
-        let variants = self.variants();
-        let mut known = HashSet::new();
-        for (rank, at) in indices.iter().enumerate() {
-            let mut of: HashMap<String, Vec<ChartPoint>> = HashMap::new();
-            for case in self.cases[*at].iter().filter(|case| inside(case)) {
-                of.entry(series(case)).or_default().extend(shown.point(case));
-            }
-            for name in &variants {
-                let mut points = of.remove(name).unwrap_or_default();
-                // Oblong problems are not on the line of square ones; if all are oblong, they are a line.
-                if points.iter().all(|point| !point.on_line) {
-                    for point in &mut points {
-                        point.on_line = true;
-                    }
-                }
-                let style = matter.iter().position(|known| known == name);
-                if !points.is_empty() {
-                    let named = known.insert(name);
-                    series_list.push(Series { name: name.clone(), style, dashed: rank > 0, named, points });
-                }
-            }
-        }
-        if series_list.is_empty() {
+        let comparable = self.comparable(&self.cases[indices[0]]).into_iter().filter(is_drawn);
+        let measured = comparable.filter_map(|case| case.measured().map(|m| (case, m)));
+        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), MAX_SIZE_LABELS)?;
+        let y = LogAxis::round(measured.filter_map(|(case, m)| quantity.value(case, m.summary.median)))?;
+        let series = self.plot_series(indices, quantity, &is_drawn);
+        if series.is_empty() {
             return None;
         }
-        let subject = panel.unwrap_or(&self.first.algorithm);
-        let shown_in = [self.title(), panel.unwrap_or_default().into(), shown.file().into()].join(" ");
+        let subject = operation.unwrap_or(&self.first.algorithm);
         let plot = Plot {
-            title: format!("{subject} {}, {}", self.first.element(), shown.title(&y)),
-            source: sources[indices[0]].name.clone(),
-            pair: match indices {
-                [a, b] => Some([sources[*a].name.clone(), sources[*b].name.clone()]),
-                _ => None,
-            },
+            title: format!("{subject} {}, {}", self.first.element(), quantity.title(&y)),
+            sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             description: format!(
                 "{} over size for {} variants, logarithmic axes; values in the table below",
-                shown.title(&y),
-                series_list.len()
+                quantity.title(&y),
+                series.len()
             ),
             x_title: "size".into(),
             x,
             x_label: axis::size,
-            y_label: shown.label(&y),
+            y_label: quantity.label(&y),
             y,
-            series: series_list,
+            series,
             ceilings: vec![],
         };
-        Some(chart(&shown_in, &sources[indices[0]], |width| plot.svg(width)))
+        let name = format!("{} {} {}", self.title(), operation.unwrap_or_default(), quantity.file());
+        Some(Chart::new(&name, &sources[indices[0]], |width| plot.svg(width)))
     }
 
-    /// Returns the size that bars show for the group: the largest that more than half as many cases have as the most
-    /// common one.
-    fn representative_size(&self, indices: &[usize]) -> Option<String> {
-        let cases = || indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.measured().is_some());
-        let mut counts: HashMap<String, usize> = HashMap::new();
-        cases().for_each(|case| *counts.entry(case.row()).or_default() += 1);
-        let most = counts.values().copied().max()?;
-        let telling = cases().filter(|case| 2 * counts[&case.row()] > most);
-        Some(telling.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
-    }
-
-    /// Returns the bars of one size for each of its own sources, the fastest first, with the forms of an operation
-    /// together. With two sources, each variant has adjacent bars.
-    fn bars_of(&self, indices: &[usize], size: &str, bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
-        let mut bars = vec![];
-        for (rank, at) in indices.iter().enumerate() {
-            for case in self.cases[*at].iter().filter(|case| case.row() == size) {
-                let Some(bar) = bar(case) else { continue };
-                let style = if indices.len() > 1 { rank } else { bar.style };
-                bars.push((case, Bar { style, ..bar }));
+    /// Returns the series of a plot, source by source. A variant has the same style in every source.
+    fn plot_series(&self, indices: &[usize], quantity: PlotQuantity, is_drawn: &dyn Fn(&&Case) -> bool) -> Vec<Series> {
+        let drawn = indices.iter().flat_map(|source| self.cases[*source].iter().copied()).filter(is_drawn);
+        let important = Self::important_variants(drawn);
+        let variants = distinct(self.everything().map(series));
+        let mut all_series: Vec<Series> = vec![];
+        for (rank, source) in indices.iter().enumerate() {
+            let mut points_by_variant: HashMap<String, Vec<ChartPoint>> = HashMap::new();
+            for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
+                points_by_variant.entry(series(case)).or_default().extend(quantity.point(case));
+            }
+            for name in &variants {
+                let mut points = points_by_variant.remove(name).unwrap_or_default();
+                if points.is_empty() {
+                    continue;
+                }
+                // Oblong problems are not on the line of square ones; if all are oblong, they are a line.
+                if points.iter().all(|point| !point.on_line) {
+                    points.iter_mut().for_each(|point| point.on_line = true);
+                }
+                let style = important.iter().position(|variant| variant == name);
+                let named = all_series.iter().all(|series| series.name != *name);
+                all_series.push(Series { name: name.clone(), style, dashed: rank > 0, named, points });
             }
         }
-        let mut rows = grouped(bars, |(_, bar)| bar.name.clone());
-        rows.sort_by(|a, b| {
-            let [a, b] = [a, b].map(|row| median(row[0].0).map_or(f64::INFINITY, |time| time.0));
-            a.total_cmp(&b)
-        });
-        let rows = grouped_where(rows, |a, b| operation(a[0].0) == operation(b[0].0));
-        let mut rows: Vec<_> = rows.into_iter().flatten().collect();
-        // Only the first bar of a row has a name.
-        rows.iter_mut().flat_map(|row| &mut row[1..]).for_each(|(_, bar)| bar.name.clear());
-        rows.into_iter().flatten().map(|(_, bar)| bar).collect()
+        all_series
+    }
+
+    /// Returns the size that bars show: the largest of those with more than half as many cases as the most common one.
+    fn representative_size(&self, indices: &[usize]) -> Option<String> {
+        let cases = indices.iter().flat_map(|source| &self.cases[*source]).filter(|case| case.measured().is_some());
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for case in cases.clone() {
+            *counts.entry(case.row()).or_default() += 1;
+        }
+        let most = counts.values().copied().max()?;
+        let common = cases.filter(|case| 2 * counts[&case.row()] > most);
+        Some(common.max_by_key(|case| case.work.operations.max(case.work.bytes.0))?.row())
+    }
+
+    /// Returns the bars of one size, the fastest variant first, with the forms of an operation together. With two
+    /// sources, each variant has adjacent bars, whose style is that of the source.
+    fn bars_of_size(&self, indices: &[usize], size: &str, to_bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
+        let mut bars = vec![];
+        for (rank, source) in indices.iter().enumerate() {
+            for case in self.cases[*source].iter().filter(|case| case.row() == size) {
+                let Some(mut bar) = to_bar(case) else { continue };
+                if indices.len() > 1 {
+                    bar.style = rank;
+                }
+                bars.push((*case, bar));
+            }
+        }
+        let mut variants = grouped(bars, |(_, bar)| bar.name.clone());
+        variants.sort_by(|a, b| by_time(a[0].0, b[0].0));
+        // Only the first bar of a variant has a name.
+        variants.iter_mut().flat_map(|bars| &mut bars[1..]).for_each(|(_, bar)| bar.name.clear());
+        let operations = grouped_where(variants, |a, b| operation(a[0].0) == operation(b[0].0));
+        operations.into_iter().flatten().flatten().map(|(_, bar)| bar).collect()
     }
 
     /// Returns the names of two sources, with the styles of their bars.
-    fn pair(sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Vec<(usize, String)>> {
-        (indices.len() == 2).then(|| indices.iter().map(|at| sources[*at].name.clone()).enumerate().collect())
+    fn legend_of_pair(sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Vec<(usize, String)>> {
+        (indices.len() == 2).then(|| indices.iter().map(|source| sources[*source].name.clone()).enumerate().collect())
     }
 
     /// Draws the times of one size, the fastest first, with the forms of an operation together.
     fn times(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
         let size = self.representative_size(indices)?;
-        let names = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
-        let bar = |case: &Case| {
+        let forms = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
+        let to_bar = |case: &Case| {
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
             // The colour of a chain is that of its form, so that the forms of an operation compare.
-            let form = case.form().and_then(|form| names.iter().position(|name| *name == form.name));
-            let text = time.to_string();
-            let style = form.unwrap_or(0);
-            Some(Bar { name: series(case), value: time.0, text, style, tip: tip(case, m) })
+            let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
+            let name = series(case);
+            Some(Bar { name, value: time.0, text: time.to_string(), style: form.unwrap_or(0), tip: tip(case, m) })
         };
-        let bars = self.bars_of(indices, &size, &bar);
-        let one = if self.first.chain.is_some() { "time per operation" } else { "time" };
-        let forms = || match self.first.chain {
-            Some(_) => names.iter().map(ToString::to_string).enumerate().collect(),
-            None => vec![],
+        let items = self.bars_of_size(indices, &size, &to_bar);
+        if items.is_empty() {
+            return None;
+        }
+        let has_chains = self.first.chain.is_some();
+        let time = if has_chains { "time per operation" } else { "time" };
+        let forms = forms.iter().filter(|_| has_chains).map(ToString::to_string).enumerate();
+        let bars = Bars {
+            title: format!("{} {size}, {time}", self.first.algorithm),
+            source: indices.iter().map(|source| &*sources[*source].name).collect::<Vec<_>>().join(", "),
+            description: format!("{time} of {} variants; values in the table below", items.len()),
+            legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
+            items,
+            rule: None,
         };
-        (!bars.is_empty()).then(|| {
-            let drawn = Bars {
-                title: format!("{} {}, {one}", self.first.algorithm, size),
-                source: indices.iter().map(|at| &*sources[*at].name).collect::<Vec<_>>().join(", "),
-                description: format!("{one} of {} variants; values in the table below", bars.len()),
-                items: bars,
-                legend: Self::pair(sources, indices).unwrap_or_else(forms),
-                rule: None,
-            };
-            chart(&format!("{} time", self.title()), &sources[indices[0]], |width| drawn.svg(width))
-        })
+        Some(Chart::new(&format!("{} time", self.title()), &sources[indices[0]], |width| bars.svg(width)))
     }
 
     /// Whether the same cases of some sources have the same limits.
-    fn same_limits(&self, indices: &[usize]) -> bool {
-        let cases = indices.iter().flat_map(|at| self.cases[*at].iter().copied());
-        let rows = grouped(cases, |case| (series(case), case.row()));
-        !rows.into_iter().any(|row| limits_differ(row.into_iter()))
+    fn has_same_limits(&self, indices: &[usize]) -> bool {
+        let cases = indices.iter().flat_map(|source| self.cases[*source].iter().copied());
+        let namesakes = grouped(cases, |case| (series(case), case.row()));
+        !namesakes.into_iter().any(|cases| limits_differ(cases.into_iter()))
     }
 
     /// Draws the shares of one size, ranked by time: limits are those of a case's own arithmetic, so the largest share
     /// need not be the fastest.
     fn shares(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
-        let shared =
-            |at: &&usize| self.cases[**at].iter().any(|case| case.measured().is_some() && case.share.is_some());
-        let indices: Vec<usize> = indices.iter().filter(shared).copied().collect();
-        let indices = indices.as_slice();
-        let size = self.representative_size(indices)?;
-        let bar = |case: &Case| {
+        let measured = |source: &usize| self.cases[*source].iter().filter(|case| case.measured().is_some());
+        let has_shares = |source: &&usize| measured(source).any(|case| case.share.is_some());
+        let indices: Vec<usize> = indices.iter().filter(has_shares).copied().collect();
+        let size = self.representative_size(&indices)?;
+        let to_bar = |case: &Case| {
             let m = case.measured()?;
             let share = finite_share(case)?;
-            let text = share.told(percent);
-            let tip = format!("{}\n{text} of the {} limit", tip(case, m), share.limit.name());
-            let text = format!("{text}, {}", case.shown(m.summary.median));
+            let percent = share.told(percent);
+            let tip = format!("{}\n{percent} of the {} limit", tip(case, m), share.limit.name());
+            let text = format!("{percent}, {}", case.shown(m.summary.median));
             Some(Bar { name: series(case), value: share.shown(), text, style: share.limit as usize, tip })
         };
-        let mut bars = self.bars_of(indices, &size, &bar);
-        let all = bars.len();
-        bars.truncate(MAX_BARS * indices.len());
-        let order = match bars.len() {
+        let mut items = self.bars_of_size(&indices, &size, &to_bar);
+        let total = items.len();
+        items.truncate(MAX_BARS * indices.len());
+        if items.is_empty() {
+            return None;
+        }
+        let order = match items.len() {
             1 => String::new(),
-            some if some < all => format!("the fastest {some} of {all}, sorted by time"),
+            drawn if drawn < total => format!("the fastest {drawn} of {total}, sorted by time"),
             _ => "sorted by time, fastest first".into(),
         };
+        // With two sources, the legend names them.
+        let source = if let [only] = indices[..] { &sources[only].name } else { "" };
         let limits = || {
-            let shown = indices.iter().flat_map(|at| self.cases[*at].iter()).filter(|case| case.row() == size);
-            let shares = shown.filter(|case| case.measured().is_some()).filter_map(|case| case.share);
+            let shares =
+                indices.iter().flat_map(measured).filter(|case| case.row() == size).filter_map(|case| case.share);
             distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
         };
-        // With two sources, the legend names them.
-        let of = if let [only] = indices { &sources[*only].name } else { "" };
-        (!bars.is_empty()).then(|| {
-            let parts = [of, &order].into_iter().filter(|part| !part.is_empty());
-            let drawn = Bars {
-                title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
-                source: parts.collect::<Vec<_>>().join(", "),
-                description: "how close each case comes to the limit that binds it; values in the table below".into(),
-                items: bars,
-                legend: Self::pair(sources, indices).unwrap_or_else(limits),
-                rule: Some((1.0, "its limit")),
-            };
-            chart(&format!("{} share", self.title()), &sources[indices[0]], |width| drawn.svg(width))
-        })
+        let bars = Bars {
+            title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
+            source: join_filled(&[source, &order], ", "),
+            description: "how close each case comes to the limit that binds it; values in the table below".into(),
+            items,
+            legend: Self::legend_of_pair(sources, &indices).unwrap_or_else(limits),
+            rule: Some((1.0, "its limit")),
+        };
+        Some(Chart::new(&format!("{} share", self.title()), &sources[indices[0]], |width| bars.svg(width)))
     }
 
     /// Returns the winner of each size and class on a source.
-    fn winners(&self, at: usize) -> Vec<&'a Case> {
-        let timed =
-            self.cases[at].iter().filter_map(|case| Some(((row(case), Class::of(case)), median(case)?.0, *case)));
-        let rows = grouped(timed.filter(|(_, time, _)| *time > 0.0), |(place, ..)| place.clone());
-        let fastest = |row: Vec<(_, f64, &'a Case)>| row.into_iter().min_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
-        rows.into_iter().filter_map(fastest).map(|(.., case)| case).collect()
+    fn winners(&self, source: usize) -> Vec<&'a Case> {
+        let timed = self.cases[source].iter().copied().filter(|case| median(case).is_some_and(|time| time.0 > 0.0));
+        let contests = grouped(timed, |case| (row(case), Class::of(case)));
+        contests.into_iter().filter_map(|cases| cases.into_iter().min_by(|a, b| by_time(a, b))).collect()
     }
 
     /// Returns the most important winners: the exact one of each size, and the faster ones with caveats.
-    pub(super) fn leaders(&self, at: usize) -> Vec<&'a Case> {
-        let winners = self.winners(at);
-        let exact = |case: &Case| Class::of(case).is_exact();
-        let times = winners.iter().filter(|case| exact(case)).filter_map(|case| Some((row(case), median(case)?.0)));
-        let times: HashMap<String, f64> = times.collect();
-        let beaten =
-            |case: &Case| times.get(&row(case)).zip(median(case)).is_some_and(|(exact, time)| *exact <= time.0);
-        winners.iter().filter(|case| exact(case) || !beaten(case)).copied().collect()
+    pub(super) fn leaders(&self, source: usize) -> Vec<&'a Case> {
+        let mut winners = self.winners(source);
+        let mut exact = HashMap::new();
+        for case in winners.iter().copied().filter(|case| Class::of(case).is_exact()) {
+            exact.insert(row(case), case);
+        }
+        winners.retain(|case| {
+            let exact = exact.get(&row(case));
+            Class::of(case).is_exact() || exact.is_none_or(|exact| by_time(case, exact).is_lt())
+        });
+        winners
     }
 }
 
-/// Words for the name of a chart's file, and its drawing for each width.
-pub(super) type Chart = (String, [String; 2]);
+/// Whether any case of one size has been timed and has a rival: all other cases are rivals of an exact one, and the
+/// others have rivals only within their class.
+fn has_rivals(cases: &[&Case]) -> bool {
+    let count_timed = |cases: &[&Case]| cases.iter().filter(|case| median(case).is_some()).count();
+    grouped(cases.iter().copied(), |case| Class::of(case)).iter().any(|of_class| {
+        let timed_of_class = count_timed(of_class);
+        let timed_rivals = if Class::of(of_class[0]).is_exact() { count_timed(cases) } else { timed_of_class };
+        // An untimed case has a rival in any timed one.
+        let has_untimed = timed_of_class < of_class.len();
+        if has_untimed { timed_rivals > 0 } else { timed_rivals > 1 }
+    })
+}
 
-fn chart(name: &str, source: &ReportSource<'_>, svg: impl Fn(Width) -> String) -> Chart {
-    (format!("{name} {}", source.name), [Width::Wide, Width::Narrow].map(svg))
+/// Compares cases by their medians; those without one come last.
+pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
+    let [a, b] = [a, b].map(|case| median(case).map_or(f64::INFINITY, |time| time.0));
+    a.total_cmp(&b)
+}
+
+/// Chart of a group.
+pub(super) struct Chart {
+    /// Words for the name of its file.
+    pub(super) name: String,
+    /// Its markup on a wide and on a narrow page.
+    pub(super) drawings: [String; 2],
+}
+
+impl Chart {
+    fn new(name: &str, source: &ReportSource<'_>, draw: impl Fn(Width) -> String) -> Self {
+        Self { name: format!("{name} {}", source.name), drawings: [Width::Wide, Width::Narrow].map(draw) }
+    }
 }
 
 /// Quantity that is shown over size.
@@ -504,6 +509,7 @@ impl PlotQuantity {
         }
     }
 
+    /// Returns the word for the quantity in the name of a file.
     fn file(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -520,7 +526,8 @@ impl PlotQuantity {
         }
     }
 
-    fn of(self, case: &Case, time: Nanos) -> Option<f64> {
+    /// Returns the quantity of a case in the unit of its axis, had it taken `time`.
+    fn value(self, case: &Case, time: Nanos) -> Option<f64> {
         let (figure, scale) = match self {
             Self::Time => (&figure::MEDIAN, 1.0),
             Self::Rate => (&figure::RATE, 1e-9),
@@ -531,9 +538,9 @@ impl PlotQuantity {
 
     fn point(self, case: &Case) -> Option<ChartPoint> {
         let m = case.measured()?;
-        let ends = m.summary.interval.and_then(|[low, high]| Some([self.of(case, low)?, self.of(case, high)?]));
+        let ends = m.summary.interval.and_then(|[low, high]| Some([self.value(case, low)?, self.value(case, high)?]));
         let x = extent(&case.size)?;
-        let y = self.of(case, m.summary.median)?;
+        let y = self.value(case, m.summary.median)?;
         Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
     }
 }
@@ -547,135 +554,150 @@ fn is_large(axis: &LogAxis) -> bool {
 const MIN_ROOFLINE_INTENSITY: f64 = 4.0;
 
 impl ChartGroup<'_> {
-    /// Draws the roofline of the source at `at`: every case by its operations per byte, under the measured limits, with
-    /// a roof for every arithmetic that is used. `None` without limits, or if no case has enough arithmetic.
-    fn roofline(&self, source: &ReportSource<'_>, at: usize) -> Option<Chart> {
-        let cases = || self.cases[at].iter().copied().filter(|case| case.work.operations > 0 && case.work.bytes.0 > 0);
-        let intensity = |case: &Case| case.work.operations as f64 / case.work.bytes.0 as f64;
-        if !cases().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
+    /// Draws the roofline of the source at an index: every case by its operations per byte, under the measured limits,
+    /// with a roof for every arithmetic that is used. `None` without limits, or if no case has enough arithmetic.
+    fn roofline(&self, source: &ReportSource<'_>, index: usize) -> Option<Chart> {
+        let has_intensity = |case: &&Case| case.work.operations > 0 && case.work.bytes.0 > 0;
+        let cases = self.cases[index].iter().copied().filter(has_intensity);
+        if !cases.clone().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
         }
         let peaks: Vec<&Peak> = source.peaks().collect();
-        let measured = cases().filter(|case| case.measured().is_some());
-        let used = distinct(measured.map(Case::computed_in).map(|computes| (computes.dtype, computes.operations)));
-        let all = by_intensity(cases());
-        let compute = compute_ceilings(&peaks, &used);
-        let bandwidth = bandwidth_ceilings(&peaks);
-        let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
-        if all.is_empty() || top == 0.0 || steepest == 0.0 {
+        let measured = cases.clone().filter(|case| case.measured().is_some());
+        let arithmetic = compute_limits(&peaks, &distinct(measured.map(Case::computed_in)));
+        let bandwidths = bandwidth_limits(&peaks);
+        let series = series_by_intensity(cases);
+        let top = highest_rate(&arithmetic);
+        let steepest = highest_rate(&bandwidths);
+        if series.is_empty() || top == 0.0 || steepest == 0.0 {
             return None;
         }
-        let slowest = bandwidth.iter().map(|(.., rate)| *rate).fold(f64::INFINITY, f64::min);
-        let points = || all.iter().flat_map(|series| &series.points);
+        let slowest = bandwidths.iter().map(|limit| limit.rate).fold(f64::INFINITY, f64::min);
+        let points = series.iter().flat_map(|series| &series.points);
         // Cover every case, and the points at which slopes meet roofs.
-        let ridge = top / slowest;
-        let x = LogAxis::round(points().map(|point| point.x).chain([ridge * 1.5, top / steepest / 10.0]))?;
-        let lowest = points().map(|point| point.y).fold(top, f64::min);
+        let ends = [top / slowest * 1.5, top / steepest / 10.0];
+        let x = LogAxis::round(points.clone().map(|point| point.x).chain(ends))?;
+        let lowest = points.clone().map(|point| point.y).fold(top, f64::min);
         let y = LogAxis::round([lowest, top * 1.5].into_iter())?;
-        let ceilings = ceilings(&compute, &bandwidth, (&x, &y));
-        let mut description = format!("{} cases under measured limits:", points().count());
+        let ceilings = ceilings(&arithmetic, &bandwidths, (&x, &y));
+        let mut description = format!("{} cases under measured limits:", points.count());
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
+        let unit = PlotQuantity::Rate.title(&y);
         let plot = Plot {
-            title: format!(
-                "{} {} roofline, {}",
-                self.first.algorithm,
-                self.first.element(),
-                PlotQuantity::Rate.title(&y)
-            ),
-            source: source.name.clone(),
-            pair: None,
+            title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.element()),
+            sources: vec![source.name.clone()],
             description,
             x_title: "operations per byte".into(),
             x,
             x_label: axis::number,
             y_label: PlotQuantity::Rate.label(&y),
             y,
-            series: all,
+            series,
             ceilings,
         };
-        Some(chart(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
+        Some(Chart::new(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
     }
+}
+
+fn intensity(case: &Case) -> f64 {
+    case.work.operations as f64 / case.work.bytes.0 as f64
 }
 
 /// Returns the rates of cases over their operations per byte, a series for each variant.
-fn by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
-    let named = ChartGroup::important_variants(cases.clone());
+fn series_by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
+    let important = ChartGroup::important_variants(cases.clone());
     let points = cases.filter_map(|case| {
         let m = case.measured()?;
-        let y = PlotQuantity::Rate.of(case, m.summary.median)?;
-        let x = case.work.operations as f64 / case.work.bytes.0 as f64;
-        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, tip: tip(case, m) }))
+        let y = PlotQuantity::Rate.value(case, m.summary.median)?;
+        Some((series(case), ChartPoint { x: intensity(case), y, ends: None, on_line: false, tip: tip(case, m) }))
     });
-    let one = |all: Vec<(String, ChartPoint)>| {
-        let name = all[0].0.clone();
-        let style = named.iter().position(|known| *known == name);
-        Series { name, style, dashed: false, named: true, points: all.into_iter().map(|(_, point)| point).collect() }
-    };
-    grouped(points, |(name, _)| name.clone()).into_iter().map(one).collect()
+    let mut all_series = vec![];
+    for variant in grouped(points, |(name, _)| name.clone()) {
+        let name = variant[0].0.clone();
+        let style = important.iter().position(|variant| *variant == name);
+        let points = variant.into_iter().map(|(_, point)| point).collect();
+        all_series.push(Series { name, style, dashed: false, named: true, points });
+    }
+    all_series
+}
+
+/// Measured limit of a roofline.
+struct RooflineLimit {
+    name: String,
+    /// Working set of a bandwidth.
+    working_set: Option<Bytes>,
+    /// GFLOP/s, or GB/s.
+    rate: f64,
+}
+
+fn highest_rate(limits: &[RooflineLimit]) -> f64 {
+    limits.iter().map(|limit| limit.rate).fold(0.0, f64::max)
 }
 
 /// Returns the slopes of bandwidth up to the highest roof, and the roofs of arithmetic from the steepest slope on.
-fn ceilings(
-    compute: &[(String, f64)],
-    bandwidth: &[(String, Bytes, f64)],
-    (x, y): (&LogAxis, &LogAxis),
-) -> Vec<Ceiling> {
-    let top = compute.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let steepest = bandwidth.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
-    let slopes = bandwidth.iter().map(|(name, working_set, rate)| {
-        let from = x.low.max(y.low / rate);
-        let detail = Some(working_set.to_string());
-        Ceiling { name: name.clone(), detail, from: (from, from * rate), to: (top / rate, top) }
-    });
-    let roofs = compute.iter().map(|(name, rate)| Ceiling {
-        name: name.clone(),
-        detail: None,
-        from: ((rate / steepest).max(x.low), *rate),
-        to: (x.high, *rate),
-    });
-    slopes.chain(roofs).collect()
-}
-
-/// Returns the arithmetic limits in GFLOP/s of nominal work, one for each arithmetic that is used: with three
-/// operations for each nominal one, a third of the rate.
-fn compute_ceilings(peaks: &[&Peak], used: &[(DType, u64)]) -> Vec<(String, f64)> {
-    let ceiling = |(wanted, operations): &(DType, u64), figure: &Figure| {
-        let name = match figure.quantity {
-            Quantity::Arithmetic { dtype } if dtype == *wanted && *operations == 1 => dtype.to_string(),
-            Quantity::Matrix { dtype, .. } if dtype == *wanted => format!("{dtype} units"),
-            Quantity::Arithmetic { .. }
-            | Quantity::Matrix { .. }
-            | Quantity::Bandwidth { .. }
-            | Quantity::SharedMemory
-            | Quantity::Atomics { .. }
-            | Quantity::Latency { .. }
-            | Quantity::Transfer { .. } => return None,
-        };
-        let name = if *operations > 1 { format!("{name} ÷ {operations}") } else { name };
-        Some((name, figure.best * 1e-9 / *operations as f64))
-    };
-    let mut all = vec![];
-    for used in used {
-        all.extend(peaks.iter().flat_map(|peak| &peak.figures).filter_map(|figure| ceiling(used, figure)));
-    }
+fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): (&LogAxis, &LogAxis)) -> Vec<Ceiling> {
+    let top = highest_rate(arithmetic);
+    let steepest = highest_rate(bandwidths);
     let mut ceilings = vec![];
-    for group in grouped_where(all, |(a, _), (b, _)| a == b) {
-        let best = group.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        ceilings.push((format!("{}: {}", group[0].0, rate(best, "FLOP/s")), best));
+    for RooflineLimit { name, working_set, rate } in bandwidths {
+        let start = x.low.max(y.low / rate);
+        let detail = working_set.map(|working_set| working_set.to_string());
+        ceilings.push(Ceiling { name: name.clone(), detail, from: (start, start * rate), to: (top / rate, top) });
+    }
+    for RooflineLimit { name, rate, .. } in arithmetic {
+        let start = (rate / steepest).max(x.low);
+        ceilings.push(Ceiling { name: name.clone(), detail: None, from: (start, *rate), to: (x.high, *rate) });
     }
     ceilings
 }
 
+/// Returns the limits of each arithmetic in use: with three operations for each nominal one, a third of the rate.
+fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
+    let mut limits = vec![];
+    for computes in used {
+        let figures = peaks.iter().flat_map(|peak| &peak.figures);
+        limits.extend(figures.filter_map(|figure| compute_limit(figure, *computes)));
+    }
+    let mut best_limits = vec![];
+    for limits in grouped(limits, |limit| limit.name.clone()) {
+        let best = highest_rate(&limits);
+        let name = format!("{}: {}", limits[0].name, rate_text(best, "FLOP/s"));
+        best_limits.push(RooflineLimit { name, working_set: None, rate: best });
+    }
+    best_limits
+}
+
+/// Returns the limit that a figure sets for an arithmetic, if it measures this arithmetic.
+fn compute_limit(figure: &Figure, Computes { dtype: wanted, operations }: Computes) -> Option<RooflineLimit> {
+    let mut name = match figure.quantity {
+        Quantity::Arithmetic { dtype } if dtype == wanted && operations == 1 => dtype.to_string(),
+        Quantity::Matrix { dtype, .. } if dtype == wanted => format!("{dtype} units"),
+        Quantity::Arithmetic { .. }
+        | Quantity::Matrix { .. }
+        | Quantity::Bandwidth { .. }
+        | Quantity::SharedMemory
+        | Quantity::Atomics { .. }
+        | Quantity::Latency { .. }
+        | Quantity::Transfer { .. } => return None,
+    };
+    if operations > 1 {
+        let _ = write!(name, " ÷ {operations}");
+    }
+    Some(RooflineLimit { name, working_set: None, rate: figure.best * 1e-9 / operations as f64 })
+}
+
 /// Formats a rate given in 10⁹ per second.
-fn rate(giga: f64, unit: &str) -> String {
+fn rate_text(giga: f64, unit: &str) -> String {
     if giga < 1e3 { format!("{} G{unit}", significant(giga)) } else { format!("{} T{unit}", significant(giga * 1e-3)) }
 }
 
-/// Returns the bandwidth limits in GB/s: of the largest working set, and the highest if it is clearly higher.
-fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
+/// Ratio of the highest bandwidth to that of the largest working set from which it is a limit of its own.
+const MIN_CACHE_RATIO: f64 = 1.2;
+
+/// Returns the bandwidth limits: of the largest working set, and the highest if it is clearly higher.
+fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
     let mut bandwidths = vec![];
     for pattern in [Pattern::Read, Pattern::Copy, Pattern::Write] {
         if bandwidths.is_empty() {
@@ -683,18 +705,16 @@ fn bandwidth_ceilings(peaks: &[&Peak]) -> Vec<(String, Bytes, f64)> {
             bandwidths.extend(measured.map(|(working_set, rate)| (working_set, rate * 1e-9)));
         }
     }
-    let largest = bandwidths.iter().max_by_key(|(working_set, _)| *working_set).copied();
-    let fastest = bandwidths.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
-    let mut ceilings = vec![];
-    if let Some((working_set, most)) = largest {
-        ceilings.push((format!("memory {}", rate(most, "B/s")), working_set, most));
-    }
-    if let (Some((_, memory)), Some((working_set, most))) = (largest, fastest)
-        && most > 1.2 * memory
-    {
-        ceilings.push((format!("cache {}", rate(most, "B/s")), working_set, most));
-    }
-    ceilings
+    let limit = |name: &str, (working_set, rate): (Bytes, f64)| {
+        let name = format!("{name} {}", rate_text(rate, "B/s"));
+        RooflineLimit { name, working_set: Some(working_set), rate }
+    };
+    let Some(largest) = bandwidths.iter().copied().max_by_key(|(working_set, _)| *working_set) else { return vec![] };
+    let mut limits = vec![limit("memory", largest)];
+    let fastest = bandwidths.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    limits
+        .extend(fastest.filter(|(_, rate)| *rate > MIN_CACHE_RATIO * largest.1).map(|fastest| limit("cache", fastest)));
+    limits
 }
 
 /// Returns the share of its limit that a case reaches, if it is a number.
@@ -708,7 +728,6 @@ pub(super) fn series(case: &Case) -> String {
     format!("{}{width} {}", case.variant, Class::of(case)).trim_end().to_string()
 }
 
-/// Returns the operation of a chain.
 fn operation(case: &Case) -> Option<&'static str> {
     case.form().map(|form| form.operation)
 }
@@ -722,7 +741,6 @@ fn extent(size: &CaseSize) -> Option<f64> {
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
-/// Whether all extents of a size are equal.
 fn equal_extents(size: &CaseSize) -> bool {
     size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
 }
@@ -732,13 +750,12 @@ pub(super) fn percent(fraction: f64) -> String {
     format!("{:.decimals$} %", 100.0 * fraction)
 }
 
-/// Returns the tooltip of a case.
 fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
     for (rate, unit) in [(PlotQuantity::Rate, "GFLOP/s"), (PlotQuantity::Bandwidth, "GB/s")] {
-        if let Some(rate) = rate.of(case, m.summary.median) {
+        if let Some(rate) = rate.value(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }
     }
@@ -751,10 +768,10 @@ mod tests {
 
     #[test]
     fn a_size_lies_at_the_geometric_mean_of_its_extents() {
-        let of = |text: &str| extent(&text.into());
-        assert_eq!(of("1024"), Some(1024.0));
-        assert_eq!(of("1000x10x10").map(f64::round), Some(46.0));
-        assert_eq!([of(""), of("x"), of("NaN"), of("0")], [None; 4]);
+        let position = |text: &str| extent(&text.into());
+        assert_eq!(position("1024"), Some(1024.0));
+        assert_eq!(position("1000x10x10").map(f64::round), Some(46.0));
+        assert_eq!([position(""), position("x"), position("NaN"), position("0")], [None; 4]);
         assert_eq!(["64", "8x8x8", "8x9x8", "x"].map(|text| equal_extents(&text.into())), [true, true, false, false]);
     }
 }
