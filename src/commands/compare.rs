@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {
     let settings = judging::settings(&args.judging)?;
-    let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
+    let paths =
+        [paths_of_side(args.before.as_ref(), &args.baseline), paths_of_side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
         if paths.is_empty() {
             return Err(Error::Usage(format!(
@@ -37,7 +38,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let mut notes = String::new();
-    let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
+    let baseline = judging::read_all(&paths[0], &mut notes)?;
+    let candidate = judging::read_all(&paths[1], &mut notes)?;
 
     judging::check_conditions(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
@@ -45,13 +47,13 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let sides =
         [SideFiles { records: &baseline, paths: &paths[0] }, SideFiles { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
-    let command = |_, replaced| with_records(args, &program, replaced);
+    let command = |_, replacements| command_with_records(args, &program, replacements);
     let again = ComparisonCommand { program: &program, completes: false, command: &command };
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
-    let exit = judging::exit(&comparison, &ruling);
+    let exit = judging::exit_of_comparison(&comparison, &ruling);
     let text = match args.to {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
@@ -65,16 +67,16 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
 }
 
 /// Returns the command of the same comparison, with the first file of each side replaced.
-fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]) -> String {
+fn command_with_records(args: &CompareArgs, program: &str, replacements: [Option<String>; 2]) -> String {
     let mut args = args.clone();
-    let first =
+    let files =
         [args.before.as_mut().or(args.baseline.first_mut()), args.after.as_mut().or(args.candidate.first_mut())];
-    judging::replace(first, replaced);
+    judging::replace_first(files, replacements);
     format!("{} compare {}", shown_word(program), arguments(stated(&args, &CompareArgs::default())))
 }
 
-/// Returns all files of a side.
-fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
+/// Returns all files of a side: the positional argument and those of an option.
+fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
@@ -93,17 +95,19 @@ mod tests {
 
     #[test]
     fn a_new_record_replaces_the_first_of_its_side_and_no_other_word() {
-        let of = |line: &str, replaced: [Option<&str>; 2]| {
+        for (line, replacements, expected) in [
+            ("compare compare b", [Some("c"), None], "gpukern compare c b"),
+            ("compare --gate x --force x b", [Some("y"), None], "gpukern compare y b --force --gate=x"),
+            (
+                "compare --json=- --baseline - d --candidate b",
+                [Some("baseline.json"), Some("c")],
+                "gpukern compare --baseline=baseline.json --baseline=d --candidate=c --json=-",
+            ),
+            ("compare - b --to markdown", [None, Some("c")], "gpukern compare - c --to=markdown"),
+        ] {
             let Command::Compare(args) = Cli::parsed_line(line).expect("it parses").command else { panic!("{line}") };
-            let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
-            command.split_once(" compare ").expect("a comparison").1.to_string()
-        };
-        assert_eq!(of("compare compare b", [Some("c"), None]), "c b");
-        assert_eq!(of("compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
-        assert_eq!(
-            of("compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
-            "--baseline=baseline.json --baseline=d --candidate=c --json=-"
-        );
-        assert_eq!(of("compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
+            let command = command_with_records(&args, "gpukern", replacements.map(|path| path.map(String::from)));
+            assert_eq!(command, expected);
+        }
     }
 }

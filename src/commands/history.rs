@@ -1,13 +1,12 @@
 //! `gpukern history`.
 
-use super::CommandOutput;
 use super::document::{Document, Files, Target, create_folder, write_files};
 use super::host::Host;
+use super::{CommandOutput, judging};
 use crate::basis::error::{self, Error, Exit};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::commands::cli::HistoryArgs;
-use crate::compare::gate;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::kernels::CATALOGUE;
@@ -21,20 +20,20 @@ const OTAVA: Document = ["a file for Otava", "--output"];
 
 pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Error> {
     let settings = settings(args)?;
-    let otava = match (args.to.as_deref(), &args.output) {
-        (None, _) => false,
-        (Some("otava"), Some(folder)) if folder != Path::new("-") => true,
+    // `--output` is a folder for Otava, and otherwise a page.
+    let (otava_folder, page) = match (args.to.as_deref(), &args.output) {
+        (None, page) => (None, page.as_ref()),
+        (Some("otava"), Some(folder)) if folder != Path::new("-") => (Some(folder), None),
         (Some("otava"), _) => {
             return Err(Error::Usage("--to otava writes several files; name a folder: -o DIR".into()));
         }
-        (Some(other), _) => return Err(Error::Usage(error::unknown("format", other, "", &["otava"]))),
+        (Some(format), _) => return Err(Error::Usage(error::unknown("format", format, "", &["otava"]))),
     };
     let (records, left_out) = store::files(&args.folder)?;
-    let list = Some(&args.order).filter(|_| matches!(settings.order, RunOrder::Listed(_)));
-    let files = Files::default().read("a record", &records).read("--order", list);
-    let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
+    let list_of_commits = matches!(settings.order, RunOrder::Listed(_)).then_some(&args.order);
+    let files = Files::default().read("a record", &records).read("--order", list_of_commits).written("--output", page);
     files.check(host)?;
-    let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
+    let page = Target::open_if_named(PAGE, page)?;
     let (runs, left_out) = store::read(&records, left_out, &CATALOGUE);
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
@@ -51,7 +50,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
         )));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);
-    if otava && let Some(folder) = &args.output {
+    if let Some(folder) = otava_folder {
         let documents = otava::documents(&history)?;
         files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check(host)?;
         create_folder(folder, "write to", "-o folder")?;
@@ -65,16 +64,19 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
 
 /// Returns the settings that the options state.
 fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
-    let traits = args.apart.iter().map(|text| {
-        let names = SEPARATING_TRAITS.map(|(name, _)| name);
-        let found = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text);
-        found.map(|(_, separating)| separating).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
-    });
-    let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
+    let order = order(&args.order)?;
+    let mut separating_traits = vec![];
+    for text in &args.apart {
+        let Some((_, separating)) = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text) else {
+            let names = SEPARATING_TRAITS.map(|(name, _)| name);
+            return Err(Error::Usage(error::unknown("--apart", text, "", &names)));
+        };
+        separating_traits.push(separating);
+    }
     Ok(HistorySettings {
-        order: order(&args.order)?,
-        separating_traits: traits.collect::<Result<_, _>>()?,
-        min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
+        order,
+        separating_traits,
+        min_effect: judging::percentage("min-effect", args.min_effect.as_deref())?.unwrap_or(MIN_EFFECT),
     })
 }
 
@@ -95,9 +97,11 @@ fn order(text: &str) -> Result<RunOrder, Error> {
     let list = input_file::read_text(Path::new(text)).map_err(|e| refuse(e.to_string()))?;
     let words = list.lines().filter_map(|line| line.split_whitespace().next());
     let commits: Vec<String> = words.map(str::to_lowercase).collect();
-    match commits.iter().find(|commit| !is_commit(commit)) {
-        Some(other) => Err(refuse(format!("'{}' is no commit", brief(other)))),
-        None if commits.is_empty() => Err(refuse("it has no commits".into())),
-        None => Ok(RunOrder::Listed(commits)),
+    if let Some(word) = commits.iter().find(|commit| !is_commit(commit)) {
+        return Err(refuse(format!("'{}' is no commit", brief(word))));
     }
+    if commits.is_empty() {
+        return Err(refuse("it has no commits".into()));
+    }
+    Ok(RunOrder::Listed(commits))
 }

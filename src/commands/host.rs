@@ -35,8 +35,8 @@ pub struct Host {
     started: Instant,
     /// Files kept between runs, which no output may overwrite.
     pub(super) cache: CacheFolder,
-    /// Commands of descriptions that have been printed.
-    pub(super) named_commands: RefCell<BTreeSet<String>>,
+    /// Shell commands of descriptions that have been printed.
+    pub(super) printed_commands: RefCell<BTreeSet<String>>,
 }
 
 /// Source of requests to end.
@@ -107,7 +107,7 @@ impl Host {
             max_wait: Duration::MAX,
             started: Instant::now(),
             cache: CacheFolder::none(),
-            named_commands: RefCell::default(),
+            printed_commands: RefCell::default(),
         };
         host.messages.columns = host.columns();
         host

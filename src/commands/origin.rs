@@ -35,16 +35,16 @@ const COMMIT: &str = "GPUKERN_COMMIT";
 ///
 /// # Errors
 /// If the label or a variable is malformed.
-pub(super) fn current(label: Option<&str>, here: &Host) -> Result<Origin, Error> {
+pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin, Error> {
     check_label(label)?;
-    let variable = |name: &str| here.variable(name);
-    let (host, system) = host_and_system(variable);
-    let known = match from_user(variable)? {
+    let variable = |name: &str| host.variable(name);
+    let mut origin = match from_user(variable)? {
         Some(origin) => origin,
         None => combined(from_git(), from_ci(variable)),
     };
-    let environment = environment(here);
-    let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
+    origin.label = label.map(String::from);
+    origin.environment = environment(host);
+    name_host(&mut origin, variable);
     // A text too long for a record is left out.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && !exceeds_record(text));
@@ -54,8 +54,8 @@ pub(super) fn current(label: Option<&str>, here: &Host) -> Result<Origin, Error>
 
 /// Returns the variables that choose the driver, except those too long for a record.
 pub(super) fn environment(host: &Host) -> BTreeMap<String, String> {
-    let set = CHOOSING.iter().filter_map(|name| Some((name.to_string(), host.variable(name)?)));
-    set.filter(|(_, value)| !exceeds_record(value)).collect()
+    let variables = CHOOSING.iter().filter_map(|name| Some((name.to_string(), host.variable(name)?)));
+    variables.filter(|(_, value)| !exceeds_record(value)).collect()
 }
 
 /// Returns whether a variable is set, and too long for a record.
@@ -91,14 +91,14 @@ fn check_label(label: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Combines the origins from git and from the CI system. If both name the same commit, the CI system adds its branch and job;
-/// outside a git repository, its origin is used.
+/// Combines the origins from git and from the CI system, which adds its job. If both name the same commit, it also adds its
+/// branch if git knows none; outside a git repository, its origin is used.
 fn combined(git: Origin, ci: Origin) -> Origin {
-    match (&git.commit, &ci.commit) {
-        (None, _) => ci,
-        (Some(here), Some(there)) if here == there => Origin { branch: git.branch.or(ci.branch), job: ci.job, ..git },
-        _ => Origin { job: ci.job, ..git },
+    if git.commit.is_none() {
+        return ci;
     }
+    let ci_branch = if git.commit == ci.commit { ci.branch } else { None };
+    Origin { branch: git.branch.or(ci_branch), job: ci.job, ..git }
 }
 
 /// Returns the origin that the variables of a CI system state.
@@ -159,17 +159,21 @@ fn output_of(command: &mut Command, timeout: Duration) -> Option<String> {
     Some(text?.ok()?.trim().to_string()).filter(|_| status.success())
 }
 
-/// Returns the names of this host and of its operating system.
+/// Sets the names of this host and of its operating system.
 #[cfg(unix)]
-fn host_and_system(_: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
-    let Ok(name) = nix::sys::utsname::uname() else { return (None, None) };
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    (Some(text(name.nodename())), Some(format!("{} {}", text(name.sysname()), text(name.release()))))
+fn name_host(origin: &mut Origin, _: impl Fn(&str) -> Option<String>) {
+    if let Ok(uname) = nix::sys::utsname::uname() {
+        origin.host = Some(uname.nodename().to_string_lossy().into_owned());
+        let [name, release] = [uname.sysname(), uname.release()].map(std::ffi::OsStr::to_string_lossy);
+        origin.system = Some(format!("{name} {release}"));
+    }
 }
 
+/// Sets the names of this host and of its operating system.
 #[cfg(not(unix))]
-fn host_and_system(variable: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
-    (variable("COMPUTERNAME"), variable("OS"))
+fn name_host(origin: &mut Origin, variable: impl Fn(&str) -> Option<String>) {
+    origin.host = variable("COMPUTERNAME");
+    origin.system = variable("OS");
 }
 
 #[cfg(test)]

@@ -1,24 +1,23 @@
 //! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
 
 use super::host::Host;
-use super::journal::{Journal, RunObserver};
+use super::journal::{RecordFile, RunObserver};
 use super::progress::Progress;
-use super::{CommandOutput, combined_exit, run};
+use super::{CommandOutput, run};
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::engine::executor::Executor;
 use crate::engine::measurement::{MeasureOptions, MeasuredPlan, Measurement};
 use crate::engine::runner::Timing;
 use crate::engine::session::{Session, Setup};
-use crate::plan::{HOST, Plan, PlanSection};
+use crate::plan::{HOST, Plan};
 use crate::record::Record;
 use crate::tuning::tuned::Tuned;
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Open session of a command that runs jobs on devices.
-pub(super) struct Campaign<'a> {
+pub(super) struct DeviceSession<'a> {
     pub(super) session: Session<'a>,
     host: &'a Host,
     interrupted: &'static AtomicBool,
@@ -26,9 +25,9 @@ pub(super) struct Campaign<'a> {
     errors: Vec<Error>,
 }
 
-impl<'a> Campaign<'a> {
+impl<'a> DeviceSession<'a> {
     /// Loads Vulkan, prints which devices of `selectors` are left out, and listens for Ctrl-C.
-    pub(super) fn begin<'s>(
+    pub(super) fn open<'s>(
         setup: &'a Setup,
         selectors: impl IntoIterator<Item = &'s [String]>,
         host: &'a Host,
@@ -46,21 +45,25 @@ impl<'a> Campaign<'a> {
         timing: Timing,
         mut work: impl FnMut(&mut Executor<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let devices = self.session.select_usable(selectors)?;
-        let errors = &mut self.errors;
-        each(self.host, devices, |device| {
+        for device in self.session.select_usable(selectors)? {
+            if self.host.is_interrupted() {
+                break;
+            }
             let executor = self.session.executor(device, timing, &Tuned::none(), self.interrupted);
-            errors.extend(executor.and_then(|mut executor| work(&mut executor)).err());
-            Ok(())
-        })
+            if let Err(error) = executor.and_then(|mut executor| work(&mut executor)) {
+                self.errors.push(error);
+            }
+        }
+        Ok(())
     }
 
     /// Adds the errors of devices, messages of the validation layer and an interruption to the result of the command.
     pub(super) fn end(self, answer: &mut CommandOutput) {
         let validated = self.session.check_validation();
-        for ended in self.errors.into_iter().map(Err).chain([validated]) {
-            answer.exit = combined_exit(answer.exit, ended, &mut answer.notes);
+        for error in self.errors {
+            answer.note_error(Err(error));
         }
+        answer.note_error(validated);
         if answer.exit == Exit::Success && self.host.is_interrupted() {
             answer.exit = Exit::Interrupted;
         }
@@ -69,23 +72,11 @@ impl<'a> Campaign<'a> {
     /// Returns the first error of a device or the validation layer, for a command that has no result after one.
     pub(super) fn finish(self) -> Result<(), Error> {
         let validated = self.session.check_validation();
-        self.errors.into_iter().next().map_or(validated, Err)
-    }
-}
-
-/// Calls `step` with each item until the command is interrupted or fails.
-pub(super) fn each<T>(
-    host: &Host,
-    items: impl IntoIterator<Item = T>,
-    mut step: impl FnMut(T) -> Result<(), Error>,
-) -> Result<(), Error> {
-    for item in items {
-        if host.is_interrupted() {
-            break;
+        match self.errors.into_iter().next() {
+            Some(error) => Err(error),
+            None => validated,
         }
-        step(item)?;
     }
-    Ok(())
 }
 
 /// Loads Vulkan if `plan` needs it, and prints which of its devices are left out.
@@ -97,7 +88,7 @@ pub(super) fn open_session<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Re
     Ok(session)
 }
 
-/// Prints which drivers crash, and which devices matching `selectors` are unusable.
+/// Prints which drivers crash, and which devices matching `selectors` are unusable; each once.
 fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
     let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
     let mut announced = BTreeSet::new();
@@ -108,19 +99,20 @@ fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Ite
     }
 }
 
-/// Returns the Vulkan device selectors of each run of `plan`, except runs on the host alone.
+/// Returns the Vulkan device selectors of each section of `plan`, except sections on the host alone.
 pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
-    let mut all = vec![];
-    for PlanSection { devices, .. } in &plan.sections {
-        let selectors: Vec<_> = devices.iter().filter(|device| *device != HOST).cloned().collect();
-        if devices.is_empty() || !selectors.is_empty() {
-            all.push(selectors);
+    let mut selectors = vec![];
+    for section in &plan.sections {
+        let without_host: Vec<_> = section.devices.iter().filter(|device| *device != HOST).cloned().collect();
+        // No selector means the default device.
+        if section.devices.is_empty() || !without_host.is_empty() {
+            selectors.push(without_host);
         }
     }
-    all
+    selectors
 }
 
-/// Devices and skipped cases: announced, or left to an earlier process that has announced them.
+/// Whether devices and skipped cases are announced, or an earlier process has done so.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Announcements {
     Full,
@@ -134,8 +126,7 @@ pub(super) fn measure(
     options: &MeasureOptions<'_>,
     host: &Host,
 ) -> Result<MeasuredPlan, Error> {
-    measure_with_journal(plan, setup, options, RecordFile::default(), Announcements::Full, host)
-        .map(|(measured, _)| measured)
+    measure_with_journal(plan, setup, options, &mut RecordFile::default(), Announcements::Full, host)
 }
 
 /// Measures `plan` without announcing its devices and skipped cases.
@@ -146,7 +137,8 @@ pub(super) fn measure_quietly(
     host: &Host,
 ) -> Result<Record, Error> {
     host.listen()?;
-    let (measured, _) = measure_with_journal(plan, setup, options, RecordFile::default(), Announcements::None, host)?;
+    let file = &mut RecordFile::default();
+    let measured = measure_with_journal(plan, setup, options, file, Announcements::None, host)?;
     measured.validated?;
     Ok(measured.record)
 }
@@ -159,37 +151,28 @@ pub(super) fn measure_in_fresh_processes(
     options: &MeasureOptions<'_>,
     host: &Host,
 ) -> Result<Option<Record>, Error> {
-    match measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host) {
-        _ if host.is_interrupted() => Ok(None),
-        Ok(record) => Ok(Some(record)),
-        Err(error) => Err(Error::Failure(format!("{name}: {error}"))),
+    let measured = measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host);
+    if host.is_interrupted() {
+        return Ok(None);
     }
+    measured.map(Some).map_err(|error| Error::Failure(format!("{name}: {error}")))
 }
 
-/// File of a measurement's record.
-#[derive(Default)]
-pub(super) struct RecordFile<'a> {
-    /// Path of the record, beside which its journal is kept.
-    pub(super) path: Option<&'a Path>,
-    /// Record to be completed.
-    pub(super) earlier: Option<Record>,
-}
-
-/// Measures the cases of `plan` that the record in `file` lacks, and keeps a journal of them.
+/// Measures the cases of `plan` that the record in `file` lacks, and keeps a journal of them beside that file.
 pub(super) fn measure_with_journal(
     plan: &Plan,
     setup: &Setup,
     options: &MeasureOptions<'_>,
-    file: RecordFile<'_>,
+    file: &mut RecordFile,
     announcements: Announcements,
     host: &Host,
-) -> Result<(MeasuredPlan, Option<Journal>), Error> {
+) -> Result<MeasuredPlan, Error> {
     let session = match announcements {
         Announcements::Full => open_session(plan, setup, host)?,
         Announcements::None => Measurement::session(plan, setup)?,
     };
     let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
-    if let Some(earlier) = file.earlier {
+    if let Some(earlier) = file.earlier.take() {
         measurement.resume(earlier, options)?;
         host.messages.line(&format!(
             "resuming: {} measured, {} to go",
@@ -199,25 +182,23 @@ pub(super) fn measure_with_journal(
     }
     // Compiling runs no commands of descriptions.
     if !setup.inspects {
-        run::name_commands(&setup.kernels, host);
+        run::print_commands(&setup.kernels, host);
     }
     let interrupted = host.listen()?;
-    let (cases, expected) = (measurement.count_remaining(options), measurement.estimates(options));
-    let progress = Progress::through(cases, &expected, &measurement.limit_estimates(options), &host.messages);
+    let cases = measurement.count_remaining(options);
+    let case_times = measurement.estimates(options);
+    let limit_times = measurement.limit_estimates(options);
+    let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
     if announcements == Announcements::Full {
         progress.announce_duration("case", measurement.uses_host_cores());
     }
-    let mut watch = RunObserver::new(progress, announcements, file.path);
-    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut watch);
-    watch.progress.finish();
-    match measured {
-        Ok(measured) => Ok((measured, watch.journal)),
-        Err(error) => {
-            // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
-            if let Some(journal) = watch.journal.filter(|_| measurement.resumed_cases().is_empty()) {
-                journal.remove();
-            }
-            Err(error)
-        }
+    let mut observer = RunObserver::new(progress, announcements, file.path());
+    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
+    observer.progress.finish();
+    file.journal = observer.journal;
+    // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
+    if measured.is_err() && measurement.resumed_cases().is_empty() {
+        file.remove_journal();
     }
+    measured
 }
