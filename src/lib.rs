@@ -53,3 +53,11 @@ pub use record::{Case, NamedRecord, Outcome, Record};
 pub use report::{html, tables};
 pub use user::{check_array, check_description, check_expression, check_kernel};
 pub use vulkan::{Device, Instance, Validation};
+
+// Names that nearly every command uses.
+use basis::printable::Shown;
+use engine::session::Setup;
+use plan::request::Request;
+use plan::{CaseGroup, Plan};
+use tuning::tuned::Tuned;
+use user::algorithm::UserKernels;

@@ -5,20 +5,14 @@ use super::document::{Files, JSON, Target};
 use super::measuring::{self, PlanToMeasure};
 use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
-use crate::algorithms::{Candidate, CaseSpec};
-use crate::basis::error::Error;
+use crate::algorithms::Candidate;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{BenchArgs, OutputArgs};
-use crate::commands::host::Host;
-use crate::device::capability::DeviceInfo;
-use crate::engine::executor::Observer;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions, Measurement};
-use crate::engine::runner::Timing;
-use crate::engine::session::{Isolation, Setup};
-use crate::kernels::CATALOGUE;
-use crate::plan::request::Request;
-use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
+use crate::engine::session::Isolation;
+use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
+use crate::{CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, Observer, Plan, Request, Setup, Timing};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,7 +50,7 @@ fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<P
         plan = plan.with_host()?;
     }
     let shard = request.shard.as_deref().map(str::parse).transpose();
-    let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let shard: Option<Shard> = shard.map_err(|e| usage!("--shard: {e}"))?;
     let options_hash = plan.options();
     if let Some(shard) = shard {
         plan = plan.part(shard)?;
@@ -68,7 +62,7 @@ fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<P
 /// Refuses the host and `--in-process`: their cases cannot run in parallel.
 fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
     if plan.sections.iter().flat_map(|section| &section.devices).any(|device| device == HOST) {
-        return Err(Error::Usage(format!("--parallel measures GPUs at once; leave out --device {HOST}")));
+        return Err(usage!("--parallel measures GPUs at once; leave out --device {HOST}"));
     }
     if setup.isolation == Isolation::InProcess {
         return Err(Error::Usage("--parallel takes other processes, and --in-process forbids them".into()));

@@ -3,20 +3,18 @@
 use super::document::{Document, Files, JSON, Target};
 use super::{CommandOutput, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{Shown, brief, ending, printable};
+use crate::basis::printable::{brief, ending, printable};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Nanos;
 use crate::capture::case::select_dispatches;
 use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
-use crate::commands::host::Host;
 use crate::commands::run::replay::{ConvertedCase, write_cases};
-use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
-use crate::engine::session::Setup;
+use crate::device::cache::{LAYER_FOLDER, fingerprint};
 use crate::report;
 use crate::user::command_files;
+use crate::{CacheFolder, Error, Exit, Host, Setup, Shown};
 use gpukern_capture::LAYER;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, CaptureSettings, LayerEvent, Take};
@@ -89,7 +87,7 @@ fn no_folder(error: &io::Error) -> Error {
 fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
-            .map_err(|e| Error::Usage(format!("--kernel '{}' is no regular expression: {e}", brief(pattern))))?;
+            .map_err(|e| usage!("--kernel '{}' is no regular expression: {e}", brief(pattern)))?;
     }
     let CaptureArgs { overlapped, kernel, call, every, max_bytes, .. } = args;
     let take = Take { kernel: kernel.clone(), call: *call, every: *every, max_bytes: max_bytes.0 };
@@ -123,9 +121,7 @@ fn make_scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
         }
         Scratch::inside(cases)
     };
-    make().map_err(|reason| {
-        Error::Usage(format!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
-    })
+    make().map_err(|reason| usage!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
 }
 
 /// Writes the captured dispatches as cases below `output`, and adds a line for each to `text`. Returns whether every case was
@@ -228,7 +224,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
         ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
         _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
     };
-    Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
+    usage!("cannot start '{}': {error}; {remedy}", brief(&shown))
 }
 
 /// Returns the profile of a program that has ended.

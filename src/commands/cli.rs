@@ -9,12 +9,11 @@ use crate::basis::command_line;
 use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
-use crate::export::Format;
-use crate::plan::axes::AxisValues;
-use crate::plan::options::{SamplingArgs, Selection};
+use crate::plan::options::SamplingArgs;
 use crate::plan::request::FieldOptions;
-use crate::plan::request::{KernelFiles, Request, VulkanOptions};
+use crate::plan::request::{KernelFiles, VulkanOptions};
 use crate::record::figure::LongColumn;
+use crate::{AxisValues, Format, Request, Selection};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -1348,8 +1347,8 @@ pub struct AbArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Record;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
-    use crate::record::Record;
     use crate::record::fixture::four_cases;
     use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;

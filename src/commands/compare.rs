@@ -1,18 +1,17 @@
 //! `gpukern compare`.
 
 use super::document::{Files, JSON, JUNIT, Target};
-use super::host::Host;
 use super::{CommandOutput, judging};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::Error;
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, excerpt, printable, shown_word};
+use crate::basis::printable::{excerpt, printable, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
 use crate::report;
+use crate::{Error, Host, Shown};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {
@@ -21,9 +20,9 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
         [paths_of_side(args.before.as_ref(), &args.baseline), paths_of_side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
         if paths.is_empty() {
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "no {option} given; write `gpukern compare BASELINE.json CANDIDATE.json`, or --{option} FILE"
-            )));
+            ));
         }
     }
     if paths.iter().flatten().filter(|path| **path == Path::new("-")).count() > 1 {
@@ -52,7 +51,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
-        .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
+        .map_err(|reason| usage!("'{gate}': {}", printable(&reason)))?;
     let exit = judging::exit_of_comparison(&comparison, &ruling);
     let text = match args.to {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),
@@ -84,14 +83,15 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
     let shown = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;
-    gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {}", excerpt(&reason))))
+        .map_err(|e| usage!("cannot read limits '{shown}': {e}; docs/compare.md shows a file"))?;
+    gate::parse(&text).map_err(|reason| usage!("limits '{shown}' are not valid: {}", excerpt(&reason)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::{Cli, Command};
+    use super::super::cli::Command;
     use super::*;
+    use crate::Cli;
 
     #[test]
     fn a_new_record_replaces_the_first_of_its_side_and_no_other_word() {

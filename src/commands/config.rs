@@ -2,15 +2,14 @@
 
 use super::CommandOutput;
 use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
-use super::host::Host;
-use crate::basis::error::{self, Error};
+use crate::basis::error;
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief, excerpt, printable};
-use crate::device::cache::CacheFolder;
+use crate::basis::printable::{brief, excerpt, printable};
 use crate::device::selector;
 use crate::plan::options;
 use crate::plan::request::VulkanOptions;
 use crate::tuning::tuned;
+use crate::{CacheFolder, Error, Host, Shown};
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -60,10 +59,10 @@ impl Defaults {
             }
             Err(e) => {
                 let remedy = format!("set {VARIABLE} to another file, or to nothing for none");
-                return Err(Error::Usage(format!("cannot read your defaults '{}': {e}; {remedy}", path.shown())));
+                return Err(usage!("cannot read your defaults '{}': {e}; {remedy}", path.shown()));
             }
         };
-        let defaults = Self::parse(&text).map_err(|reason| Error::Usage(format!("{}{reason}", path.shown())))?;
+        let defaults = Self::parse(&text).map_err(|reason| usage!("{}{reason}", path.shown()))?;
         Ok(Self { file: Some(path), ..defaults })
     }
 
@@ -145,10 +144,7 @@ impl Defaults {
             return Ok(Some(one.clone()));
         }
         let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
-        Err(Error::Usage(format!(
-            "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
-            texts.len()
-        )))
+        Err(usage!("ab runs on one device, and {file}, line {line}, names {}; choose one with --device", texts.len()))
     }
 
     fn set_device(&self, selectors: &mut Vec<String>) {
@@ -307,9 +303,9 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::{BenchArgs, Cli};
+    use super::super::cli::BenchArgs;
     use super::*;
-    use crate::plan::request::Request;
+    use crate::{Cli, Request};
 
     fn command(line: &str) -> Command {
         Cli::parsed_line(line).expect(line).command

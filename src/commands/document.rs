@@ -1,17 +1,13 @@
 //! Documents that a command writes to standard output or to a file, and the check that no command overwrites its input.
 
-use super::host::Host;
 use super::{config, journal};
 use crate::basis::destination::{Destination, FileId};
-use crate::basis::error::Error;
 use crate::basis::input_file;
 use crate::basis::printable;
-use crate::basis::printable::Shown;
 use crate::commands::cli::OutputArgs;
 use crate::engine::worker::{manifest_files, manifests};
-use crate::plan::request::Request;
 use crate::tuning::tuned;
-use crate::user::algorithm::UserKernels;
+use crate::{Error, Host, Request, Shown, UserKernels};
 use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -111,10 +107,7 @@ impl Files {
             if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
                 host.messages.divert();
             }
-            Err(Error::Usage(format!(
-                "{option} would overwrite '{}', which is {other} too; choose another path",
-                path.shown()
-            )))
+            Err(usage!("{option} would overwrite '{}', which is {other} too; choose another path", path.shown()))
         };
         let streams = [
             ("standard output", FileId::of_stream(&io::stdout())),
@@ -144,10 +137,10 @@ impl Files {
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
                 if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {
-                    return Err(Error::Usage(format!(
+                    return Err(usage!(
                         "{option} '{}' lies in the folder of {owner}, which has it alone; choose another path",
                         path.shown()
-                    )));
+                    ));
                 }
             }
             taken.push((option, id));
@@ -276,7 +269,7 @@ fn executable_kind(path: &Path) -> Option<&'static str> {
 /// Creates the folder that an option names. An error reads: cannot `action` 'folder': reason; choose another `kind`.
 pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<(), Error> {
     std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot {action} '{}': {e}; choose another {kind}", folder.shown())))
+        .map_err(|e| usage!("cannot {action} '{}': {e}; choose another {kind}", folder.shown()))
 }
 
 /// Writes texts to files of these names in an existing folder.
@@ -289,10 +282,10 @@ impl Target {
     pub(super) fn open(document: Document, path: &Path) -> Result<Self, Error> {
         let [name, option] = document;
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
-            Error::Usage(format!(
+            usage!(
                 "cannot write {name} to '{}': {reason}; choose another {option} path, or - for standard output",
                 path.shown()
-            ))
+            )
         })?;
         Ok(Self { document, path: path.to_path_buf(), destination })
     }

@@ -1,25 +1,20 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::document::create_folder;
-use crate::algorithms::Problem;
 use crate::basis::destination;
-use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
-use crate::basis::printable::Shown;
 use crate::basis::units::{Bytes, counted};
 use crate::case::check::WrongElements;
 use crate::compare::paired::SideResult;
-use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::request::Request;
-use crate::plan::{CaseGroup, Plan};
-use crate::record::{Case, Outcome, Record};
-use crate::tuning::tuned::{self, Configuration, Tuned};
+use crate::kernel::program::{BufferId, Dispatch};
+use crate::tuning::tuned::{self, Configuration};
+use crate::{
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
+    Selection, Shown, Tuned,
+};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -293,14 +288,10 @@ fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Oracle;
-    use crate::basis::dtype::{DType, HostArray};
-    use crate::basis::layout::Layout;
-    use crate::basis::units::Work;
-    use crate::case::{CaseOptions, Goal};
     use crate::device::fixture::software_device;
-    use crate::kernel::buffer::{BufferSpec, Role};
+    use crate::kernel::buffer::Role;
     use crate::record::fixture::six_cases;
+    use crate::{BufferSpec, CaseOptions, DType, Goal, HostArray, Layout, Oracle, Work};
 
     /// Problem whose only input cannot be generated.
     struct MissingInput;

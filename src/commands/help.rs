@@ -1,7 +1,7 @@
 //! The help of the commands, with the same headings in each: `-h` is one screen, `--help` has everything.
 
-use super::cli::Cli;
 use super::options::Options;
+use crate::Cli;
 use crate::plan::request::VulkanOptions;
 use anstream::ColorChoice;
 use clap::{Arg, ArgAction, Command, CommandFactory};

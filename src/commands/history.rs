@@ -1,17 +1,16 @@
 //! `gpukern history`.
 
 use super::document::{Document, Files, Target, create_folder, write_files};
-use super::host::Host;
 use super::{CommandOutput, judging};
-use crate::basis::error::{self, Error, Exit};
+use crate::basis::error;
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief};
+use crate::basis::printable::brief;
 use crate::commands::cli::HistoryArgs;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
-use crate::kernels::CATALOGUE;
 use crate::record::is_commit;
 use crate::report;
+use crate::{CATALOGUE, Error, Exit, Host, Shown};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -45,9 +44,9 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
     if history.series.is_empty() {
         let shown = args.folder.shown();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
-        )));
+        ));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);
     if let Some(folder) = otava_folder {
@@ -88,11 +87,11 @@ fn order(text: &str) -> Result<RunOrder, Error> {
         _ => {}
     }
     let refuse = |reason: String| {
-        Error::Usage(format!(
+        usage!(
             "--order '{}': {reason}; write started, committed, or a file of commits, the oldest first: \
              git log --reverse --format=%H > FILE",
             brief(text)
-        ))
+        )
     };
     let list = input_file::read_text(Path::new(text)).map_err(|e| refuse(e.to_string()))?;
     let words = list.lines().filter_map(|line| line.split_whitespace().next());

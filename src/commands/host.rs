@@ -2,10 +2,9 @@
 
 use super::interrupt;
 use crate::basis::color;
-use crate::basis::error::Error;
 use crate::basis::messages::{self, Messages, Verbosity};
 use crate::basis::printable::printable_lines;
-use crate::device::cache::CacheFolder;
+use crate::{CacheFolder, Error};
 use anstream::ColorChoice;
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};

@@ -3,27 +3,20 @@
 use super::document::{Files, JSON, JUNIT, Target, create_folder};
 use super::session::measure;
 use super::{CommandOutput, measuring, old_options, origin, run as user_run};
-use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
-use crate::basis::printable::{Shown, brief};
+use crate::basis::printable::brief;
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;
-use crate::commands::host::Host;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
 use crate::plan::request::FieldOptions;
-use crate::plan::request::Request;
-use crate::plan::{Plan, PlanSection, Purpose};
-use crate::record::Record;
 use crate::report;
 use crate::report::inspect::{KernelRow, rows};
-use crate::user::algorithm::UserKernels;
 use crate::user::options;
 use crate::user::resolve;
+use crate::{
+    CATALOGUE, Error, Format, Host, Plan, PlanSection, Purpose, Record, Request, Selection, Setup, Shown, Timing,
+    UserKernels,
+};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
@@ -80,26 +73,23 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>, Er
     if files.is_empty() {
         if let Some(spec) = args.spec.iter().chain(&args.set).next() {
             let option = if args.spec.is_empty() { "--set" } else { "--spec" };
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "{option} {} is for your own kernels; built-in ones have variants and tiles",
                 brief(spec)
-            )));
+            ));
         }
         plan.sections.push(PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?);
         return Ok(vec![]);
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "'{}' is an algorithm and '{}' a file; inspect them one after the other",
             brief(algorithm),
             files[0].shown()
-        )));
+        ));
     }
     if let Some(variant) = args.variant.first() {
-        return Err(Error::Usage(format!(
-            "--variant {} chooses built-in kernels; your own are those of the files",
-            brief(variant)
-        )));
+        return Err(usage!("--variant {} chooses built-in kernels; your own are those of the files", brief(variant)));
     }
     let selection = Selection { algorithm: vec![], size: vec![], ..selection };
     add_files(plan, &files, args, &selection)
@@ -157,10 +147,10 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Err
         let rows = rows(&record.cases);
         let [a, b] = &rows[..] else {
             let labels = rows.iter().map(KernelRow::label).take(5).collect::<Vec<_>>().join("; ");
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "--diff compares two kernels, but {} are selected: {labels}; narrow with -V, -s or --only",
                 rows.len()
-            )));
+            ));
         };
         return Ok(report::inspect::diff(record, [a, b], wanted, width));
     }

@@ -1,9 +1,9 @@
 //! Signals that ask this process to end. The first ends the case in flight and keeps all results; a second Ctrl-C ends the
 //! process at once.
 
-use crate::basis::error::{Error, Exit};
 #[cfg(unix)]
 use crate::basis::threads;
+use crate::{Error, Exit};
 #[cfg(unix)]
 use nix::{
     sys::signal::{Signal, kill},

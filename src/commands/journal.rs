@@ -6,15 +6,11 @@ use super::document::{JSON, Target};
 use super::progress::Progress;
 use super::session::Announcements;
 use crate::basis::destination::{Destination, explained};
-use crate::basis::error::Error;
-use crate::basis::printable::{Shown, printable};
+use crate::basis::printable::printable;
 use crate::commands::cli::OutputArgs;
-use crate::device::capability::DeviceInfo;
-use crate::engine::executor::Observer;
-use crate::kernels::CATALOGUE;
-use crate::plan::{CaseId, Plan};
+use crate::plan::CaseId;
 use crate::record::reader;
-use crate::record::{Case, Outcome, Record};
+use crate::{CATALOGUE, Case, DeviceInfo, Error, Observer, Outcome, Plan, Record, Shown};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -103,9 +99,9 @@ fn read_earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
     }
     if !path.exists() {
         let (shown, journal) = (path.shown(), journal.shown());
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "there is nothing to resume: neither '{journal}' nor '{shown}' is there; begin with --json '{shown}'"
-        )));
+        ));
     }
     Ok(super::read_record(path, notes)?.record)
 }
@@ -122,18 +118,18 @@ fn check_no_journal(path: &Path) -> Result<(), Error> {
         Ok(count) => format!("has {count} cases of a run that was killed"),
         Err(_) => "is in the way".into(),
     };
-    Err(Error::Usage(format!(
+    Err(usage!(
         "'{}' {problem}; --resume '{}' in place of --json completes it, or delete it",
         journal.shown(),
         path.shown()
-    )))
+    ))
 }
 
 /// Refuses a journal that another process is writing.
 fn check_free(journal: &Path) -> Result<(), Error> {
     match File::open(journal).map(|file| file.try_lock()) {
         Ok(Err(TryLockError::WouldBlock)) => {
-            Err(Error::Usage(format!("'{}' is being written by another process; wait for it", journal.shown())))
+            Err(usage!("'{}' is being written by another process; wait for it", journal.shown()))
         }
         _ => Ok(()),
     }

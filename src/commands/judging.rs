@@ -1,20 +1,19 @@
 //! Comparison of records, shared by several commands: options, refusals, the exit code.
 
 use super::read_record;
-use crate::basis::error::{Error, Exit};
 use crate::basis::printable::printable;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Change, Comparison, Difference, Settings, State, Unmatched, Verdict};
-use crate::record::{NamedRecord, Record};
+use crate::compare::{self, Change, Comparison, Difference, State, Unmatched, Verdict};
 use crate::report;
+use crate::{Error, Exit, NamedRecord, Record, Settings};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Parses the percentage that an option states.
 pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>, Error> {
     let fraction = text.map(gate::percentage).transpose();
-    fraction.map_err(|reason| Error::Usage(format!("--{option}: {reason}")))
+    fraction.map_err(|reason| usage!("--{option}: {reason}"))
 }
 
 /// Returns the settings of a comparison, from its options.
@@ -35,9 +34,7 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
         let NamedRecord { name, record, .. } = read_record(path, notes)?;
         // The same run given twice would look like a second process with identical times.
         if records.iter().any(|known| known.started == record.started && known.command == record.command) {
-            return Err(Error::Usage(format!(
-                "'{name}' is the same run as another record of its side; give each run once"
-            )));
+            return Err(usage!("'{name}' is the same run as another record of its side; give each run once"));
         }
         records.push(record);
     }
@@ -73,7 +70,7 @@ pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judgin
     } else {
         format!("measure both sides the same way, or add --allow {names} to compare them anyway")
     };
-    Err(Error::Usage(format!("the records were not measured under the same conditions:\n{lines}{hint}")))
+    Err(usage!("the records were not measured under the same conditions:\n{lines}{hint}"))
 }
 
 /// Returns the ids of all cases of a side.
@@ -97,9 +94,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<(), Error> {
 /// Returns the error for sides without a common case, with the id of an example from each.
 fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
     let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));
-    Error::Usage(format!(
-        "no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}"
-    ))
+    usage!("no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}")
 }
 
 /// Returns the exit code of a comparison. Cases that a limit of `--gate` settles do not count.
@@ -125,9 +120,9 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Case;
     use crate::compare::gate::ComparisonDocument;
     use crate::export::{junit, markdown};
-    use crate::record::Case;
     use crate::record::fixture::four_cases;
 
     /// Returns a record of cases of sizes 1 to `count`.

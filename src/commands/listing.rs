@@ -1,18 +1,13 @@
 //! `gpukern list` and `gpukern devices`.
 
 use super::CommandOutput;
-use super::host::Host;
+use crate::{CATALOGUE, DeviceInfo, Error, Exit, Host, Setup, Timing, Tuned};
 
-use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
-use crate::device::capability::DeviceInfo;
-use crate::engine::runner::Timing;
-use crate::engine::session::{Session, Setup};
-use crate::kernels::CATALOGUE;
+use crate::engine::session::Session;
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, ListedAlgorithm};
 use crate::report::table;
-use crate::tuning::tuned::Tuned;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
 

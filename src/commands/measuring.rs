@@ -4,23 +4,20 @@ use super::journal::RecordFile;
 use super::rounds::Rounds;
 use super::session::{Announcements, measure_with_journal};
 use super::{CommandOutput, failures, origin, run};
-use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, excerpt, shown_word};
+use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
-use crate::commands::host::Host;
-use crate::device::capability::DeviceKind;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::engine::runner::Timing;
-use crate::engine::session::{Isolation, Setup};
-use crate::kernels::CATALOGUE;
-use crate::plan::request::Request;
-use crate::plan::{Plan, Shard};
-use crate::record::{CHOOSING, Case, MAX_TEXT_LENGTH, Origin, Outcome, Record, Warning};
+use crate::engine::session::Isolation;
+use crate::plan::Shard;
+use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning};
 use crate::report;
 use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
-use crate::tuning::tuned::{self, Tuned};
+use crate::tuning::tuned;
+use crate::{
+    CATALOGUE, Case, DeviceKind, Error, Exit, Host, Outcome, Plan, Record, Request, Setup, Shown, Timing, Tuned,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -179,10 +176,10 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
     }
     if let Some(path) = &request.tuned {
         return Tuned::read(path)?.ok_or_else(|| {
-            Error::Usage(format!(
+            usage!(
                 "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
                 path.shown()
-            ))
+            )
         });
     }
     match tuned::default_path() {
@@ -193,7 +190,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
 fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Error> {
-    let columns = chosen(&output.columns).map_err(|reason| Error::Usage(format!("--columns: {reason}")))?;
+    let columns = chosen(&output.columns).map_err(|reason| usage!("--columns: {reason}"))?;
     let reference = output.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
     Ok(View { width: host.width(), reference, columns })
 }
@@ -201,17 +198,14 @@ fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Er
 /// Reads the file of `--reference`: a record if it starts with `{`, otherwise a CSV file of figures.
 fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Error> {
     let shown = path.shown();
-    let text =
-        input_file::read_text(path).map_err(|e| Error::Usage(format!("cannot read reference '{shown}': {e}")))?;
+    let text = input_file::read_text(path).map_err(|e| usage!("cannot read reference '{shown}': {e}"))?;
     if text.trim_start().starts_with('{') {
         let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
         return Ok(ReferenceTime::of_record(&super::read_record(path, notes)?.record, &name));
     }
     ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
-        Error::Usage(format!(
-            "reference '{shown}' is neither a record nor a table of figures: {}; it begins with algorithm,dtype,size,time,source",
-            excerpt(&reason)
-        ))
+        usage!("reference '{shown}' is neither a record nor a table of figures: {}; it begins with algorithm,dtype,size,time,source",
+            excerpt(&reason))
     })
 }
 
@@ -227,14 +221,10 @@ fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
     }
     if !(least..=MAX_PROCESSES).contains(&processes) {
         let reason = if option == "noise" && processes < least { "it takes two processes to differ; " } else { "" };
-        return Err(Error::Usage(format!(
-            "--{option}={processes}: {reason}write a number from {least} to {MAX_PROCESSES}"
-        )));
+        return Err(usage!("--{option}={processes}: {reason}write a number from {least} to {MAX_PROCESSES}"));
     }
     if processes > 1 && setup.isolation == Isolation::InProcess {
-        return Err(Error::Usage(format!(
-            "--{option}={processes} takes other processes, and --in-process forbids them"
-        )));
+        return Err(usage!("--{option}={processes} takes other processes, and --in-process forbids them"));
     }
     Ok(processes as usize)
 }

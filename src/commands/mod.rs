@@ -1,5 +1,10 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
+/// Returns the error for a mistake of the user, with a message as `format!` takes it.
+macro_rules! usage {
+    ($($message:tt)*) => { crate::Error::Usage(format!($($message)*)) };
+}
+
 mod ab;
 mod bench;
 mod capture;
@@ -32,19 +37,16 @@ mod tune;
 mod verify;
 
 use crate::basis::destination::explained;
-use crate::basis::error::{Error, Exit};
 use crate::basis::messages::Verbosity;
-use crate::basis::printable::{Shown, printable_lines};
-use crate::commands::cli::{Cli, Command};
-use crate::device::cache::CacheFolder;
-use crate::engine::session::{Isolation, Setup};
+use crate::basis::printable::printable_lines;
+use crate::commands::cli::Command;
+use crate::engine::session::Isolation;
 use crate::engine::worker::serve;
-use crate::kernels::CATALOGUE;
 use crate::plan::request::VulkanOptions;
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
-use crate::record::{NamedRecord, reader};
+use crate::record::reader;
 use crate::user::front_end;
-use crate::vulkan::Validation;
+use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Setup, Shown, Validation};
 use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
@@ -278,10 +280,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     if let Some(path) = loader
         && path.metadata().is_ok_and(|metadata| !metadata.is_file())
     {
-        return Err(Error::Usage(format!(
-            "--loader '{}' is not a file; name a library such as libvulkan.so.1",
-            path.shown()
-        )));
+        return Err(usage!("--loader '{}' is not a file; name a library such as libvulkan.so.1", path.shown()));
     }
     let timeout = parse_duration("timeout", timeout)?;
     let max_run = parse_duration("max-run", max_run)?;
@@ -321,7 +320,7 @@ fn serve_parent(compiler: bool) -> Result<CommandOutput, Error> {
 
 /// Parses the time that `--option` states.
 fn parse_duration(option: &str, text: &str) -> Result<Duration, Error> {
-    crate::plan::options::duration(text).map_err(|reason| Error::Usage(format!("--{option}: {reason}")))
+    crate::plan::options::duration(text).map_err(|reason| usage!("--{option}: {reason}"))
 }
 
 /// Reads the record in a file; the reader's remarks go to `notes`.

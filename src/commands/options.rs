@@ -1,9 +1,10 @@
 //! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
 //! of a help text, `--help` all of it.
 
-use crate::plan::axes::{AXES, AxisValues, Value};
-use crate::plan::options::{SamplingArgs, Selection};
-use crate::plan::request::{Request, VulkanOptions};
+use crate::plan::axes::{AXES, Value};
+use crate::plan::options::SamplingArgs;
+use crate::plan::request::VulkanOptions;
+use crate::{AxisValues, Request, Selection};
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;

@@ -1,10 +1,9 @@
 //! The origin of a record: commit, branch, job, host and variables, from git, the CI system and the environment.
 
-use super::host::Host;
-use crate::basis::error::Error;
 use crate::basis::printable::brief;
 use crate::basis::threads;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
+use crate::{Error, Host};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -73,9 +72,7 @@ fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>
     let Some(commit) = variable(COMMIT) else { return Ok(None) };
     if !is_commit(&commit) {
         let shown = brief(&commit);
-        return Err(Error::Usage(format!(
-            "{COMMIT} is '{shown}', which is no commit; write 7 to 64 hexadecimal digits"
-        )));
+        return Err(usage!("{COMMIT} is '{shown}', which is no commit; write 7 to 64 hexadecimal digits"));
     }
     Ok(Some(Origin { commit: Some(commit), branch: variable("GPUKERN_BRANCH"), ..Origin::default() }))
 }
@@ -83,10 +80,10 @@ fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>
 /// Refuses a label that is blank or too long.
 fn check_label(label: Option<&str>) -> Result<(), Error> {
     match label {
-        Some(label) if label.trim().is_empty() || exceeds_record(label) => Err(Error::Usage(format!(
+        Some(label) if label.trim().is_empty() || exceeds_record(label) => Err(usage!(
             "--label '{}' is no label; write one of 1 to {MAX_TEXT_LENGTH} characters, such as 'mesa-main, 24 h'",
             brief(label)
-        ))),
+        )),
         _ => Ok(()),
     }
 }

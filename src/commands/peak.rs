@@ -3,18 +3,12 @@
 use super::CommandOutput;
 use super::document::{Files, JSON, Target};
 use super::session::DeviceSession;
-use crate::basis::error::{Error, Exit};
-use crate::commands::host::Host;
 use crate::commands::progress::Progress;
-use crate::engine::executor::Observer;
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::kernels::CATALOGUE;
 use crate::peak;
 use crate::plan::estimate;
 use crate::record::peak::Extent;
-use crate::record::{Case, Outcome};
 use crate::report;
+use crate::{CATALOGUE, Case, Error, Exit, Host, Observer, Outcome, Setup, Timing};
 use std::path::PathBuf;
 
 pub(super) fn run(

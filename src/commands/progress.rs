@@ -5,10 +5,8 @@ use crate::basis::messages::{Messages, Verbosity};
 use crate::basis::printable::printable;
 use crate::basis::threads;
 use crate::basis::units::{Nanos, about, counted};
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::engine::executor::Observer;
 use crate::plan::{CaseId, axes};
-use crate::record::{Case, Outcome};
+use crate::{Case, DeviceInfo, DeviceKind, Observer, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -422,7 +420,7 @@ fn is_same_program(a: &CaseId, b: &CaseId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
+    use crate::DType;
     use crate::kernels::matmul::MATMUL;
     use crate::plan::axes::AXES;
 

@@ -1,19 +1,16 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
 use super::document::{Files, JSON, Target, create_folder, write_files};
-use super::host::Host;
 use super::{CommandOutput, judging, read_record};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::Error;
-use crate::basis::printable::{Shown, shown_word};
+use crate::basis::printable::shown_word;
 use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
-use crate::export::Format;
 use crate::record::merge::merge as merged;
-use crate::record::{NamedRecord, Record};
 use crate::report::html;
+use crate::{Error, Format, Host, NamedRecord, Record, Shown};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

@@ -4,25 +4,18 @@
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
 use super::document::{JSON, Target};
-use super::host::Host;
 use super::session::measure_in_fresh_processes;
 use super::{CommandOutput, judging, origin, parse_duration};
 use crate::basis::command_line::stated;
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::Shown;
 use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
-use crate::compare::{Compared, Comparison, Obstacle, Settings, Verdict, compare};
+use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
 use crate::engine::measurement::MeasureOptions;
-use crate::engine::session::Setup;
-use crate::plan::Plan;
-use crate::plan::request::Request;
-use crate::record::Record;
 use crate::report;
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
-use crate::user::algorithm::UserKernels;
+use crate::{Error, Exit, Host, Plan, Record, Request, Settings, Setup, Shown, UserKernels};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::io;
@@ -57,9 +50,9 @@ impl Rounds {
     ) -> Result<Option<Self>, Error> {
         if comparing.compare.is_empty() {
             return match comparing.judging.given() {
-                Some(name) => Err(Error::Usage(format!(
+                Some(name) => Err(usage!(
                     "--{name} applies only to comparisons; name a record to compare with: --compare RUN.json"
-                ))),
+                )),
                 None => Ok(None),
             };
         }
@@ -380,15 +373,13 @@ fn make_empty_folder(path: &Path) -> Result<PathBuf, Error> {
         }
         Ok(path.to_path_buf())
     };
-    make().map_err(|reason| {
-        Error::Usage(format!("cannot keep rounds in '{}': {reason}; name a new folder", path.shown()))
-    })
+    make().map_err(|reason| usage!("cannot keep rounds in '{}': {reason}; name a new folder", path.shown()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::CATALOGUE;
+    use crate::CATALOGUE;
 
     #[test]
     fn rounds_are_kept_in_a_new_or_empty_folder_only() {

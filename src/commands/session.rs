@@ -1,18 +1,14 @@
 //! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
 
-use super::host::Host;
 use super::journal::{RecordFile, RunObserver};
 use super::progress::Progress;
 use super::{CommandOutput, run};
-use crate::basis::error::{Error, Exit};
 use crate::basis::units::counted;
 use crate::engine::executor::Executor;
 use crate::engine::measurement::{MeasureOptions, MeasuredPlan, Measurement};
-use crate::engine::runner::Timing;
-use crate::engine::session::{Session, Setup};
-use crate::plan::{HOST, Plan};
-use crate::record::Record;
-use crate::tuning::tuned::Tuned;
+use crate::engine::session::Session;
+use crate::plan::HOST;
+use crate::{Error, Exit, Host, Plan, Record, Setup, Timing, Tuned};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 

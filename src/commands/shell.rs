@@ -2,12 +2,7 @@
 
 use super::document::{Document, create_folder, write_files};
 use super::{CommandOutput, help};
-use crate::basis::dtype::DType;
-use crate::basis::error::{Error, Exit};
-use crate::basis::layout::Layout;
-use crate::basis::printable::Shown;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
+use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use std::path::Path;

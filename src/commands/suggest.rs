@@ -1,8 +1,7 @@
 //! Suggestions by meaning: the equivalents of other benchmark tools' options and commands, and the command for a kernel.
 
 use crate::basis::printable::{brief, shell_word};
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
+use crate::{CATALOGUE, Format};
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
@@ -186,9 +185,9 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::Cli;
     use super::super::help;
     use super::*;
+    use crate::Cli;
 
     /// Returns the message for a mistaken command line.
     fn message(line: &str) -> String {

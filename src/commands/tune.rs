@@ -4,32 +4,24 @@ use super::document::Files;
 use super::session::DeviceSession;
 use super::{CommandOutput, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
-use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::alike::distinct;
-use crate::basis::dtype::DType;
-use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
 use crate::basis::pattern::{self, is_pattern};
-use crate::basis::printable::{Shown, printable};
-use crate::basis::size::Size;
-use crate::basis::units::{Nanos, Work, about, counted, rounded};
-use crate::case::CaseOptions;
+use crate::basis::printable::printable;
+use crate::basis::units::{Nanos, about, counted, rounded};
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
-use crate::commands::host::Host;
 use crate::commands::progress::Progress;
-use crate::device::capability::DeviceInfo;
-use crate::engine::executor::{Executor, Observer, Silent};
+use crate::engine::executor::{Executor, Silent};
 use crate::engine::job::tune::Question;
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::{CaseGroup, PlanSection, Purpose, Sampling, axes};
-use crate::record::{Case, Outcome};
+use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
-use crate::tuning::tuned::{self, Model, Tuned, TuningResult};
+use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
+use crate::{
+    Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Observer,
+    Outcome, PlanSection, Purpose, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -124,10 +116,10 @@ impl Tuning<'_> {
         let device = executor.info().clone();
         self.progress.device(&device);
         if executor.executes() == Ok(false) {
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "{} executes nothing; add --by-inspection to choose tiles by what its compiler says",
                 device.name
-            )));
+            ));
         }
         let mut rows = vec![];
         for (group, tunable) in searches(self.algorithm, section, &device) {
@@ -312,7 +304,7 @@ impl Tuning<'_> {
     fn finish(self, tables: &[String]) -> Result<CommandOutput, Error> {
         let Self { path, mut answer, has_saved, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
-            return Err(Error::Usage(format!("nothing was found:\n{}", answer.notes.trim_end())));
+            return Err(usage!("nothing was found:\n{}", answer.notes.trim_end()));
         }
         if has_saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());
@@ -345,11 +337,11 @@ fn find_tunable(name: &str) -> Result<&'static Algorithm, Error> {
     };
     let tunable = CATALOGUE.algorithms.iter().filter(|algorithm| !algorithm.tunable.is_empty());
     let commands: Vec<_> = tunable.map(|algorithm| format!("`gpukern tune {}`", algorithm.name)).collect();
-    Err(Error::Usage(format!(
+    Err(usage!(
         "'{}' {problem}; write {}, or `gpukern run FILE --tune` for your own kernel",
         printable(name),
         commands.join(" or ")
-    )))
+    ))
 }
 
 /// Returns the problems to search at these sizes.
@@ -386,7 +378,7 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
     }
     if let Some(name) = without_tiles {
         let available = tunable.join(", ");
-        return Err(Error::Usage(format!("variant '{name}' has no tile to search; available: {available}")));
+        return Err(usage!("variant '{name}' has no tile to search; available: {available}"));
     }
     Ok(section)
 }
@@ -394,9 +386,8 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
 /// Reads the sizes in a file: one `MxNxK` per line; `#` starts a comment.
 fn read_shapes(path: &Path) -> Result<Vec<String>, Error> {
     let shown = path.shown();
-    let text = input_file::read_text(path).map_err(|e| {
-        Error::Usage(format!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))
-    })?;
+    let text = input_file::read_text(path)
+        .map_err(|e| usage!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))?;
     let mut shapes: Vec<String> = vec![];
     for (index, line) in text.lines().enumerate() {
         let shape = line.split('#').next().unwrap_or_default().trim();
@@ -405,14 +396,12 @@ fn read_shapes(path: &Path) -> Result<Vec<String>, Error> {
         }
         if !matches!(shape.parse(), Ok(Size::Three(..))) {
             let line = index + 1;
-            return Err(Error::Usage(format!(
-                "{shown}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"
-            )));
+            return Err(usage!("{shown}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"));
         }
         shapes.push(shape.to_string());
     }
     if shapes.is_empty() {
-        return Err(Error::Usage(format!("there are no shapes in '{shown}'; write one MxNxK per line")));
+        return Err(usage!("there are no shapes in '{shown}'; write one MxNxK per line"));
     }
     Ok(distinct(shapes))
 }

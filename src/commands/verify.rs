@@ -3,23 +3,15 @@
 use super::document::{Files, JUNIT, Target};
 use super::session::measure;
 use super::{CommandOutput, failures, measuring, run as user_run};
-use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::Shown;
 use crate::commands::cli::VerifyArgs;
-use crate::commands::host::Host;
 use crate::compare::known::{self, Expectations, KnownFailure};
-use crate::device::capability::DeviceKind;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
-use crate::plan::request::Request;
-use crate::plan::{Plan, PlanSection, Purpose};
-use crate::record::Record;
 use crate::report;
-use crate::tuning::tuned::Tuned;
+use crate::{
+    CATALOGUE, DeviceKind, Error, Exit, Format, Host, Plan, PlanSection, Purpose, Record, Request, Setup, Shown,
+    Timing, Tuned,
+};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -95,7 +87,7 @@ const EXAMPLE: &str =
 
 /// Reads a file of known failures.
 fn read_known(path: &Path) -> Result<Vec<KnownFailure>, Error> {
-    let refuse = |reason| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.shown()));
+    let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }

@@ -5,36 +5,28 @@ mod pairs;
 use super::document::{Files, JSON, Target};
 use super::session::{DeviceSession, measure_in_fresh_processes};
 use super::{CommandOutput, failures, judging, measuring, origin, parse_duration, run as user_run};
-use crate::algorithms::Variant;
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::{Error, Exit};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, printable, shown_word};
+use crate::basis::printable::{printable, shown_word};
 use crate::basis::random::{generator, orders_seed};
 use crate::basis::units::{Nanos, about};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
-use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
-use crate::device::capability::DeviceInfo;
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
 use crate::engine::timekeeper::MAX_ROUNDS;
-use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::request::{Request, VulkanOptions};
-use crate::plan::{CaseGroup, Plan, PlanSection, Purpose, Sampling};
-use crate::record::{Case, Outcome, Record};
+use crate::plan::Sampling;
+use crate::plan::request::VulkanOptions;
 use crate::report;
 use crate::stats;
-use crate::tuning::tuned::Tuned;
-use crate::vulkan::Validation;
+use crate::{
+    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, Outcome, Plan, PlanSection, Purpose, Record, Request,
+    Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
+};
 use pairs::Pair;
 use rand::seq::SliceRandom;
 use std::fmt::Write;
@@ -119,10 +111,10 @@ pub(super) fn judge_run(
                 [name] => format!("only {name} was given"),
                 _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
             };
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "--ab needs two kernels, or one with a list of two in [spec]; {problem}; for example `gpukern run k.toml \
                  old.comp new.comp --ab`"
-            )));
+            ));
         };
         matches.push(Match::of_variants(a, b, group.clone()));
     }
@@ -204,15 +196,15 @@ impl<'a> Contest<'a> {
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
         if kinds != 1 {
             let problem = if kinds == 0 { "nothing" } else { "more than one kind of thing" };
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "{problem} to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver"
-            )));
+            ));
         }
         let baselines = expand_all(&args.against);
         let candidates = expand_all(&args.variant);
         if candidates.is_empty() {
             let purpose = if baselines.is_empty() { "that both run" } else { "to judge" };
-            return Err(Error::Usage(format!("no variant given {purpose}; add -V NAME")));
+            return Err(usage!("no variant given {purpose}; add -V NAME"));
         }
         let selection = Selection {
             algorithm: vec![args.algorithm.clone()],
@@ -308,10 +300,7 @@ impl<'a> Contest<'a> {
         let skipped_sides: Vec<_> = trials.cases.iter().map_while(skipped).collect();
         if skipped_sides.len() == self.matches.len() {
             let (side, reason) = skipped_sides[0];
-            return Err(Error::Usage(format!(
-                "'{}' {reason}; choose a size and type that both can run",
-                printable(&side.label)
-            )));
+            return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }
         let mut text = report::ab::text(&trials, host.width());
         if trials.cases.iter().any(needs_more_time) && !host.is_interrupted() {
@@ -369,10 +358,7 @@ impl<'a> Contest<'a> {
         let mut session = DeviceSession::open(setup, [&self.devices[..]], host)?;
         let devices = session.session.select_usable(&self.devices)?;
         let [device] = devices[..] else {
-            return Err(Error::Usage(format!(
-                "ab runs on one device, --device matches {}; name one by its index",
-                devices.len()
-            )));
+            return Err(usage!("ab runs on one device, --device matches {}; name one by its index", devices.len()));
         };
         host.messages.line(&format!("device {}: {}", device.index, device.name));
         user_run::print_commands(&setup.kernels, host);
@@ -543,11 +529,11 @@ fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> R
         }
     }
     if matches.is_empty() {
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "'{}' and '{}' have no case in common; choose an element type and a layout that both have",
             expand_all(&args.variant).join(","),
             expand_all(&args.against).join(",")
-        )));
+        ));
     }
     Ok(matches)
 }
@@ -578,10 +564,10 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
     let mut matches = vec![];
     for group in groups {
         let [variant] = &group.variants[..] else {
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "a file takes the place of a kernel of one variant, -V names {}; name one",
                 group.variants.len()
-            )));
+            ));
         };
         let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
         let read = |path: Option<&Path>| path.map(|path| read_spirv(path, variant, &shaders)).transpose();
@@ -590,9 +576,7 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
         if let [a, b] = &replaced[..]
             && a != b
         {
-            return Err(Error::Usage(format!(
-                "the files replace two different kernels, {a} and {b}; give two for one of them"
-            )));
+            return Err(usage!("the files replace two different kernels, {a} and {b}; give two for one of them"));
         }
         // A side without a file runs the kernel itself.
         let labels = paths.map(|path| path.map_or_else(|| replaced[0].clone(), Shown::shown));
@@ -621,10 +605,7 @@ fn result_of_side(label: &str, device: &DeviceInfo, case: Case, rounds: &[Round]
 fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResult, Error> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
-        return Err(Error::Usage(format!(
-            "{name}: --device matches {} of its devices; name one by its index",
-            devices.len()
-        )));
+        return Err(usage!("{name}: --device matches {} of its devices; name one by its index", devices.len()));
     };
     Ok(SideResult { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
@@ -632,8 +613,7 @@ fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResu
 /// Reads a SPIR-V file. Returns the label of the kernel of `variant` that it replaces, and its bytes.
 fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>), Error> {
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
-    let refuse =
-        |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", path.shown(), labels()));
+    let refuse = |reason: String| usage!("cannot run '{}' in place of {}: {reason}", path.shown(), labels());
     let bytes = input_file::read(path, spirv::MAX_FILE_BYTES as u64)
         .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
     if let [kernel] = shaders {
@@ -661,7 +641,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 fn check_manifest(path: &Path) -> Result<(), Error> {
     let shown = path.shown();
     let refuse = |reason: String| {
-        Error::Usage(format!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/"))
+        usage!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/")
     };
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;

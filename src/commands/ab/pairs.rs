@@ -1,9 +1,8 @@
 //! Pairs of variants: each judged variant with its baseline.
 
-use crate::algorithms::{Algorithm, Variant};
 use crate::basis::pattern::{self, captures, filled, is_pattern};
-use crate::kernels::CATALOGUE;
 use crate::plan::AUTO;
+use crate::{Algorithm, CATALOGUE, Variant};
 
 /// Baseline A and judged variant B.
 pub(super) type Pair = [&'static Variant; 2];

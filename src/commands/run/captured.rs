@@ -2,11 +2,10 @@
 
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, ratio};
-use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Correctness, Record};
+use crate::record::Correctness;
 use crate::report::capture::shortened;
-use crate::user::algorithm::UserKernels;
 use crate::user::description::Captured;
+use crate::{Case, DeviceInfo, Record, UserKernels};
 use std::fmt::Write;
 
 /// Width to which a case's name is shortened, in columns.

@@ -2,15 +2,15 @@
 
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
-use crate::basis::dtype::DType;
-use crate::basis::error::{self, Error};
-use crate::basis::printable::{Shown, printable};
+use crate::basis::error;
+use crate::basis::printable::printable;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
 use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
+use crate::{DType, Error, Shown};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,10 +53,10 @@ impl WantedBuffers {
         let first_point = problems.iter().find_map(|problem| problem.points.first());
         let Some(point) = first_point.filter(|_| cases == 1) else {
             let remedy = if all_choices { ", without --tune and --ab" } else { "" };
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "--print and --save take one case, and this selects {cases}; give each axis one value and name one \
                  kernel{remedy}"
-            )));
+            ));
         };
         for text in &args.save {
             wanted.saves.push(parse_save(text, &point.buffers)?);
@@ -95,15 +95,15 @@ fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save, Error> {
     let (name, path) = text
         .split_once('=')
         .filter(|(name, path)| !name.is_empty() && !path.is_empty())
-        .ok_or_else(|| Error::Usage(format!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy")))?;
+        .ok_or_else(|| usage!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy"))?;
     let buffer = find_written(buffers, name)?;
-    let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
+    let path = std::path::absolute(path).map_err(|e| usage!("--save '{path}': {e}"))?;
     // A worker with different standard streams writes the file.
     if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
-        return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.shown())));
+        return Err(usage!("--save '{}' is a stream; name a file", path.shown()));
     }
     if !path.parent().is_some_and(Path::is_dir) {
-        return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.shown())));
+        return Err(usage!("--save '{}': there is no such folder; make it", path.shown()));
     }
     Ok(Save { buffer: buffer.name.clone(), path })
 }
@@ -116,7 +116,7 @@ fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<
         Some((_, ranges)) => parse_ranges(ranges, &buffer),
         None => Ok(first_elements(&buffer)),
     };
-    let ranges = ranges.map_err(|reason| Error::Usage(format!("--print '{text}' {reason}")))?;
+    let ranges = ranges.map_err(|reason| usage!("--print '{text}' {reason}"))?;
     Ok(Print { buffer, ranges, path })
 }
 

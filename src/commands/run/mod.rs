@@ -8,25 +8,20 @@ mod watch;
 use super::document::Files;
 use super::measuring::{self, PlanToMeasure};
 use super::{CommandOutput, ab, bench};
-use crate::algorithms::CaseSpec;
 use crate::basis::alike::grouped_where;
-use crate::basis::error::Error;
-use crate::basis::printable::{Shown, printable};
+use crate::basis::printable::printable;
 use crate::commands::cli::RunArgs;
-use crate::commands::host::Host;
-use crate::engine::session::Setup;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::request::{FieldOptions, Request, VulkanOptions};
-use crate::plan::{CaseGroup, Plan, PlanSection};
-use crate::record::{Case, Record};
+use crate::plan::request::{FieldOptions, VulkanOptions};
 use crate::report::bench::median;
 use crate::report::table;
-use crate::user::algorithm::UserKernels;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
 use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
+use crate::{
+    CATALOGUE, Case, CaseGroup, CaseSpec, Error, Host, Plan, PlanSection, Record, Request, Selection, Setup, Shown,
+    UserKernels,
+};
 use elements::WantedBuffers;
 use std::fmt::Write;
 use std::path::Path;
@@ -128,11 +123,11 @@ pub(super) fn named_kernels(
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against: Vec<_> = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
     if !against.is_empty() && !problem.points.iter().all(is_builtin) {
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
              size and roles",
             against.join(",")
-        )));
+        ));
     }
     let is_builtin_name = CATALOGUE.known(&problem.name).is_some();
     let base = if is_builtin_name { format!("{}-run", problem.name) } else { problem.name.clone() };

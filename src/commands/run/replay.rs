@@ -3,26 +3,18 @@
 
 use super::{named_kernels, plan_section};
 use crate::basis::destination::{Scratch, make_private_folder};
-use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
-use crate::basis::printable::Shown;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
-use crate::commands::host::Host;
 use crate::commands::session::measure_quietly;
 use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::kernels::CATALOGUE;
-use crate::plan::Plan;
-use crate::plan::options::Selection;
 use crate::plan::request::FieldOptions;
-use crate::record::{Correctness, Outcome};
-use crate::tuning::tuned::Tuned;
-use crate::user::algorithm::{Save, UserKernels};
+use crate::record::Correctness;
+use crate::user::algorithm::Save;
 use crate::user::options::describe;
 use crate::user::{array, resolve};
 use crate::vulkan::uuid;
+use crate::{CATALOGUE, Error, Host, Outcome, Plan, Selection, Setup, Shown, Timing, Tuned, UserKernels};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -187,9 +179,8 @@ mod tests {
     use super::*;
     use crate::capture::case::select_dispatches;
     use crate::capture::fixture::{CapturedFixture, bound, case, floats, region, scale};
-    use crate::device::cache::CacheFolder;
     use crate::user::fixture::{described, spirv};
-    use crate::vulkan::{Instance, Validation};
+    use crate::{CacheFolder, Instance, Validation};
     use gpukern_layer::format::LayerEvent;
 
     /// Replaces the captured device by the first one of this machine.

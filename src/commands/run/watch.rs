@@ -1,22 +1,16 @@
 //! Implements `run --watch`: measures again whenever a file changes, and prints a line per case.
 
 use super::{CommandOutput, RunArgs, check_commands, named_kernels, plan_section, read_descriptions, resolve_problems};
-use crate::basis::error::Error;
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
-use crate::commands::host::Host;
 use crate::commands::session::measure_quietly;
-use crate::compare::{self, Comparison, Settings, State, Verdict};
+use crate::compare::{self, Comparison, State, Verdict};
 use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::plan::Plan;
-use crate::plan::request::{Request, VulkanOptions};
-use crate::record::{Case, Outcome, Record};
+use crate::plan::request::VulkanOptions;
 use crate::report;
-use crate::tuning::tuned::Tuned;
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
+use crate::{Case, Error, Host, Outcome, Plan, Record, Request, Settings, Setup, Timing, Tuned};
 use std::collections::BTreeMap;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
@@ -197,7 +191,8 @@ fn verdict_text(case: &Case, comparison: &Comparison) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::cli::{Cli, Command, Variables};
+    use crate::Cli;
+    use crate::commands::cli::{Command, Variables};
     use crate::record::fixture::four_cases;
     use std::ffi::OsString;
 
