@@ -55,9 +55,12 @@ pub use user::{check_array, check_description, check_expression, check_kernel};
 pub use vulkan::{Device, Instance, Validation};
 
 // Names that nearly every command uses.
-use basis::printable::Shown;
+use basis::input_file;
+use basis::printable::{Shown, brief, printable};
+use basis::units::{Nanos, about, counted};
+use engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use engine::session::Setup;
-use plan::request::Request;
+use plan::request::{FieldOptions, Request, VulkanOptions};
 use plan::{CaseGroup, Plan};
 use tuning::tuned::Tuned;
 use user::algorithm::UserKernels;

@@ -6,13 +6,15 @@ use super::measuring::{self, PlanToMeasure};
 use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
 use crate::algorithms::Candidate;
-use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{BenchArgs, OutputArgs};
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, Measurement};
+use crate::engine::measurement::Measurement;
 use crate::engine::session::Isolation;
 use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
-use crate::{CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, Observer, Plan, Request, Setup, Timing};
+use crate::{
+    CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, LimitPolicy, MeasureOptions, Nanos, Observer, Plan,
+    Request, Setup, Timing, about, counted,
+};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -6,14 +6,12 @@ use super::old_options::OldOptions;
 use super::options::Typed;
 use super::{help, suggest};
 use crate::basis::command_line;
-use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
 use crate::plan::options::SamplingArgs;
-use crate::plan::request::FieldOptions;
-use crate::plan::request::{KernelFiles, VulkanOptions};
+use crate::plan::request::KernelFiles;
 use crate::record::figure::LongColumn;
-use crate::{AxisValues, Format, Request, Selection};
+use crate::{AxisValues, FieldOptions, Format, Request, Selection, VulkanOptions, printable};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -91,25 +89,29 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// Parses a command line; options that it does not state take the values of their variables.
+    /// Parses a command line; options that it does not state take the values of their variables. A mistake gets a better
+    /// suggestion than clap's, if there is one.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
         let documented = help::command_line();
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
-        let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
+        let despite_mistakes = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
-        if let Some(mistake) = understood.as_ref().and_then(|own| suggest::kernels_elsewhere(own, refused)) {
-            return Err(command.clone().error(ErrorKind::ValueValidation, mistake));
+        let message = despite_mistakes.as_ref().and_then(|matches| suggest::kernels_elsewhere(matches, refused));
+        if let Some(message) = message {
+            return Err(command.clone().error(ErrorKind::ValueValidation, message));
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
-            let config = documented.find_subcommand("config").zip(matches.subcommand_matches("config"));
-            if let (Command::Config(args), Some((config, own))) = (&mut cli.command, config) {
-                args.stated = stated_options(config, own, variables);
+            if let Command::Config(args) = &mut cli.command
+                && let Some(command) = documented.find_subcommand("config")
+                && let Some(matches) = matches.subcommand_matches("config")
+            {
+                args.stated = stated_options(command, matches, variables);
             }
             Ok(cli)
         });
-        let name = understood.as_ref().and_then(ArgMatches::subcommand_name);
+        let name = despite_mistakes.as_ref().and_then(ArgMatches::subcommand_name);
         cli.map_err(|error| suggest::improved(error, name, words))
     }
 }
@@ -160,12 +162,12 @@ fn stated_options(command: &clap::Command, matches: &ArgMatches, variables: &Var
 
 /// Returns the error with control characters in the words that it quotes shown escaped.
 pub(super) fn printable_mistake(mut error: clap::Error) -> clap::Error {
-    let quoted: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
-    for (kind, value) in quoted {
+    let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    for (kind, value) in context {
         let value = match value {
             ContextValue::String(text) => ContextValue::String(printable(&text).into_owned()),
-            ContextValue::Strings(all) => {
-                ContextValue::Strings(all.iter().map(|text| printable(text).into_owned()).collect())
+            ContextValue::Strings(texts) => {
+                ContextValue::Strings(texts.iter().map(|text| printable(text).into_owned()).collect())
             }
             _ => continue,
         };
@@ -727,17 +729,20 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the request that the options state.
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
-        let Self { kernel, config, against, tune, .. } = self;
-        let (kernel, against) = (kernel.clone(), against.clone());
         Request {
-            kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: *tune }),
+            kernels: Some(KernelFiles {
+                kernel: self.kernel.clone(),
+                fields: self.fields(),
+                against: self.against.clone(),
+                tune: self.tune,
+            }),
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
                 sampling: self.sampling.0.clone(),
                 ..Selection::default()
             },
-            config: config.clone(),
+            config: self.config.clone(),
             no_commands: self.no_commands,
             no_peak: self.no_peak,
             processes: self.processes,
@@ -749,9 +754,13 @@ impl RunArgs {
 
     /// Returns the fields of the description that the options replace.
     pub(crate) fn fields(&self) -> FieldOptions {
-        let Self { size, define, include, entry, set, old: OldOptions(old), .. } = self;
-        let set = [&old[..], set].concat();
-        FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
+        FieldOptions {
+            size: self.size.clone(),
+            define: self.define.clone(),
+            include: self.include.clone(),
+            entry: self.entry.clone(),
+            set: [&self.old.0[..], &self.set].concat(),
+        }
     }
 
     /// Returns the options for output. The long table shows the rate and error of a user's kernel.
@@ -795,15 +804,15 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// Returns the name of an option that is given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let given = [
+    /// Returns the name of the first option that is given.
+    pub(super) fn first_given(&self) -> Option<&'static str> {
+        let options = [
             ("min-effect", self.min_effect.is_some()),
             ("process-noise", self.process_noise.is_some()),
             ("allow", !self.allow.is_empty()),
             ("force", self.force),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
 
@@ -1143,14 +1152,20 @@ fn formats_help() -> String {
     format!("The format: {}", Format::list())
 }
 
+/// Second paragraph of the help of `export --to`.
 const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark.";
 
 impl VerifyArgs {
     /// Returns the cases to verify.
     pub fn selection(&self) -> Selection {
-        let Self { algorithm, variant, size, axes, on, .. } = self;
-        let (algorithm, variant, size) = (algorithm.clone(), variant.clone(), size.clone());
-        Selection { algorithm, variant, size, axes: axes.0.clone(), device: on.device.clone(), ..Selection::default() }
+        Selection {
+            algorithm: self.algorithm.clone(),
+            variant: self.variant.clone(),
+            size: self.size.clone(),
+            axes: self.axes.0.clone(),
+            device: self.on.device.clone(),
+            ..Selection::default()
+        }
     }
 }
 
@@ -1364,18 +1379,19 @@ mod tests {
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
         let mut command = help::command_line();
         command.build();
-        for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
-            let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
+        for command in command.get_subcommands_mut() {
+            let name = command.get_name().to_string();
+            if ["worker", "guard"].contains(&name.as_str()) {
+                continue;
+            }
+            let help = command.render_long_help().to_string();
             assert_eq!(help.contains("--validation"), help::USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
             assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
         }
-        let parsed = |line: &[&str]| {
-            Cli::from_arg_matches(&help::documented().get_matches_from(line)).expect("it parses").vulkan
-        };
-        let before = parsed(&["gpukern", "--validation", "--timeout", "5s", "list"]);
+        let before = Cli::parsed_line("--validation --timeout 5s list").expect("it parses").vulkan;
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
-        let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
-        assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+        let behind = Cli::parsed_line("--max-run=2s bench lu --timeout=9s --in-process").expect("it parses").vulkan;
+        assert!(behind.timeout == "9s" && behind.max_run == "2s" && behind.in_process);
     }
 
     #[test]
@@ -1405,9 +1421,9 @@ mod tests {
                             continue;
                         }
                         let matches = root.clone().ignore_errors(true).try_get_matches_from(&words).expect("ignored");
-                        let (name, own) = matches.subcommand().unwrap_or_else(|| panic!("{words:?}: no command"));
-                        let found = own.get_raw(arg.get_id().as_str()).and_then(Iterator::last);
-                        assert_eq!((name, found), (command.get_name(), Some(value.as_ref())), "{words:?}");
+                        let (name, matches) = matches.subcommand().unwrap_or_else(|| panic!("{words:?}: no command"));
+                        let parsed = matches.get_raw(arg.get_id().as_str()).and_then(Iterator::last);
+                        assert_eq!((name, parsed), (command.get_name(), Some(value.as_ref())), "{words:?}");
                         tried += 1;
                     }
                 }
@@ -1476,7 +1492,7 @@ mod tests {
     const TEXT: &str = "[ -~é]{1,10}";
 
     /// Returns options whose variables are all overridden.
-    fn vulkan() -> impl Strategy<Value = VulkanOptions> {
+    fn vulkan_options() -> impl Strategy<Value = VulkanOptions> {
         let times = prop_oneof![Just(["30s".to_string(), "60s".to_string()]), uniform2(TEXT)];
         (uniform2(TEXT), times, any::<bool>()).prop_map(|([loader, cache_dir], [timeout, max_run], in_process)| {
             let (loader, cache_dir) = (Some(loader.into()), Some(cache_dir.into()));
@@ -1485,7 +1501,7 @@ mod tests {
     }
 
     /// Returns values for some of the axes, each of the axis's kind.
-    fn axes() -> impl Strategy<Value = AxisValues> {
+    fn axis_values() -> impl Strategy<Value = AxisValues> {
         let texts = |axis: &Axis| match axis.value {
             AxisKind::Flag => vec(Just("true".to_string()), 0..2).boxed(),
             AxisKind::Word(_) => vec(TEXT, 0..2).boxed(),
@@ -1493,16 +1509,18 @@ mod tests {
             AxisKind::Whole(_, most) => vec((0..=most).prop_map(|number| number.to_string()), 0..2).boxed(),
             AxisKind::Real(_) => vec((-1e300..1e300).prop_map(|number: f64| number.to_string()), 0..2).boxed(),
         };
-        AXES.iter().map(|axis| texts(axis)).collect::<Vec<_>>().prop_map(|typed| {
-            let typed =
-                AXES.iter().zip(typed).flat_map(|(axis, texts)| texts.into_iter().map(|text| (axis.name, text)));
-            typed.fold(AxisValues::default(), |values, (name, text)| values.with(name, text))
+        AXES.iter().map(|axis| texts(axis)).collect::<Vec<_>>().prop_map(|texts| {
+            let mut values = AxisValues::default();
+            for (axis, texts) in AXES.iter().zip(texts) {
+                values = texts.into_iter().fold(values, |values, text| values.with(axis.name, text));
+            }
+            values
         })
     }
 
     fn selection() -> impl Strategy<Value = Selection> {
         let lists = (vec("-?[a-z]{1,8}", 1..3), uniform2(vec(ITEM, 0..3)), vec(ITEM, 1..3));
-        (lists, uniform5(of(TEXT)), axes(), any::<bool>()).prop_map(|(lists, texts, axes, energy)| {
+        (lists, uniform5(of(TEXT)), axis_values(), any::<bool>()).prop_map(|(lists, texts, axes, energy)| {
             let (algorithm, [variant, size], device) = lists;
             let [precision, max_time, clock, cache, pause] = texts;
             let sampling = SamplingArgs { precision, max_time, clock, cache, energy };
@@ -1510,10 +1528,11 @@ mod tests {
         })
     }
 
-    fn of_bench() -> impl Strategy<Value = Request> {
+    /// Returns requests that `bench` can state.
+    fn bench_request() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
         let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
-        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
+        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan_options()).prop_map(
             |(selection, texts, flags, (processes, noise), only, vulkan)| {
                 let [config, shard, label, tuned] = texts;
                 let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
@@ -1524,7 +1543,7 @@ mod tests {
         )
     }
 
-    fn kernels() -> impl Strategy<Value = KernelFiles> {
+    fn kernel_files() -> impl Strategy<Value = KernelFiles> {
         let lists = (uniform4(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
         (lists, of(TEXT), any::<bool>()).prop_map(|((lists, kernel, against), entry, tune)| {
             let [size, define, include, set] = lists;
@@ -1533,22 +1552,21 @@ mod tests {
         })
     }
 
-    fn of_run() -> impl Strategy<Value = Request> {
-        (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
-            let Request { selection, config, no_commands, no_peak, processes, only, vulkan, .. } = of_bench;
-            let Selection { device, axes, sampling, .. } = selection;
+    /// Returns requests that `run` can state.
+    fn run_request() -> impl Strategy<Value = Request> {
+        (kernel_files(), bench_request()).prop_map(|(kernels, request)| {
+            let Selection { device, axes, sampling, .. } = request.selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
-            let selection = Selection { axes, device, sampling, ..Selection::default() };
             Request {
                 kernels: Some(kernels),
-                selection,
-                config,
-                no_commands,
-                no_peak,
-                processes,
-                only,
-                vulkan,
-                ..Request::default()
+                selection: Selection { axes, device, sampling, ..Selection::default() },
+                shard: None,
+                label: None,
+                host: false,
+                tuned: None,
+                no_tuned: false,
+                noise: None,
+                ..request
             }
         })
     }
@@ -1557,16 +1575,13 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
         #[test]
-        fn the_command_of_a_request_asks_for_the_same(of_bench in of_bench(), of_run in of_run()) {
-            for asked in [of_bench, of_run] {
+        fn the_command_of_a_request_asks_for_the_same_and_a_record_keeps_it(
+            bench in bench_request(),
+            run in run_request(),
+        ) {
+            for asked in [bench, run] {
                 let command = asked.command();
                 prop_assert_eq!(&request(&command), &asked, "{}", command);
-            }
-        }
-
-        #[test]
-        fn a_record_keeps_its_request(of_bench in of_bench(), of_run in of_run()) {
-            for asked in [of_bench, of_run] {
                 let text = serde_json::to_string(&Record { request: Some(asked.clone()), ..four_cases() }).expect("JSON");
                 let read: Record = serde_json::from_str(&text).expect("a record");
                 prop_assert_eq!(read.request, Some(asked), "{}", text);
@@ -1574,7 +1589,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_request_differs_only_in_the_change(asked in of_bench(), id in "[a-z/]{1,9}") {
+        fn a_changed_request_differs_only_in_the_change(asked in bench_request(), id in "[a-z/]{1,9}") {
             let changed = Request { processes: Some(5), only: vec![id.clone()], ..asked.once() };
             let again = request(&changed.command());
             prop_assert_eq!((again.processes, again.noise, &again.only), (Some(5), None, &vec![id]));

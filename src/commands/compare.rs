@@ -3,15 +3,12 @@
 use super::document::{Files, JSON, JUNIT, Target};
 use super::{CommandOutput, judging};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::input_file;
-use crate::basis::printable::{excerpt, printable, shown_word};
+use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
-use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
-use crate::report;
-use crate::{Error, Host, Shown};
+use crate::{Error, Host, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {

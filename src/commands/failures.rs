@@ -4,7 +4,7 @@ use super::document::create_folder;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
-use crate::basis::units::{Bytes, counted};
+use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
 use crate::compare::paired::SideResult;
 use crate::engine::job::duel::Side;
@@ -13,7 +13,7 @@ use crate::kernel::program::{BufferId, Dispatch};
 use crate::tuning::tuned::{self, Configuration};
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
-    Selection, Shown, Tuned,
+    Selection, Shown, Tuned, counted,
 };
 use serde_json::{Value, json};
 use std::io;

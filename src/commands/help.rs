@@ -1,8 +1,7 @@
 //! The help of the commands, with the same headings in each: `-h` is one screen, `--help` has everything.
 
 use super::options::Options;
-use crate::Cli;
-use crate::plan::request::VulkanOptions;
+use crate::{Cli, VulkanOptions};
 use anstream::ColorChoice;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::ffi::OsString;
@@ -69,8 +68,8 @@ pub(super) fn command_line() -> Command {
             command = command.mut_args(|arg| {
                 let name = arg.get_long().unwrap_or_default();
                 // An option that `-h` shows has a meaning of its own in this command.
-                if arg.is_hide_set() || !arg.is_hide_short_help_set() || !options.split(' ').any(|other| other == name)
-                {
+                let is_shared = arg.is_hide_short_help_set() && options.split(' ').any(|option| option == name);
+                if arg.is_hide_set() || !is_shared {
                     return arg;
                 }
                 named.push(format!("--{name}"));
@@ -106,11 +105,11 @@ pub(super) fn documented() -> Command {
             "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
             _ => &["verbose"],
         };
-        let own = global.iter().map(|arg| {
-            let hides = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
-            arg.clone().hide(hides).global(false).help_heading(None)
+        let copies = global.iter().map(|arg| {
+            let is_hidden = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
+            arg.clone().hide(is_hidden).global(false).help_heading(None)
         });
-        arranged(command.args(own).arg(help()))
+        arrange(command.args(copies).arg(help()))
     })
 }
 
@@ -121,24 +120,25 @@ fn help() -> Arg {
 }
 
 /// Puts the options of a command in order under their headings.
-fn arranged(mut command: Command) -> Command {
+fn arrange(mut command: Command) -> Command {
     let name = command.get_name().to_string();
-    let mut place = 0;
+    let mut position = 0;
     for Heading { title, usual, more } in HEADINGS {
         let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
             let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
-            let lacks_place = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
-            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| command_name == name) else {
+            if command_name != name {
                 continue;
-            };
+            }
+            let lacks_heading = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
+            let Some(arg) = command.get_arguments().find(lacks_heading) else { continue };
             let id = arg.get_id().clone();
-            place += 1;
+            position += 1;
             let is_usual = is_usual || option == "help";
             // clap moves a changed argument to the end, so headings appear in the order of the table.
             command = command.mut_arg(id, |arg| {
                 let arg = if entry == "devices/verbose" { arg.help(DEVICES_VERBOSE) } else { arg };
-                arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(place)
+                arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(position)
             });
         }
     }

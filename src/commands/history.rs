@@ -3,14 +3,11 @@
 use super::document::{Document, Files, Target, create_folder, write_files};
 use super::{CommandOutput, judging};
 use crate::basis::error;
-use crate::basis::input_file;
-use crate::basis::printable::brief;
 use crate::commands::cli::HistoryArgs;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::record::is_commit;
-use crate::report;
-use crate::{CATALOGUE, Error, Exit, Host, Shown};
+use crate::{CATALOGUE, Error, Exit, Host, Shown, brief, input_file, report};
 use std::fmt::Write;
 use std::path::Path;
 

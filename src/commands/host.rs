@@ -58,15 +58,10 @@ pub struct Printed {
 impl Host {
     /// Returns the process itself.
     pub fn of_process() -> Self {
+        // A write beyond the file-size limit is to be an error, not the end of the process.
         interrupt::outlive_file_limits();
-        let variables = std::env::vars_os().collect();
-        Self::new(
-            std::env::args_os().collect(),
-            variables,
-            Messages::default(),
-            None,
-            Signals::Process(OnceCell::new()),
-        )
+        let arguments = std::env::args_os().collect();
+        Self::new(arguments, std::env::vars_os(), Messages::default(), Signals::Process(OnceCell::new()))
     }
 
     /// Returns a process with these arguments and variables that prints to memory and receives no signals. It starts workers
@@ -76,30 +71,26 @@ impl Host {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         program: impl Into<PathBuf>,
     ) -> Self {
-        let messages = Messages::in_memory();
         let signals = Signals::Flag(Box::leak(Box::default()));
-        let host = Self::new(
-            arguments.into_iter().collect(),
-            variables.into_iter().collect(),
-            messages,
-            Some(Arc::default()),
-            signals,
-        );
-        Self { program: Some(program.into()), max_wait: Duration::from_millis(20), ..host }
+        Self {
+            memory: Some(Arc::default()),
+            program: Some(program.into()),
+            max_wait: Duration::from_millis(20),
+            ..Self::new(arguments.into_iter().collect(), variables, Messages::in_memory(), signals)
+        }
     }
 
     fn new(
         arguments: Vec<OsString>,
-        variables: BTreeMap<OsString, OsString>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
         messages: Messages,
-        memory: Option<Arc<Mutex<Vec<u8>>>>,
         signals: Signals,
     ) -> Self {
         let mut host = Self {
             arguments,
-            variables,
+            variables: variables.into_iter().collect(),
             messages,
-            memory,
+            memory: None,
             colors_output: false,
             signals,
             program: None,

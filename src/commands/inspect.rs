@@ -4,18 +4,14 @@ use super::document::{Files, JSON, JUNIT, Target, create_folder};
 use super::session::measure;
 use super::{CommandOutput, measuring, old_options, origin, run as user_run};
 use crate::basis::file_name::file_name;
-use crate::basis::printable::brief;
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::plan::request::FieldOptions;
-use crate::report;
 use crate::report::inspect::{KernelRow, rows};
 use crate::user::options;
 use crate::user::resolve;
 use crate::{
-    CATALOGUE, Error, Format, Host, Plan, PlanSection, Purpose, Record, Request, Selection, Setup, Shown, Timing,
-    UserKernels,
+    CATALOGUE, Error, FieldOptions, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    Purpose, Record, Request, Selection, Setup, Shown, Timing, UserKernels, brief, report,
 };
 use std::path::{Path, PathBuf};
 

@@ -91,9 +91,10 @@ fn exit_at_second_ctrl_c() -> io::Result<()> {
 #[cfg(unix)]
 pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
     let failed = |e: io::Error| Error::Failure(format!("cannot wait for the program: {e}"));
-    let ends = [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
-    let ends: Vec<_> = ends.chain([consts::SIGTERM]).collect();
-    let mut signals = Signals::new(ends.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
+    let mut requests = vec![consts::SIGINT, consts::SIGQUIT, consts::SIGHUP];
+    requests.retain(|signal| !is_ignored(*signal));
+    requests.push(consts::SIGTERM);
+    let mut signals = Signals::new(requests.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
     let mut child = start()?;
     // The process id cannot be reused until this process has waited for the program.
     let program = Pid::from_raw(child.id().cast_signed());
@@ -107,7 +108,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
         status = child.try_wait().map_err(failed)?;
     }
     // From here on each of these signals ends this process again.
-    for signal in ends {
+    for signal in requests {
         let always = Arc::new(AtomicBool::new(true));
         flag::register_conditional_default(signal, always).map_err(failed)?;
     }
@@ -141,7 +142,7 @@ pub(super) fn outlive_file_limits() {
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    let mask = u64::from_str_radix(digits.trim(), 16).unwrap_or_default();
     mask >> (signal - 1) & 1 != 0
 }

@@ -1,12 +1,10 @@
 //! Comparison of records, shared by several commands: options, refusals, the exit code.
 
 use super::read_record;
-use crate::basis::printable::printable;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
 use crate::compare::{self, Change, Comparison, Difference, State, Unmatched, Verdict};
-use crate::report;
-use crate::{Error, Exit, NamedRecord, Record, Settings};
+use crate::{Error, Exit, NamedRecord, Record, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

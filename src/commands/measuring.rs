@@ -4,19 +4,17 @@ use super::journal::RecordFile;
 use super::rounds::Rounds;
 use super::session::{Announcements, measure_with_journal};
 use super::{CommandOutput, failures, origin, run};
-use crate::basis::input_file;
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning};
-use crate::report;
 use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::{
-    CATALOGUE, Case, DeviceKind, Error, Exit, Host, Outcome, Plan, Record, Request, Setup, Shown, Timing, Tuned,
+    CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record,
+    Request, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;

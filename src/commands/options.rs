@@ -1,10 +1,9 @@
 //! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
 //! of a help text, `--help` all of it.
 
-use crate::plan::axes::{AXES, Value};
+use crate::plan::axes::{AXES, Axis, Value};
 use crate::plan::options::SamplingArgs;
-use crate::plan::request::VulkanOptions;
-use crate::{AxisValues, Request, Selection};
+use crate::{AxisValues, Request, Selection, VulkanOptions};
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
@@ -17,13 +16,10 @@ pub trait Options: Default {
     fn options(command: &str) -> Vec<Entry<Self>>;
 }
 
-/// Function that sets a field from the parsed command line.
-type SetField<T> = Box<dyn Fn(&mut T, &ArgMatches)>;
-
-/// Option, and the field that it sets.
+/// Option, and the function that sets its field from the parsed command line.
 pub struct Entry<T> {
     arg: Arg,
-    set: SetField<T>,
+    set: Box<dyn Fn(&mut T, &ArgMatches)>,
 }
 
 /// Value parsed from the command line.
@@ -93,9 +89,9 @@ impl<T: 'static> Entry<T> {
         Self { arg: change(self.arg), ..self }
     }
 
-    /// Makes this an option of a value that contains its own at `at`.
-    fn within<U: 'static>(self, at: fn(&mut U) -> &mut T) -> Entry<U> {
-        Entry { arg: self.arg, set: Box::new(move |target, matches| (self.set)(at(target), matches)) }
+    /// Makes this an option of a value that has its own value in a field.
+    fn within<U: 'static>(self, field: fn(&mut U) -> &mut T) -> Entry<U> {
+        Entry { arg: self.arg, set: Box::new(move |target, matches| (self.set)(field(target), matches)) }
     }
 }
 
@@ -291,8 +287,7 @@ impl Options for Selection {
 
 impl Options for AxisValues {
     fn options(command: &str) -> Vec<Entry<Self>> {
-        let entry = |axis: &&'static crate::plan::axes::Axis| {
-            let axis = *axis;
+        let entry = |axis: &'static Axis| {
             let arg = Arg::new(axis.name).long(axis.name).help(axis.help.of(command)?);
             let arg = axis.short.into_iter().fold(arg, Arg::short);
             let set = |target: &mut Self, texts| target.set(axis, texts);
@@ -314,7 +309,7 @@ impl Options for AxisValues {
                 }
             })
         };
-        AXES.iter().filter_map(entry).collect()
+        AXES.iter().filter_map(|axis| entry(axis)).collect()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The origin of a record: commit, branch, job, host and variables, from git, the CI system and the environment.
 
-use crate::basis::printable::brief;
 use crate::basis::threads;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
-use crate::{Error, Host};
+use crate::{Error, Host, brief};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -4,11 +4,9 @@ use super::CommandOutput;
 use super::document::{Files, JSON, Target};
 use super::session::DeviceSession;
 use crate::commands::progress::Progress;
-use crate::peak;
 use crate::plan::estimate;
 use crate::record::peak::Extent;
-use crate::report;
-use crate::{CATALOGUE, Case, Error, Exit, Host, Observer, Outcome, Setup, Timing};
+use crate::{CATALOGUE, Case, Error, Exit, Host, Observer, Outcome, Setup, Timing, peak, report};
 use std::path::PathBuf;
 
 pub(super) fn run(

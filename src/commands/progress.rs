@@ -2,11 +2,9 @@
 
 use crate::basis::alike::grouped_where;
 use crate::basis::messages::{Messages, Verbosity};
-use crate::basis::printable::printable;
 use crate::basis::threads;
-use crate::basis::units::{Nanos, about, counted};
 use crate::plan::{CaseId, axes};
-use crate::{Case, DeviceInfo, DeviceKind, Observer, Outcome};
+use crate::{Case, DeviceInfo, DeviceKind, Nanos, Observer, Outcome, about, counted, printable};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -4,13 +4,12 @@ use super::document::{Files, JSON, Target, create_folder, write_files};
 use super::{CommandOutput, judging, read_record};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
-use crate::basis::units::counted;
 use crate::commands::cli::ReportArgs;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::merge::merge as merged;
 use crate::report::html;
-use crate::{Error, Format, Host, NamedRecord, Record, Shown};
+use crate::{Error, Format, Host, NamedRecord, Record, Shown, counted};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +63,7 @@ fn read_runs(
     let sides: [&[PathBuf]; 2] = match &run[..] {
         [] => [baseline, candidate],
         [before, after] => [std::slice::from_ref(before), std::slice::from_ref(after)],
-        _ if judging.given().is_some() => {
+        _ if judging.first_given().is_some() => {
             return Err(Error::Usage(
                 "--allow, --force, --min-effect and --process-noise are about a comparison; name two records, or \
                  --baseline and --candidate"

@@ -7,15 +7,15 @@ use super::document::{JSON, Target};
 use super::session::measure_in_fresh_processes;
 use super::{CommandOutput, judging, origin, parse_duration};
 use crate::basis::command_line::stated;
-use crate::basis::units::{Nanos, about, counted};
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
-use crate::engine::measurement::MeasureOptions;
-use crate::report;
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
-use crate::{Error, Exit, Host, Plan, Record, Request, Settings, Setup, Shown, UserKernels};
+use crate::{
+    Error, Exit, Host, MeasureOptions, Nanos, Plan, Record, Request, Settings, Setup, Shown, UserKernels, about,
+    counted, report,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::io;
@@ -49,7 +49,7 @@ impl Rounds {
         notes: &mut String,
     ) -> Result<Option<Self>, Error> {
         if comparing.compare.is_empty() {
-            return match comparing.judging.given() {
+            return match comparing.judging.first_given() {
                 Some(name) => Err(usage!(
                     "--{name} applies only to comparisons; name a record to compare with: --compare RUN.json"
                 )),

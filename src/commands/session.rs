@@ -3,12 +3,11 @@
 use super::journal::{RecordFile, RunObserver};
 use super::progress::Progress;
 use super::{CommandOutput, run};
-use crate::basis::units::counted;
 use crate::engine::executor::Executor;
-use crate::engine::measurement::{MeasureOptions, MeasuredPlan, Measurement};
+use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;
 use crate::plan::HOST;
-use crate::{Error, Exit, Host, Plan, Record, Setup, Timing, Tuned};
+use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Setup, Timing, Tuned, counted};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 

@@ -5,10 +5,8 @@ use super::session::DeviceSession;
 use super::{CommandOutput, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::alike::distinct;
-use crate::basis::input_file;
 use crate::basis::pattern::{self, is_pattern};
-use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, about, counted, rounded};
+use crate::basis::units::rounded;
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
 use crate::commands::progress::Progress;
@@ -19,8 +17,9 @@ use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use crate::{
-    Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Observer,
-    Outcome, PlanSection, Purpose, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work,
+    Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
+    Observer, Outcome, PlanSection, Purpose, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work, about,
+    counted, input_file, printable,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -3,14 +3,11 @@
 use super::document::{Files, JUNIT, Target};
 use super::session::measure;
 use super::{CommandOutput, failures, measuring, run as user_run};
-use crate::basis::input_file;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::report;
 use crate::{
-    CATALOGUE, DeviceKind, Error, Exit, Format, Host, Plan, PlanSection, Purpose, Record, Request, Setup, Shown,
-    Timing, Tuned,
+    CATALOGUE, DeviceKind, Error, Exit, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    Purpose, Record, Request, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;

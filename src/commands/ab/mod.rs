@@ -6,26 +6,21 @@ use super::document::{Files, JSON, Target};
 use super::session::{DeviceSession, measure_in_fresh_processes};
 use super::{CommandOutput, failures, judging, measuring, origin, parse_duration, run as user_run};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::input_file;
-use crate::basis::printable::{printable, shown_word};
+use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
-use crate::basis::units::{Nanos, about};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions};
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
-use crate::plan::request::VulkanOptions;
-use crate::report;
-use crate::stats;
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, Outcome, Plan, PlanSection, Purpose, Record, Request,
-    Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, LimitPolicy, MeasureOptions, Nanos, Outcome, Plan,
+    PlanSection, Purpose, Record, Request, Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
+    VulkanOptions, about, input_file, printable, report, stats,
 };
 use pairs::Pair;
 use rand::seq::SliceRandom;

@@ -1,11 +1,10 @@
 //! Comparison of captured kernels' times in their programs with their times here.
 
-use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, ratio};
+use crate::basis::units::ratio;
 use crate::record::Correctness;
 use crate::report::capture::shortened;
 use crate::user::description::Captured;
-use crate::{Case, DeviceInfo, Record, UserKernels};
+use crate::{Case, DeviceInfo, Nanos, Record, UserKernels, printable};
 use std::fmt::Write;
 
 /// Width to which a case's name is shortened, in columns.

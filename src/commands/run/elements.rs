@@ -3,14 +3,13 @@
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::error;
-use crate::basis::printable::printable;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
 use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
-use crate::{DType, Error, Shown};
+use crate::{DType, Error, Shown, printable};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -9,9 +9,7 @@ use super::document::Files;
 use super::measuring::{self, PlanToMeasure};
 use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
-use crate::basis::printable::printable;
 use crate::commands::cli::RunArgs;
-use crate::plan::request::{FieldOptions, VulkanOptions};
 use crate::report::bench::median;
 use crate::report::table;
 use crate::user::description::{Described, Fault};
@@ -19,8 +17,8 @@ use crate::user::options;
 use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, CaseSpec, Error, Host, Plan, PlanSection, Record, Request, Selection, Setup, Shown,
-    UserKernels,
+    CATALOGUE, Case, CaseGroup, CaseSpec, Error, FieldOptions, Host, Plan, PlanSection, Record, Request, Selection,
+    Setup, Shown, UserKernels, VulkanOptions, printable,
 };
 use elements::WantedBuffers;
 use std::fmt::Write;

@@ -7,14 +7,15 @@ use crate::basis::file_name::file_name;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
 use crate::commands::session::measure_quietly;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::plan::request::FieldOptions;
 use crate::record::Correctness;
 use crate::user::algorithm::Save;
 use crate::user::options::describe;
 use crate::user::{array, resolve};
 use crate::vulkan::uuid;
-use crate::{CATALOGUE, Error, Host, Outcome, Plan, Selection, Setup, Shown, Timing, Tuned, UserKernels};
+use crate::{
+    CATALOGUE, Error, FieldOptions, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Selection, Setup, Shown, Timing,
+    Tuned, UserKernels,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

@@ -5,12 +5,12 @@ use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
 use crate::commands::session::measure_quietly;
 use crate::compare::{self, Comparison, State, Verdict};
-use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::plan::request::VulkanOptions;
-use crate::report;
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
-use crate::{Case, Error, Host, Outcome, Plan, Record, Request, Settings, Setup, Timing, Tuned};
+use crate::{
+    Case, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Record, Request, Settings, Setup, Timing, Tuned,
+    VulkanOptions, report,
+};
 use std::collections::BTreeMap;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
