@@ -64,3 +64,6 @@ use plan::request::{FieldOptions, Request, VulkanOptions};
 use plan::{CaseGroup, Plan};
 use tuning::tuned::Tuned;
 use user::algorithm::UserKernels;
+
+/// Result of a step of a command; its error ends the command unless a caller adds it to the notes.
+type Result<T, E = Error> = std::result::Result<T, E>;

@@ -13,7 +13,7 @@ use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::{
     CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, LimitPolicy, MeasureOptions, Nanos, Observer, Plan,
-    Request, Setup, Timing, about, counted,
+    Request, Result, Setup, Timing, about, counted,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const MAX_PREDICTED_RATIO: f64 = 4.0;
 /// Interval between writes of unfinished results.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let BenchArgs { request, reference, .. } = args;
     let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
@@ -47,7 +47,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
 }
 
 /// Returns the part of `plan` that `request` measures: with host baselines, of a shard, only the cases of `--only`.
-fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<PlanToMeasure, Error> {
+fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<PlanToMeasure> {
     if request.host {
         plan = plan.with_host()?;
     }
@@ -62,7 +62,7 @@ fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<P
 }
 
 /// Refuses the host and `--in-process`: their cases cannot run in parallel.
-fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
+fn check_parallel(plan: &Plan, setup: &Setup) -> Result<()> {
     if plan.sections.iter().flat_map(|section| &section.devices).any(|device| device == HOST) {
         return Err(usage!("--parallel measures GPUs at once; leave out --device {HOST}"));
     }
@@ -73,7 +73,7 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
 }
 
 /// Lists the cases of `plan` with their expected times.
-pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let tuned = measuring::tuned(request)?;
     let session = session::open_session(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
@@ -96,13 +96,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
 
 /// Times the candidates of `auto` for every problem of a plan: the first `ways` by predicted time, and the best of each
 /// variant that is predicted to come close.
-fn explain(
-    plan: &Plan,
-    ways: usize,
-    json: Option<&PathBuf>,
-    setup: &Setup,
-    host: &Host,
-) -> Result<CommandOutput, Error> {
+fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     if !plan.sections.iter().flat_map(|section| &section.groups).any(|group| group.auto) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }

@@ -12,7 +12,7 @@ use crate::commands::cli::CaptureArgs;
 use crate::commands::run::replay::{ConvertedCase, write_cases};
 use crate::device::cache::{LAYER_FOLDER, fingerprint};
 use crate::user::command_files;
-use crate::{CacheFolder, Error, Exit, Host, Nanos, Setup, Shown, brief, printable, report};
+use crate::{CacheFolder, Error, Exit, Host, Nanos, Result, Setup, Shown, brief, printable, report};
 use gpukern_capture::LAYER;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, CaptureSettings, LayerEvent, Take};
@@ -31,7 +31,7 @@ const API_VERSION: &str = "1.3.290";
 const TRACE: Document = ["a trace", "--trace"];
 const PAGE: Document = ["a page", "--page"];
 
-pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let settings = settings(args)?;
     let program = &*args.program[0];
     files(args).check(host)?;
@@ -66,9 +66,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     }
     let mut answer = CommandOutput::new(text, String::new(), exit);
     answer.deliver_json(trace, &trace::trace(&profile));
-    if let Some(target) = page {
-        answer.deliver(target, &report::html::capture(&profile, args.top as usize));
-    }
+    answer.deliver(page, || Ok(report::html::capture(&profile, args.top as usize)))?;
     answer.deliver_json(json, &profile);
     if let Some(error) = failure {
         answer.add_late_note(Err(error));
@@ -82,7 +80,7 @@ fn no_folder(error: &io::Error) -> Error {
 }
 
 /// Converts the arguments to the layer's settings.
-fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
+fn settings(args: &CaptureArgs) -> Result<CaptureSettings> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
             .map_err(|e| usage!("--kernel '{}' is no regular expression: {e}", brief(pattern)))?;
@@ -110,7 +108,7 @@ fn files(args: &CaptureArgs) -> Files {
 
 /// Makes a private folder for the layer's files: next to the cases, if there are any, so that their contents need not
 /// be copied to another disk.
-fn make_scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
+fn make_scratch(cases: Option<&Path>) -> Result<Scratch> {
     let Some(cases) = cases else { return Scratch::new().map_err(|e| no_folder(&e)) };
     let make = || {
         make_private_folder(cases)?;
@@ -132,7 +130,7 @@ fn add_cases(
     processes: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let kernel_name = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
     let dispatches = select_dispatches(processes, Some(args.top as usize), &kernel_name);
     let cases = write_cases(&dispatches, spool, output, setup, host)?;
@@ -156,7 +154,7 @@ fn add_cases(
 }
 
 /// Unpacks the layer and its manifest, to the cache or else to `folder`. Returns their folder.
-fn unpack_layer(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
+fn unpack_layer(cache: &CacheFolder, folder: &Path) -> Result<PathBuf> {
     if LAYER.is_empty() {
         return Err(Error::Failure(
             "this gpukern was cross-compiled, and has no Vulkan layer to load into programs; build it on this machine"

@@ -8,10 +8,10 @@ use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
-use crate::{Error, Host, Shown, compare, input_file, printable, report};
+use crate::{Error, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     let settings = judging::settings(&args.judging)?;
     let paths =
         [paths_of_side(args.before.as_ref(), &args.baseline), paths_of_side(args.after.as_ref(), &args.candidate)];
@@ -56,9 +56,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     };
     let mut answer = CommandOutput::new(text, notes, exit);
     answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling.violations, exit));
-    if let Some(target) = junit {
-        answer.deliver(target, &junit::comparison(&comparison, &ruling));
-    }
+    answer.deliver(junit, || Ok(junit::comparison(&comparison, &ruling)))?;
     Ok(answer)
 }
 
@@ -77,7 +75,7 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
 }
 
 /// Reads the limits of `--gate`.
-fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
+fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
     let shown = path.shown();
     let text = input_file::read_text(path)
         .map_err(|e| usage!("cannot read limits '{shown}': {e}; docs/compare.md shows a file"))?;

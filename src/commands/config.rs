@@ -7,7 +7,7 @@ use crate::basis::printable::excerpt;
 use crate::device::selector;
 use crate::plan::options;
 use crate::tuning::tuned;
-use crate::{CacheFolder, Error, Host, Shown, VulkanOptions, brief, input_file, printable};
+use crate::{CacheFolder, Error, Host, Result, Shown, VulkanOptions, brief, input_file, printable};
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Defaults {
     ///
     /// # Errors
     /// Names a mistake in the file with its line and the remedy.
-    pub(super) fn read(host: &Host) -> Result<Self, Error> {
+    pub(super) fn read(host: &Host) -> Result<Self> {
         let Some(path) = path(host) else { return Ok(Self::default()) };
         let text = match input_file::read_text(&path) {
             Ok(text) => text,
@@ -103,7 +103,7 @@ impl Defaults {
     ///
     /// # Errors
     /// If the command takes one device and the file names several.
-    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
+    pub(super) fn apply(&self, command: &mut Command) -> Result<()> {
         match command {
             Command::Bench(args) => {
                 let OutputArgs { table, columns, .. } = &mut args.output;
@@ -138,7 +138,7 @@ impl Defaults {
     }
 
     /// Returns the device selector for `ab`, which takes one.
-    fn one_device(&self) -> Result<Option<String>, Error> {
+    fn one_device(&self) -> Result<Option<String>> {
         let Some(FileField { texts, line }) = self.fields.get("device") else { return Ok(None) };
         if let [device] = &texts[..] {
             return Ok(Some(device.clone()));
@@ -238,7 +238,7 @@ pub(super) fn show(
     vulkan: &VulkanOptions,
     defaults: &Defaults,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     if let Some(precision) = &args.precision {
         options::precision(precision).map_err(Error::Usage)?;
     }

@@ -6,7 +6,7 @@ use crate::basis::printable;
 use crate::commands::cli::OutputArgs;
 use crate::engine::worker::{manifest_files, manifests};
 use crate::tuning::tuned;
-use crate::{Error, Host, Request, Shown, UserKernels, input_file};
+use crate::{Error, Host, Request, Result, Shown, UserKernels, input_file};
 use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -101,7 +101,7 @@ impl Files {
     ///
     /// # Errors
     /// Names the file and both of its uses.
-    pub(super) fn check(&self, host: &Host) -> Result<(), Error> {
+    pub(super) fn check(&self, host: &Host) -> Result<()> {
         let mut streams = vec![];
         for (name, id) in [
             ("standard output", FileId::of_stream(&io::stdout())),
@@ -160,7 +160,7 @@ fn is_system_path(path: &Path) -> bool {
 ///
 /// # Errors
 /// Quotes the argument with the reason.
-pub(super) fn check_words(host: &Host) -> Result<(), Error> {
+pub(super) fn check_words(host: &Host) -> Result<()> {
     let words = &host.arguments;
     let is_capture = words.iter().any(|word| word == "capture");
     let end = words.iter().position(|word| word == "--").unwrap_or(if is_capture { 0 } else { words.len() });
@@ -260,19 +260,19 @@ fn executable_kind(path: &Path) -> Option<&'static str> {
 }
 
 /// Creates the folder that an option names. An error reads: cannot `action` 'folder': reason; choose another `kind`.
-pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<(), Error> {
+pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|e| usage!("cannot {action} '{}': {e}; choose another {kind}", folder.shown()))
 }
 
 /// Writes texts to files of these names in an existing folder.
-pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<()> {
     files.iter().try_for_each(|(name, text)| Target::open(document, &folder.join(name))?.deliver(text).map(drop))
 }
 
 impl Target {
     /// Opens `path` for the document; `-` is standard output.
-    pub(super) fn open(document: Document, path: &Path) -> Result<Self, Error> {
+    pub(super) fn open(document: Document, path: &Path) -> Result<Self> {
         let [name, option] = document;
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
             usage!(
@@ -284,7 +284,7 @@ impl Target {
     }
 
     /// Opens the path that an option names, if it is given.
-    pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>, Error> {
+    pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>> {
         path.map(|path| Self::open(document, path)).transpose()
     }
 
@@ -294,7 +294,7 @@ impl Target {
     }
 
     /// Writes an unfinished `document` if its destination is a file, so that a killed process loses little.
-    pub(super) fn write_unfinished(&self, document: &impl Serialize) -> Result<(), Error> {
+    pub(super) fn write_unfinished(&self, document: &impl Serialize) -> Result<()> {
         match self.file() {
             Some(path) => Self::open(self.document, path)?.deliver_json(document).map(drop),
             None => Ok(()),
@@ -302,7 +302,7 @@ impl Target {
     }
 
     /// Writes `text` to a file, or returns it for standard output.
-    pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
+    pub(super) fn deliver(self, text: &str) -> Result<Option<String>> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
         destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
             Error::Failure(format!("cannot write {} to '{}': {error}", self.document[0], self.path.shown()))
@@ -310,7 +310,7 @@ impl Target {
     }
 
     /// Writes `document` as one line of JSON to a file, or returns it for standard output.
-    pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
+    pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>> {
         let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
         self.deliver(&printable::json(text))
     }

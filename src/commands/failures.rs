@@ -13,7 +13,7 @@ use crate::kernel::program::{BufferId, Dispatch};
 use crate::tuning::tuned::{self, Configuration};
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
-    Selection, Shown, Tuned, counted,
+    Result, Selection, Shown, Tuned, counted,
 };
 use serde_json::{Value, json};
 use std::io;
@@ -23,19 +23,13 @@ use std::path::{Path, PathBuf};
 const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
 
 /// Creates the folder for reproducers, before any time is spent measuring.
-pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
+pub(super) fn open(folder: &Path) -> Result<&Path> {
     create_folder(folder, "make --keep-failures", "folder").map(|()| folder)
 }
 
 /// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
 /// tiles of `tuned`. Returns a note.
-pub(super) fn save(
-    folder: &Path,
-    record: &Record,
-    plan: &Plan,
-    tuned: &Tuned,
-    request: &Request,
-) -> Result<String, Error> {
+pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String> {
     let mut saved = 0;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
@@ -59,7 +53,7 @@ pub(super) fn save_side(
     group: &CaseGroup,
     command: &str,
     validation: bool,
-) -> Result<(), Error> {
+) -> Result<()> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
     let substitute = kernel.substitute.as_ref();
@@ -131,7 +125,7 @@ fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 
 impl Failure<'_> {
     /// Writes the reproducer to a new folder of this name in `folder`.
-    fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
+    fn write(&self, folder: &Path, name: &str) -> Result<()> {
         create_unique(folder, name).and_then(|own_folder| self.try_write(&own_folder)).map_err(|e| {
             let reason = destination::explained(e);
             Error::Failure(format!("cannot keep the failure of {} in '{}': {reason}", self.case.id, folder.shown()))
@@ -310,11 +304,11 @@ mod tests {
             Work::default()
         }
 
-        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
+        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>> {
             unreachable!("nobody asks for an answer")
         }
 
-        fn inputs(&self) -> Result<Vec<HostArray>, Error> {
+        fn inputs(&self) -> Result<Vec<HostArray>> {
             Err(Error::Usage("inputs.command failed".into()))
         }
     }

@@ -7,14 +7,14 @@ use crate::commands::cli::HistoryArgs;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::record::is_commit;
-use crate::{CATALOGUE, Error, Exit, Host, Shown, brief, input_file, report};
+use crate::{CATALOGUE, Error, Exit, Host, Result, Shown, brief, input_file, report};
 use std::fmt::Write;
 use std::path::Path;
 
 const PAGE: Document = ["a page", "--output"];
 const OTAVA: Document = ["a file for Otava", "--output"];
 
-pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     let settings = settings(args)?;
     // `--output` is a folder for Otava, and otherwise a page.
     let (otava_folder, page) = match (args.to.as_deref(), &args.output) {
@@ -52,14 +52,12 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
         create_folder(folder, "write to", "-o folder")?;
         write_files(OTAVA, folder, &documents)?;
     }
-    if let Some(page) = page {
-        answer.deliver(page, &report::html::history(&history));
-    }
+    answer.deliver(page, || Ok(report::html::history(&history)))?;
     Ok(answer)
 }
 
 /// Returns the settings that the options state.
-fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
+fn settings(args: &HistoryArgs) -> Result<HistorySettings> {
     let order = order(&args.order)?;
     let mut separating_traits = vec![];
     for text in &args.apart {
@@ -77,7 +75,7 @@ fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
 }
 
 /// Returns the order that `--order` names: a keyword, or a file of commits.
-fn order(text: &str) -> Result<RunOrder, Error> {
+fn order(text: &str) -> Result<RunOrder> {
     match text {
         "started" => return Ok(RunOrder::Started),
         "committed" => return Ok(RunOrder::Committed),

@@ -4,7 +4,7 @@ use super::interrupt;
 use crate::basis::color;
 use crate::basis::messages::{self, Messages, Verbosity};
 use crate::basis::printable::printable_lines;
-use crate::{CacheFolder, Error};
+use crate::{CacheFolder, Error, Result};
 use anstream::ColorChoice;
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -186,7 +186,7 @@ impl Host {
     }
 
     /// Starts to listen for requests to end, which until then end the process. Returns the flag that the first one sets.
-    pub(super) fn listen(&self) -> Result<&'static AtomicBool, Error> {
+    pub(super) fn listen(&self) -> Result<&'static AtomicBool> {
         if let Signals::Process(listening) = &self.signals {
             listening.get_or_init(interrupt::listen).clone().map_err(Error::Failure)?;
         }

@@ -11,11 +11,11 @@ use crate::user::options;
 use crate::user::resolve;
 use crate::{
     CATALOGUE, Error, FieldOptions, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Selection, Setup, Shown, Timing, UserKernels, brief, report,
+    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
 };
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let mut plan = Plan { sections: vec![], run_tables: vec![] };
     let kernels = add_cases(&mut plan, args)?;
     let plan = plan.only(&args.only)?;
@@ -48,14 +48,12 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         answer.add_late_note(save(folder, &record, args, &files, host));
     }
     answer.deliver_json(json, &record);
-    if let Some(target) = junit {
-        answer.deliver(target, &Format::Junit.export(&record)?);
-    }
+    answer.deliver(junit, || Format::Junit.export(&record))?;
     Ok(answer)
 }
 
 /// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan. Returns those kernels.
-fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>, Error> {
+fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
     let is_file = |word: &&String| word.contains(['.', '/', std::path::MAIN_SEPARATOR]);
     let files: Vec<PathBuf> = args.what.iter().filter(is_file).map(PathBuf::from).collect();
     let selection = Selection {
@@ -98,7 +96,7 @@ fn add_files(
     files: &[PathBuf],
     args: &InspectArgs,
     selection: &Selection,
-) -> Result<Vec<UserKernels>, Error> {
+) -> Result<Vec<UserKernels>> {
     let mut set = args.set.clone();
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
@@ -137,7 +135,7 @@ impl InspectArgs {
 }
 
 /// Returns the text for standard output.
-fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Error> {
+fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
     let wanted = |representation: &Representation| args.wants(representation);
     if args.diff {
         let rows = rows(&record.cases);
@@ -160,7 +158,7 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Err
 }
 
 /// Writes each of the driver's representations to a file in `folder`. Returns a note.
-fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String, Error> {
+fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String> {
     let mut count = 0;
     for row in rows(&record.cases) {
         for representation in row.texts(|representation| args.wants(representation)) {

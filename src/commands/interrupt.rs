@@ -3,7 +3,7 @@
 
 #[cfg(unix)]
 use crate::basis::threads;
-use crate::{Error, Exit};
+use crate::{Error, Exit, Result};
 #[cfg(unix)]
 use nix::{
     sys::signal::{Signal, kill},
@@ -35,7 +35,7 @@ pub(super) fn listen() -> Result<(), String> {
 }
 
 /// Ignores requests to end: the parent process receives them too, and ends this process.
-pub(super) fn ignore() -> Result<(), Error> {
+pub(super) fn ignore() -> Result<()> {
     let unread = Box::leak(Box::default());
     register(unread).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
@@ -89,7 +89,7 @@ fn exit_at_second_ctrl_c() -> io::Result<()> {
 /// Starts a program and waits for its end. The program receives Ctrl-C itself, being in the same process group; SIGTERM and
 /// SIGHUP, which may be sent to this process only, are forwarded.
 #[cfg(unix)]
-pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child>) -> Result<ExitStatus> {
     let failed = |e: io::Error| Error::Failure(format!("cannot wait for the program: {e}"));
     let mut requests = vec![consts::SIGINT, consts::SIGQUIT, consts::SIGHUP];
     requests.retain(|signal| !is_ignored(*signal));
@@ -117,7 +117,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
 
 /// Starts a program and waits for its end. The program receives Ctrl-C itself.
 #[cfg(windows)]
-pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child>) -> Result<ExitStatus> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
 }

@@ -9,7 +9,7 @@ use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::reader;
-use crate::{CATALOGUE, Case, DeviceInfo, Error, Observer, Outcome, Plan, Record, Shown, printable};
+use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, printable};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -42,7 +42,7 @@ pub(super) struct RecordFile {
 
 impl RecordFile {
     /// Opens the file of `--json` or `--resume`. Refuses a new record if a journal of a killed run is in the way.
-    pub(super) fn open(output: &OutputArgs, notes: &mut String) -> Result<Self, Error> {
+    pub(super) fn open(output: &OutputArgs, notes: &mut String) -> Result<Self> {
         let target = Target::open_if_named(JSON, output.json.as_ref().or(output.resume.as_ref()))?;
         let earlier = output.resume.as_deref().map(|path| read_earlier(path, notes)).transpose()?;
         let file = Self { target, earlier, journal: None };
@@ -90,7 +90,7 @@ pub(super) fn path_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the record to be completed by `--resume`: its journal if the run was killed, otherwise the file itself.
-fn read_earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
+fn read_earlier(path: &Path, notes: &mut String) -> Result<Record> {
     let journal = path_of(path);
     if journal.exists() {
         check_free(&journal)?;
@@ -106,7 +106,7 @@ fn read_earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
 }
 
 /// Refuses a new run with its record at `path` if a journal there still has cases of a killed run.
-fn check_no_journal(path: &Path) -> Result<(), Error> {
+fn check_no_journal(path: &Path) -> Result<()> {
     let journal = path_of(path);
     if !journal.exists() {
         return Ok(());
@@ -125,7 +125,7 @@ fn check_no_journal(path: &Path) -> Result<(), Error> {
 }
 
 /// Refuses a journal that another process is writing.
-fn check_free(journal: &Path) -> Result<(), Error> {
+fn check_free(journal: &Path) -> Result<()> {
     match File::open(journal).map(|file| file.try_lock()) {
         Ok(Err(TryLockError::WouldBlock)) => {
             Err(usage!("'{}' is being written by another process; wait for it", journal.shown()))

@@ -4,18 +4,18 @@ use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
 use crate::compare::{self, Change, Comparison, Difference, State, Unmatched, Verdict};
-use crate::{Error, Exit, NamedRecord, Record, Settings, printable, report};
+use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Parses the percentage that an option states.
-pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>, Error> {
+pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>> {
     let fraction = text.map(gate::percentage).transpose();
     fraction.map_err(|reason| usage!("--{option}: {reason}"))
 }
 
 /// Returns the settings of a comparison, from its options.
-pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
+pub(super) fn settings(judging: &Judging) -> Result<Settings> {
     let default = Settings::default();
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
@@ -26,7 +26,7 @@ pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
 }
 
 /// Reads the records of a side, one per process.
-pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
+pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>> {
     let mut records: Vec<Record> = vec![];
     for path in paths {
         let NamedRecord { name, record, .. } = read_record(path, notes)?;
@@ -49,7 +49,7 @@ pub(super) fn replace_first(files: [Option<&mut PathBuf>; 2], replacements: [Opt
 }
 
 /// Refuses records whose differences make times incomparable, unless options allow them.
-pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
+pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<()> {
     let mut refused = compare::differences(baseline, candidate);
     refused.retain(|difference| difference.refused && !judging.allow.contains(&difference.name()));
     if judging.force || refused.is_empty() {
@@ -77,7 +77,7 @@ fn case_ids(side: &[Record]) -> BTreeSet<String> {
 }
 
 /// Refuses a comparison without a case on both sides.
-pub(super) fn check_common_case(comparison: &Comparison) -> Result<(), Error> {
+pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     // A case whose description changed is unmatched, but measured on both sides.
     let is_common = |case: &Unmatched| case.newly_wrong || [case.baseline, case.candidate] == [State::Measured; 2];
     let Comparison { cases, inspected, unmatched, .. } = comparison;

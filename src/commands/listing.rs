@@ -1,7 +1,7 @@
 //! `gpukern list` and `gpukern devices`.
 
 use super::CommandOutput;
-use crate::{CATALOGUE, DeviceInfo, Error, Exit, Host, Setup, Timing, Tuned};
+use crate::{CATALOGUE, DeviceInfo, Error, Exit, Host, Result, Setup, Timing, Tuned};
 
 use crate::basis::printable;
 use crate::engine::session::Session;
@@ -12,7 +12,7 @@ use crate::vulkan::VulkanError;
 use std::fmt::Write;
 
 /// Lists all algorithms, or one of them with details of its variants.
-pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput> {
     let algorithms = match name {
         Some(name) => vec![CATALOGUE.find(name).map_err(Error::Usage)?],
         None => CATALOGUE.algorithms.to_vec(),
@@ -47,7 +47,7 @@ pub(super) fn devices(
     json: bool,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     let session = Session::open(setup)?;
     let all = ["all".to_string()];
     let devices = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;

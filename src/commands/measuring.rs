@@ -13,8 +13,8 @@ use crate::report::long::{View, chosen};
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::{
-    CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record,
-    Request, Setup, Shown, Timing, Tuned, input_file, report,
+    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
+    Result, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -46,7 +46,7 @@ pub(super) fn measure_and_report(
     output: &OutputArgs,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     let mut notes = String::new();
     let processes = processes(request, setup)?;
     let tuned = tuned(request)?;
@@ -148,7 +148,7 @@ fn changed_variables(earlier: &Record, origin: &Origin, host: &Host) -> BTreeSet
 /// Adds the result of a comparison to the output of a measurement; to the notes if standard output is the record.
 fn add_verdicts(
     answer: &mut CommandOutput,
-    judged: Result<CommandOutput, Error>,
+    judged: Result<CommandOutput>,
     comparing: &Comparing,
     stdout_is_record: bool,
 ) {
@@ -168,7 +168,7 @@ fn add_verdicts(
 
 /// Reads the results of earlier searches for the cases of `request`: from the file that it names, which must exist, or from
 /// the default one. The user's own kernels have none.
-pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
+pub(super) fn tuned(request: &Request) -> Result<Tuned> {
     if request.no_tuned || request.kernels.is_some() {
         return Ok(Tuned::none());
     }
@@ -187,14 +187,14 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned, Error> {
 }
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
-fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View, Error> {
+fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View> {
     let columns = chosen(&output.columns).map_err(|reason| usage!("--columns: {reason}"))?;
     let reference = output.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
     Ok(View { width: host.width(), reference, columns })
 }
 
 /// Reads the file of `--reference`: a record if it starts with `{`, otherwise a CSV file of figures.
-fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>, Error> {
+fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>> {
     let shown = path.shown();
     let text = input_file::read_text(path).map_err(|e| usage!("cannot read reference '{shown}': {e}"))?;
     if text.trim_start().starts_with('{') {
@@ -208,7 +208,7 @@ fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>,
 }
 
 /// Returns the number of processes that measure each case.
-fn processes(request: &Request, setup: &Setup) -> Result<usize, Error> {
+fn processes(request: &Request, setup: &Setup) -> Result<usize> {
     let mut option = "processes";
     let mut processes = request.processes.unwrap_or(1);
     let mut least = 1;

@@ -45,7 +45,7 @@ use crate::engine::worker::serve;
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::reader;
 use crate::user::front_end;
-use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Setup, Shown, Validation, VulkanOptions};
+use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
 use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Files, Target};
@@ -92,9 +92,13 @@ impl CommandOutput {
         Self::new(output, String::new(), Exit::Success)
     }
 
-    /// Writes `text` to its target: in place of the output, or to a file. A failure adds an error and keeps the output.
-    fn deliver(&mut self, target: Target, text: &str) {
-        self.add_delivered(target.deliver(text));
+    /// Writes `text` to its target, if there is one: in place of the output, or to a file. If that fails, adds an error and
+    /// keeps the output.
+    fn deliver(&mut self, target: Option<Target>, text: impl FnOnce() -> Result<String>) -> Result<()> {
+        if let Some(target) = target {
+            self.add_delivered(target.deliver(&text()?));
+        }
+        Ok(())
     }
 
     /// Writes `document` as JSON if there is a target. Returns false, and adds an error, if it could not be written.
@@ -103,7 +107,7 @@ impl CommandOutput {
     }
 
     /// Takes the text of a document that goes to standard output, or adds the error that kept it from its file.
-    fn add_delivered(&mut self, delivered: Result<Option<String>, Error>) -> bool {
+    fn add_delivered(&mut self, delivered: Result<Option<String>>) -> bool {
         match delivered {
             Ok(None) => true,
             Ok(Some(text)) => {
@@ -119,7 +123,7 @@ impl CommandOutput {
     }
 
     /// Adds a note about files written beside the output, or the error that prevented them.
-    fn add_late_note(&mut self, note: Result<String, Error>) {
+    fn add_late_note(&mut self, note: Result<String>) {
         match note {
             Ok(note) => self.late_notes.push_str(&note),
             Err(error) => {
@@ -130,7 +134,7 @@ impl CommandOutput {
     }
 
     /// Adds the error in `result` to the notes that are printed before the output.
-    fn note_error(&mut self, result: Result<(), Error>) {
+    fn note_error(&mut self, result: Result<()>) {
         if let Err(error) = result {
             let _ = writeln!(self.notes, "error: {error}");
             self.add_exit_of(&error);
@@ -234,7 +238,7 @@ fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
 }
 
 /// Runs one of the user's commands.
-fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
+fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput> {
     // Standard output may be redirected to a file that every command reads.
     Files::default().check(host)?;
     match cli.command {
@@ -264,7 +268,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
 }
 
 /// Returns the setup that the options ask for.
-fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
+fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let cache = CacheFolder::new(cache_dir.as_deref());
     // An unusable default folder is not worth a note.
@@ -307,7 +311,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
 }
 
 /// Serves the process that started this one: compiles kernels, or works on a device. The parent handles Ctrl-C.
-fn serve_parent(compiler: bool) -> Result<CommandOutput, Error> {
+fn serve_parent(compiler: bool) -> Result<CommandOutput> {
     if compiler {
         front_end::serve()?;
     } else {
@@ -318,12 +322,12 @@ fn serve_parent(compiler: bool) -> Result<CommandOutput, Error> {
 }
 
 /// Parses the time that `--option` states.
-fn parse_duration(option: &str, text: &str) -> Result<Duration, Error> {
+fn parse_duration(option: &str, text: &str) -> Result<Duration> {
     crate::plan::options::duration(text).map_err(|reason| usage!("--{option}: {reason}"))
 }
 
 /// Reads the record in a file; the reader's remarks go to `notes`.
-fn read_record(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
+fn read_record(path: &Path, notes: &mut String) -> Result<NamedRecord> {
     let loaded = reader::read(path, &CATALOGUE)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");

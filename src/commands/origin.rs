@@ -2,7 +2,7 @@
 
 use crate::basis::threads;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
-use crate::{Error, Host, brief};
+use crate::{Host, Result, brief};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ const COMMIT: &str = "GPUKERN_COMMIT";
 ///
 /// # Errors
 /// If the label or a variable is malformed.
-pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin, Error> {
+pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin> {
     check_label(label)?;
     let variable = |name: &str| host.variable(name);
     let mut origin = match from_user(variable)? {
@@ -67,7 +67,7 @@ fn exceeds_record(text: &str) -> bool {
 }
 
 /// Returns the commit and branch that the user's variables state.
-fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>, Error> {
+fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>> {
     let Some(commit) = variable(COMMIT) else { return Ok(None) };
     if !is_commit(&commit) {
         let shown = brief(&commit);
@@ -77,7 +77,7 @@ fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>
 }
 
 /// Refuses a label that is blank or too long.
-fn check_label(label: Option<&str>) -> Result<(), Error> {
+fn check_label(label: Option<&str>) -> Result<()> {
     match label {
         Some(label) if label.trim().is_empty() || exceeds_record(label) => Err(usage!(
             "--label '{}' is no label; write one of 1 to {MAX_TEXT_LENGTH} characters, such as 'mesa-main, 24 h'",

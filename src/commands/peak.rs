@@ -6,7 +6,7 @@ use super::session::DeviceSession;
 use crate::commands::progress::Progress;
 use crate::plan::estimate;
 use crate::record::peak::Extent;
-use crate::{CATALOGUE, Case, Error, Exit, Host, Observer, Outcome, Setup, Timing, peak, report};
+use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};
 use std::path::PathBuf;
 
 pub(super) fn run(
@@ -15,7 +15,7 @@ pub(super) fn run(
     json: Option<&PathBuf>,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
     let target = Target::open_if_named(JSON, json)?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
@@ -33,10 +33,12 @@ pub(super) fn run(
         let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
         progress.announce_duration("kernel", device.kind.runs_on_host_cores());
-        let mut observer = PeakObserver { progress, worst };
-        peaks.push(executor.measure_peak(extent, &mut observer));
-        observer.progress.finish();
-        worst = observer.worst;
+        peaks.push(executor.measure_peak(extent, &mut progress));
+        progress.finish();
+        // A limit may be missing because a kernel was wrong or the device failed, not because the device lacks it.
+        if worst != Exit::Rejected && progress.exit != Exit::Success {
+            worst = progress.exit;
+        }
         Ok(())
     })?;
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();
@@ -44,26 +46,4 @@ pub(super) fn run(
     session.end(&mut answer);
     answer.deliver_json(target, &peaks);
     Ok(answer)
-}
-
-/// Observer that shows progress and records the worst exit code: a limit may be missing because a kernel was wrong or the
-/// device failed, not because the device lacks it.
-struct PeakObserver {
-    progress: Progress,
-    worst: Exit,
-}
-
-impl Observer for PeakObserver {
-    fn begin(&mut self, id: &str) {
-        self.progress.begin(id);
-    }
-
-    fn end(&mut self, case: &Case) {
-        match case.outcome {
-            Outcome::Rejected(_) => self.worst = Exit::Rejected,
-            ref other if other.failure().is_some() && self.worst == Exit::Success => self.worst = Exit::Failure,
-            _ => {}
-        }
-        self.progress.end(case);
-    }
 }

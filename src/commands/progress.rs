@@ -4,7 +4,7 @@ use crate::basis::alike::grouped_where;
 use crate::basis::messages::{Messages, Verbosity};
 use crate::basis::threads;
 use crate::plan::{CaseId, axes};
-use crate::{Case, DeviceInfo, DeviceKind, Nanos, Observer, Outcome, about, counted, printable};
+use crate::{Case, DeviceInfo, DeviceKind, Exit, Nanos, Observer, Outcome, about, counted, printable};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -26,6 +26,8 @@ pub(crate) struct Progress {
     forecast: Arc<Mutex<Forecast>>,
     /// Ids of cases that no device can run; not counted.
     skipped: BTreeSet<String>,
+    /// Exit code of the worst case that has ended: `Rejected`, `Failure` or `Success`.
+    pub(crate) exit: Exit,
     /// Thread that updates the display, and the channel whose end stops it.
     updater: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -262,7 +264,8 @@ impl Progress {
         }
         let forecast = Arc::new(Mutex::new(Forecast::new(cases, expected, limits)));
         let messages = messages.clone();
-        let mut progress = Self { bar, messages, forecast, skipped: BTreeSet::new(), updater: None };
+        let mut progress =
+            Self { bar, messages, forecast, skipped: BTreeSet::new(), exit: Exit::Success, updater: None };
         if is_shown {
             // Without the thread, progress is shown only when cases start and end.
             progress.updater = progress.start_updater().ok();
@@ -372,6 +375,11 @@ impl Observer for Progress {
     fn end(&mut self, case: &Case) {
         if self.messages.verbosity == Verbosity::Verbose {
             self.line(&outcome_line(case));
+        }
+        if matches!(case.outcome, Outcome::Rejected(_)) {
+            self.exit = Exit::Rejected;
+        } else if case.outcome.failure().is_some() && self.exit == Exit::Success {
+            self.exit = Exit::Failure;
         }
         // A case that is known to be skipped is not part of the forecast.
         if matches!(case.outcome, Outcome::Skipped { .. }) && self.skipped.contains(&case.id) {

@@ -9,12 +9,12 @@ use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::merge::merge as merged;
 use crate::report::html;
-use crate::{Error, Format, Host, NamedRecord, Record, Shown, counted};
+use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Writes a record in the format of this name.
-pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     let format: Format = format.parse().map_err(Error::Usage)?;
     Files::default().read("the record", [run]).written("--output", output).check(host)?;
     let mut notes = String::new();
@@ -24,7 +24,7 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Hos
 }
 
 /// Draws records as a page, and its charts as files of the folder of --svg.
-pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
@@ -57,7 +57,7 @@ fn read_runs(
     host: &Host,
     comparison: &mut Option<Comparison>,
     notes: &mut String,
-) -> Result<Vec<NamedRecord>, Error> {
+) -> Result<Vec<NamedRecord>> {
     let ReportArgs { run, baseline, candidate, judging, .. } = args;
     let settings = judging::settings(judging)?;
     let sides: [&[PathBuf]; 2] = match &run[..] {
@@ -129,7 +129,7 @@ fn short_name(path: &Path) -> String {
 }
 
 /// Joins records into one.
-pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     Files::default().read("a record", paths).written("--output", output).check(host)?;
     let mut notes = String::new();
     let mut parts = vec![];

@@ -13,8 +13,8 @@ use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
 use crate::{
-    Error, Exit, Host, MeasureOptions, Nanos, Plan, Record, Request, Settings, Setup, Shown, UserKernels, about,
-    counted, report,
+    Error, Exit, Host, MeasureOptions, Nanos, Plan, Record, Request, Result, Settings, Setup, Shown, UserKernels,
+    about, counted, report,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -47,7 +47,7 @@ impl Rounds {
         request: &Request,
         record: Option<&Path>,
         notes: &mut String,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>> {
         if comparing.compare.is_empty() {
             return match comparing.judging.first_given() {
                 Some(name) => Err(usage!(
@@ -145,7 +145,7 @@ impl Rounds {
         setup: &Setup,
         options: &MeasureOptions<'_>,
         host: &Host,
-    ) -> Result<CommandOutput, Error> {
+    ) -> Result<CommandOutput> {
         let mut candidate = vec![first];
         judging::check_conditions(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
@@ -196,7 +196,7 @@ impl Rounds {
         setup: &Setup,
         options: &MeasureOptions<'_>,
         host: &Host,
-    ) -> Result<Option<Duration>, Error> {
+    ) -> Result<Option<Duration>> {
         let planned = plan.ids();
         let started = host.elapsed();
         let mut last_duration = None;
@@ -258,7 +258,7 @@ impl Rounds {
         setup: &Setup,
         options: &MeasureOptions<'_>,
         host: &Host,
-    ) -> Result<Option<Record>, Error> {
+    ) -> Result<Option<Record>> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
         let plan = plan.clone().only(&ids)?;
         // `run --save` and `--print` use the buffers of the first measurement.
@@ -365,7 +365,7 @@ fn round_duration(record: &Record, ids: &[&str]) -> Duration {
 
 /// Creates the folder of --rounds. Refuses one that is not empty: records of another run would be mistaken for rounds of
 /// this one.
-fn make_empty_folder(path: &Path) -> Result<PathBuf, Error> {
+fn make_empty_folder(path: &Path) -> Result<PathBuf> {
     let make = || {
         std::fs::create_dir_all(path)?;
         if std::fs::read_dir(path)?.next().is_some() {

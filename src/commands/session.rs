@@ -7,7 +7,7 @@ use crate::engine::executor::Executor;
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;
 use crate::plan::HOST;
-use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Setup, Timing, Tuned, counted};
+use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Result, Setup, Timing, Tuned, counted};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +26,7 @@ impl<'a> DeviceSession<'a> {
         setup: &'a Setup,
         selectors: impl IntoIterator<Item = &'s [String]>,
         host: &'a Host,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let session = Session::open(setup)?;
         announce_left_out(&session, selectors, host);
         Ok(Self { session, host, interrupted: host.listen()?, errors: vec![] })
@@ -38,8 +38,8 @@ impl<'a> DeviceSession<'a> {
         &mut self,
         selectors: &[String],
         timing: Timing,
-        mut work: impl FnMut(&mut Executor<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        mut work: impl FnMut(&mut Executor<'_>) -> Result<()>,
+    ) -> Result<()> {
         for device in self.session.select_usable(selectors)? {
             if self.host.is_interrupted() {
                 break;
@@ -65,7 +65,7 @@ impl<'a> DeviceSession<'a> {
     }
 
     /// Returns the first error of a device or the validation layer, for a command that has no result after one.
-    pub(super) fn finish(self) -> Result<(), Error> {
+    pub(super) fn finish(self) -> Result<()> {
         let validated = self.session.check_validation();
         match self.errors.into_iter().next() {
             Some(error) => Err(error),
@@ -75,7 +75,7 @@ impl<'a> DeviceSession<'a> {
 }
 
 /// Loads Vulkan if `plan` needs it, and prints which of its devices are left out.
-pub(super) fn open_session<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Result<Option<Session<'a>>, Error> {
+pub(super) fn open_session<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Result<Option<Session<'a>>> {
     let session = Measurement::session(plan, setup)?;
     if let Some(session) = &session {
         announce_left_out(session, selectors(plan).iter().map(Vec::as_slice), host);
@@ -115,22 +115,12 @@ pub(super) enum Announcements {
 }
 
 /// Measures `plan` on its devices, with progress on standard error.
-pub(super) fn measure(
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    host: &Host,
-) -> Result<MeasuredPlan, Error> {
+pub(super) fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<MeasuredPlan> {
     measure_with_journal(plan, setup, options, &mut RecordFile::default(), Announcements::Full, host)
 }
 
 /// Measures `plan` without announcing its devices and skipped cases.
-pub(super) fn measure_quietly(
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    host: &Host,
-) -> Result<Record, Error> {
+pub(super) fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<Record> {
     host.listen()?;
     let file = &mut RecordFile::default();
     let measured = measure_with_journal(plan, setup, options, file, Announcements::None, host)?;
@@ -145,7 +135,7 @@ pub(super) fn measure_in_fresh_processes(
     setup: &Setup,
     options: &MeasureOptions<'_>,
     host: &Host,
-) -> Result<Option<Record>, Error> {
+) -> Result<Option<Record>> {
     let measured = measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host);
     if host.is_interrupted() {
         return Ok(None);
@@ -161,7 +151,7 @@ pub(super) fn measure_with_journal(
     file: &mut RecordFile,
     announcements: Announcements,
     host: &Host,
-) -> Result<MeasuredPlan, Error> {
+) -> Result<MeasuredPlan> {
     let session = match announcements {
         Announcements::Full => open_session(plan, setup, host)?,
         Announcements::None => Measurement::session(plan, setup)?,

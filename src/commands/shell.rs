@@ -2,7 +2,7 @@
 
 use super::document::{Document, create_folder, write_files};
 use super::{CommandOutput, help};
-use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Shown};
+use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 }
 
 /// Returns the manual page of the program, or writes those of the program and all commands to a folder.
-pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
+pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput> {
     // A page has no text for an option that `-h` does not show.
     let show_all = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
     let mut program = show_all(help::documented()).mut_subcommands(show_all);
@@ -85,7 +85,7 @@ fn page_name(command: &clap::Command) -> String {
 }
 
 /// Returns the manual page of one command.
-fn page(command: &clap::Command) -> Result<String, Error> {
+fn page(command: &clap::Command) -> Result<String> {
     let mut roff = vec![];
     let manual = clap_mangen::Man::new(command.clone()).title(page_name(command).to_uppercase());
     manual.render(&mut roff).map_err(|e| Error::Failure(format!("the manual page cannot be made: {e}")))?;

@@ -18,8 +18,8 @@ use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use crate::{
     Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
-    Observer, Outcome, PlanSection, Purpose, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work, about,
-    counted, input_file, printable,
+    Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work,
+    about, counted, input_file, printable,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
-pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let started = host.elapsed();
     let budget = parse_duration("budget", &args.budget)?;
@@ -65,21 +65,16 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
         remaining: count as u32,
         progress,
         has_saved: false,
+        tables: vec![],
         answer: CommandOutput::new(String::new(), unsupported_types(&section), Exit::Success),
     };
     let timing = if args.by_inspection { Timing::Inspect { texts: false } } else { Timing::Sample };
-    let mut tables = vec![];
     session.on_each_device(&section.devices, timing, |executor| {
-        tables.extend(if args.by_inspection {
-            tuning.search_by_inspection(executor, &section)
-        } else {
-            tuning.search_by_time(executor, &section)?
-        });
-        Ok(())
+        tuning.search_device(executor, &section, args.by_inspection)
     })?;
     tuning.progress.finish();
     session.end(&mut tuning.answer);
-    tuning.finish(&tables)
+    tuning.finish()
 }
 
 /// State that all searches share.
@@ -99,6 +94,8 @@ struct Tuning<'a> {
     progress: Progress,
     /// Whether any result was saved.
     has_saved: bool,
+    /// Table of each device on which tiles were found.
+    tables: Vec<String>,
     answer: CommandOutput,
 }
 
@@ -110,48 +107,40 @@ impl Tuning<'_> {
         budget
     }
 
-    /// Searches the tiles of each problem by time. Returns the table of the device, if a tile was found.
-    fn search_by_time(&mut self, executor: &mut Executor<'_>, section: &PlanSection) -> Result<Option<String>, Error> {
+    /// Searches the tiles of each problem, by time or by inspection.
+    fn search_device(&mut self, executor: &mut Executor<'_>, section: &PlanSection, by_inspection: bool) -> Result<()> {
         let device = executor.info().clone();
         self.progress.device(&device);
-        if executor.executes() == Ok(false) {
+        if !by_inspection && executor.executes() == Ok(false) {
             return Err(usage!(
                 "{} executes nothing; add --by-inspection to choose tiles by what its compiler says",
                 device.name
             ));
         }
-        let mut rows = vec![];
+        let mut timed = vec![];
+        let mut inspected = vec![];
         for (group, tunable) in searches(self.algorithm, section, &device) {
             if self.host.is_interrupted() {
                 break;
+            }
+            if by_inspection {
+                inspected.extend(self.inspect_tiles(executor, group, tunable));
+                continue;
             }
             let row = self.time_tiles(executor, group, tunable);
             if self.host.is_interrupted() {
                 self.note_interruption(group, tunable, row.as_ref());
             }
-            rows.extend(row);
+            timed.extend(row);
         }
-        if rows.is_empty() {
-            return Ok(None);
+        let width = self.host.width();
+        if !timed.is_empty() {
+            self.tables.push(report::text(&device, self.algorithm, &timed, width));
         }
-        Ok(Some(report::text(&device, self.algorithm, &rows, self.host.width())))
-    }
-
-    /// Chooses the tiles of each problem by inspection. Returns the table of the device, if a tile was found.
-    fn search_by_inspection(&mut self, executor: &mut Executor<'_>, section: &PlanSection) -> Option<String> {
-        let device = executor.info().clone();
-        self.progress.device(&device);
-        let mut rows = vec![];
-        for (group, tunable) in searches(self.algorithm, section, &device) {
-            if self.host.is_interrupted() {
-                break;
-            }
-            rows.extend(self.inspect_tiles(executor, group, tunable));
+        if !inspected.is_empty() {
+            self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
         }
-        if rows.is_empty() {
-            return None;
-        }
-        Some(report::inspected(&device, self.algorithm, &rows, self.host.width()))
+        Ok(())
     }
 
     /// Times the tiles of a variant on a problem, and saves the best at once.
@@ -299,9 +288,9 @@ impl Tuning<'_> {
         };
     }
 
-    /// Returns the result of the command, with a table for each device on which tiles were found.
-    fn finish(self, tables: &[String]) -> Result<CommandOutput, Error> {
-        let Self { path, mut answer, has_saved, host, .. } = self;
+    /// Returns the result of the command.
+    fn finish(self) -> Result<CommandOutput> {
+        let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
             return Err(usage!("nothing was found:\n{}", answer.notes.trim_end()));
         }
@@ -328,7 +317,7 @@ fn search_name(group: &CaseGroup, tunable: &Tunable) -> String {
 }
 
 /// Returns the algorithm with this name. Refuses one without tiles.
-fn find_tunable(name: &str) -> Result<&'static Algorithm, Error> {
+fn find_tunable(name: &str) -> Result<&'static Algorithm> {
     let problem = match CATALOGUE.find(name) {
         Ok(algorithm) if !algorithm.tunable.is_empty() => return Ok(algorithm),
         Ok(_) => "has no tiles to search",
@@ -344,7 +333,7 @@ fn find_tunable(name: &str) -> Result<&'static Algorithm, Error> {
 }
 
 /// Returns the problems to search at these sizes.
-fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Result<PlanSection, Error> {
+fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Result<PlanSection> {
     let tunable: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let kind = format!("variant of {} with tiles to search", args.algorithm);
     let mut variants = vec![];
@@ -383,7 +372,7 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
 }
 
 /// Reads the sizes in a file: one `MxNxK` per line; `#` starts a comment.
-fn read_shapes(path: &Path) -> Result<Vec<String>, Error> {
+fn read_shapes(path: &Path) -> Result<Vec<String>> {
     let shown = path.shown();
     let text = input_file::read_text(path)
         .map_err(|e| usage!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))?;

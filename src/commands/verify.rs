@@ -7,7 +7,7 @@ use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::{
     CATALOGUE, DeviceKind, Error, Exit, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Setup, Shown, Timing, Tuned, input_file, report,
+    Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Note about the sizes that `--quick` drops.
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
-pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
         selection: args.selection(),
         config: args.config.clone(),
@@ -55,14 +55,12 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
-    if let Some(target) = target {
-        answer.deliver(target, &Format::Junit.export(&record)?);
-    }
+    answer.deliver(target, || Format::Junit.export(&record))?;
     Ok(answer)
 }
 
 /// Returns the plan of `--config`, or else of built-in algorithms at awkward sizes.
-fn plan(request: &Request) -> Result<Plan, Error> {
+fn plan(request: &Request) -> Result<Plan> {
     if let Some(path) = &request.config {
         return Plan::new(&CATALOGUE, &request.selection, Some((path, &request.defaults)));
     }
@@ -83,7 +81,7 @@ const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
 /// Reads a file of known failures.
-fn read_known(path: &Path) -> Result<Vec<KnownFailure>, Error> {
+fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))

@@ -19,7 +19,7 @@ use crate::kernel::spirv;
 use crate::plan::Sampling;
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, LimitPolicy, MeasureOptions, Nanos, Outcome, Plan,
-    PlanSection, Purpose, Record, Request, Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
+    PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
     VulkanOptions, about, input_file, printable, report, stats,
 };
 use pairs::Pair;
@@ -74,7 +74,7 @@ struct Contest<'a> {
     notes: String,
 }
 
-pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -93,7 +93,7 @@ pub(super) fn judge_run(
     sections: Vec<PlanSection>,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     let Some(PlanSection { devices, sampling, .. }) = sections.first().cloned() else {
         return Err(Error::Usage("there is no kernel to run".into()));
     };
@@ -131,7 +131,7 @@ pub(super) fn judge_run(
 }
 
 /// Parses `--max-time`, if it is given.
-fn max_time(text: Option<&str>, default: Duration) -> Result<Duration, Error> {
+fn max_time(text: Option<&str>, default: Duration) -> Result<Duration> {
     match text {
         Some(text) => parse_duration("max-time", text),
         None => Ok(default),
@@ -184,7 +184,7 @@ fn expand_all(names: &[String]) -> Vec<String> {
 
 impl<'a> Contest<'a> {
     /// Returns the contest that the command line asks for.
-    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self, Error> {
+    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self> {
         let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
@@ -238,7 +238,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Saves reproducers of the sides that failed in `folder`. Returns a note.
-    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String, Error> {
+    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String> {
         let command = trials.command.join(" ");
         let mut saved = 0;
         for (current, trial) in self.matches.iter().zip(&trials.cases) {
@@ -267,7 +267,7 @@ impl<'a> Contest<'a> {
         keep_failures: Option<&Path>,
         setup: &Setup,
         host: &Host,
-    ) -> Result<CommandOutput, Error> {
+    ) -> Result<CommandOutput> {
         let target = Target::open_if_named(JSON, json)?;
         let failures_folder = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
@@ -314,7 +314,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Adds the trial of the next match, and writes all trials so far, so that a killed process loses none.
-    fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<(), Error> {
+    fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<()> {
         let count = self.matches.len();
         trials.cases.push(trial);
         trials.correct();
@@ -344,12 +344,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Judges matches of kernels, in rounds of batches of samples on one device.
-    fn judge_kernels(
-        &self,
-        setup: &Setup,
-        host: &Host,
-        add_trial: &mut dyn FnMut(Trial) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn judge_kernels(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
         let mut session = DeviceSession::open(setup, [&self.devices[..]], host)?;
         let devices = session.session.select_usable(&self.devices)?;
         let [device] = devices[..] else {
@@ -395,12 +390,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Judges matches of drivers, in rounds of processes.
-    fn judge_drivers(
-        &self,
-        setup: &Setup,
-        host: &Host,
-        add_trial: &mut dyn FnMut(Trial) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
         self.announce_duration(host);
         host.listen()?;
         for current in &self.matches {
@@ -421,8 +411,8 @@ impl<'a> Contest<'a> {
         manifests: &[&Path; 2],
         setup: &Setup,
         host: &Host,
-        add_trial: &mut dyn FnMut(Trial) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        add_trial: &mut dyn FnMut(Trial) -> Result<()>,
+    ) -> Result<()> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
         let section = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
         let plan = Plan { sections: vec![section], run_tables: vec![] };
@@ -481,7 +471,7 @@ impl Match<'_> {
         setup: &Setup,
         host: &Host,
         first: &mut [Option<SideResult>; 2],
-    ) -> Result<DriverRound, Error> {
+    ) -> Result<DriverRound> {
         let mut round = Round::default();
         let mut is_complete = true;
         for role in order {
@@ -510,7 +500,7 @@ impl Match<'_> {
 }
 
 /// Returns a match for each pair of variants on each problem that both solve.
-fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>, Error> {
+fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
     let mut matches = vec![];
     for [a, b] in pairs {
         for group in groups {
@@ -534,7 +524,7 @@ fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> R
 }
 
 /// Returns a match of the two drivers for each variant on each problem.
-fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>, Error> {
+fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
     let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else {
         return Err(Error::Usage("one side is missing; give both --a-driver and --b-driver".into()));
     };
@@ -554,7 +544,7 @@ fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Matc
 }
 
 /// Returns a match for each problem. On one side or both, a SPIR-V file replaces one kernel of the variant.
-fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>, Error> {
+fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>> {
     let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
     let mut matches = vec![];
     for group in groups {
@@ -597,7 +587,7 @@ fn result_of_side(label: &str, device: &DeviceInfo, case: Case, rounds: &[Round]
 }
 
 /// Returns the result of a process that measured one case.
-fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResult, Error> {
+fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResult> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
         return Err(usage!("{name}: --device matches {} of its devices; name one by its index", devices.len()));
@@ -606,7 +596,7 @@ fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResu
 }
 
 /// Reads a SPIR-V file. Returns the label of the kernel of `variant` that it replaces, and its bytes.
-fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>), Error> {
+fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>)> {
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
     let refuse = |reason: String| usage!("cannot run '{}' in place of {}: {reason}", path.shown(), labels());
     let bytes = input_file::read(path, spirv::MAX_FILE_BYTES as u64)
@@ -633,7 +623,7 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 }
 
 /// Refuses a manifest that the Vulkan loader would silently ignore.
-fn check_manifest(path: &Path) -> Result<(), Error> {
+fn check_manifest(path: &Path) -> Result<()> {
     let shown = path.shown();
     let refuse = |reason: String| {
         usage!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/")

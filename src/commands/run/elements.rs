@@ -9,7 +9,7 @@ use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
 use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
-use crate::{DType, Error, Shown, printable};
+use crate::{DType, Error, Result, Shown, printable};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ struct Print {
 
 impl WantedBuffers {
     /// Resolves the buffers of `args`. Refuses unknown buffers and elements, and a selection of several cases.
-    pub(super) fn new(args: &RunArgs, problems: &[ResolvedProblem]) -> Result<Self, Error> {
+    pub(super) fn new(args: &RunArgs, problems: &[ResolvedProblem]) -> Result<Self> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
@@ -90,7 +90,7 @@ impl WantedBuffers {
 }
 
 /// Parses a value of `--save`: `D=out.npy`.
-fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save, Error> {
+fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save> {
     let (name, path) = text
         .split_once('=')
         .filter(|(name, path)| !name.is_empty() && !path.is_empty())
@@ -108,7 +108,7 @@ fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save, Error> {
 }
 
 /// Parses a value of `--print`, `D` or `D[0:4,0:4]`, for a buffer that a worker writes to `path`.
-fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<Print, Error> {
+fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<Print> {
     let name = text.split('[').next().unwrap_or_default();
     let buffer = find_written(buffers, name)?.clone();
     let ranges = match text.split_once('[') {
@@ -120,7 +120,7 @@ fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<
 }
 
 /// Returns the buffer with this name, if kernels write to it.
-fn find_written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer, Error> {
+fn find_written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer> {
     let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
     buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
         let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();

@@ -17,14 +17,14 @@ use crate::user::options;
 use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, CaseSpec, Error, FieldOptions, Host, Plan, PlanSection, Record, Request, Selection,
-    Setup, Shown, UserKernels, VulkanOptions, printable,
+    CATALOGUE, Case, CaseGroup, CaseSpec, Error, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
+    Selection, Setup, Shown, UserKernels, VulkanOptions, printable,
 };
 use elements::WantedBuffers;
 use std::fmt::Write;
 use std::path::Path;
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     if args.watch {
         return watch::run(args, vulkan, setup, host);
     }
@@ -93,7 +93,7 @@ pub(super) fn text_below_tables(
 }
 
 /// Adds the cases of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels.
-pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>, Error> {
+pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>> {
     let mut all_kernels: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     for table in std::mem::take(&mut plan.run_tables) {
@@ -116,7 +116,7 @@ pub(super) fn named_kernels(
     against: &[String],
     problem: ResolvedProblem,
     others: &[UserKernels],
-) -> Result<UserKernels, Error> {
+) -> Result<UserKernels> {
     let is_builtin = |point: &ResolvedPoint| matches!(point.reference, Reference::Builtin(_));
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against: Vec<_> = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
@@ -139,19 +139,19 @@ pub(super) fn named_kernels(
 }
 
 /// Reads the descriptions of each problem.
-fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>, Error> {
+fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>> {
     options::problems(&args.kernel, args.config.as_deref(), &args.fields())
 }
 
 /// Reads and resolves each problem by itself, after a check that no description runs a forbidden command.
-fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>, Error> {
+fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>> {
     let problems = read_descriptions(args)?;
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
     problems.iter().map(|described| resolve::resolve(&CATALOGUE, described)).collect()
 }
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
-fn check_commands(described: &[Described], forbidden: bool) -> Result<(), Error> {
+fn check_commands(described: &[Described], forbidden: bool) -> Result<()> {
     for described in described.iter().filter(|described| forbidden || described.of_case) {
         let Some((field, command)) = described.description.commands().into_iter().next() else { continue };
         let command = printable(&command);
@@ -179,11 +179,7 @@ pub(super) fn print_commands(kernels: &[UserKernels], host: &Host) {
 }
 
 /// Plans the cases: at each point of the axes, all possible choices of constants, or only the first of each kernel.
-pub(super) fn plan_section(
-    kernels: &UserKernels,
-    all_choices: bool,
-    selection: &Selection,
-) -> Result<PlanSection, Error> {
+pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: &Selection) -> Result<PlanSection> {
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let mut groups = vec![];
     for (point, size) in kernels.problem.sizes().into_iter().enumerate() {

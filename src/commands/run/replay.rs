@@ -13,8 +13,8 @@ use crate::user::options::describe;
 use crate::user::{array, resolve};
 use crate::vulkan::uuid;
 use crate::{
-    CATALOGUE, Error, FieldOptions, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Selection, Setup, Shown, Timing,
-    Tuned, UserKernels,
+    CATALOGUE, Error, FieldOptions, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Result, Selection, Setup, Shown,
+    Timing, Tuned, UserKernels,
 };
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(crate) fn write_cases(
     output: &Path,
     setup: &Setup,
     host: &Host,
-) -> Result<Vec<ConvertedCase>, Error> {
+) -> Result<Vec<ConvertedCase>> {
     let mut store = Store::default();
     let mut cases = vec![];
     for dispatch in dispatches {
@@ -92,7 +92,7 @@ fn write_verified(
     store: &mut Store,
     setup: &Setup,
     host: &Host,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>> {
     draft.write(&Starts::Known, false, store).map_err(Error::Failure)?;
     let mut last_mistake = String::new();
     // The analysis may report reads that never happen. First assume that unchanged buffers are only written.
@@ -136,7 +136,7 @@ fn replay(
     dispatch: &SelectedDispatch<'_>,
     setup: &Setup,
     host: &Host,
-) -> Result<Replay, Error> {
+) -> Result<Replay> {
     let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
     let problem = resolve::resolve(&CATALOGUE, &described)?;
     let buffers: Vec<_> = problem.points.iter().flat_map(|point| point.buffers.clone()).collect();

@@ -8,8 +8,8 @@ use crate::compare::{self, Comparison, State, Verdict};
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
 use crate::{
-    Case, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Record, Request, Settings, Setup, Timing, Tuned,
-    VulkanOptions, report,
+    Case, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Record, Request, Result, Settings, Setup, Timing,
+    Tuned, VulkanOptions, report,
 };
 use std::collections::BTreeMap;
 #[cfg(unix)]
@@ -32,7 +32,7 @@ struct FileState {
 /// Files with the states in which they were last seen; `None` for a file that is missing.
 type FileStates = BTreeMap<PathBuf, Option<FileState>>;
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // A forbidden command in the first version is an error; in a later version it is only reported.
     check_commands(&read_descriptions(args)?.concat(), args.no_commands)?;
     host.listen()?;
@@ -111,7 +111,7 @@ fn update_states(files: &mut FileStates) -> bool {
 
 /// Looks at the files and then resolves them, so that changes during or after that are detected. If resolving reveals
 /// further files, adds them and starts again.
-fn resolve_and_watch(args: &RunArgs, files: &mut FileStates) -> Result<Vec<ResolvedProblem>, Error> {
+fn resolve_and_watch(args: &RunArgs, files: &mut FileStates) -> Result<Vec<ResolvedProblem>> {
     loop {
         update_states(files);
         let count = files.len();
@@ -128,7 +128,7 @@ fn resolve_and_watch(args: &RunArgs, files: &mut FileStates) -> Result<Vec<Resol
 }
 
 /// Measures the first choice of each kernel.
-fn measure(problems: Vec<ResolvedProblem>, request: &Request, setup: &Setup, host: &Host) -> Result<Record, Error> {
+fn measure(problems: Vec<ResolvedProblem>, request: &Request, setup: &Setup, host: &Host) -> Result<Record> {
     let mut plan = Plan { sections: vec![], run_tables: vec![] };
     let mut all_kernels = vec![];
     for problem in problems {
