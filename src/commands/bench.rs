@@ -111,10 +111,7 @@ fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host
             let groups: Vec<_> = section.groups_on(device.kind).filter(|group| group.auto).collect();
             let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(&device);
-            for group in groups {
-                if host.is_interrupted() {
-                    break;
-                }
+            for group in groups.into_iter().take_while(|_| !host.is_interrupted()) {
                 let candidates = candidates(group, &device, ways);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &section.sampling) {

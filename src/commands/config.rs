@@ -45,10 +45,7 @@ pub(super) fn path(host: &Host) -> Option<PathBuf> {
 }
 
 impl Defaults {
-    /// Reads the user's file.
-    ///
-    /// # Errors
-    /// Names a mistake in the file with its line and the remedy.
+    /// Reads the user's file. Errors name the line of a mistake and the remedy.
     pub(super) fn read(host: &Host) -> Result<Self> {
         let Some(path) = path(host) else { return Ok(Self::default()) };
         let text = match input_file::read_text(&path) {
@@ -99,10 +96,8 @@ impl Defaults {
         }
     }
 
-    /// Sets options of a command that neither the command line nor the environment states.
-    ///
-    /// # Errors
-    /// If the command takes one device and the file names several.
+    /// Sets options of a command that neither the command line nor the environment states. Refuses several devices for a
+    /// command that takes one.
     pub(super) fn apply(&self, command: &mut Command) -> Result<()> {
         match command {
             Command::Bench(args) => {

@@ -98,9 +98,6 @@ impl Files {
     }
 
     /// Refuses a file that would be written over one that is read or written.
-    ///
-    /// # Errors
-    /// Names the file and both of its uses.
     pub(super) fn check(&self, host: &Host) -> Result<()> {
         let mut streams = vec![];
         for (name, id) in [
@@ -157,9 +154,6 @@ fn is_system_path(path: &Path) -> bool {
 /// Refuses arguments and `GPUKERN_` variables that have a line break but name no file, and those that name the file to which
 /// standard error is redirected: a message about them would forge a line, or overwrite the file. Skips the arguments of
 /// programs: those after `--`, and all of `capture`.
-///
-/// # Errors
-/// Quotes the argument with the reason.
 pub(super) fn check_words(host: &Host) -> Result<()> {
     let words = &host.arguments;
     let is_capture = words.iter().any(|word| word == "capture");

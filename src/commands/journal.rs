@@ -136,10 +136,7 @@ fn check_free(journal: &Path) -> Result<()> {
 
 impl Journal {
     /// Creates the journal for the record at `path`, with the cases of `record`, whose last process is this one. Replaces an
-    /// existing journal.
-    ///
-    /// # Errors
-    /// If the file cannot be written, such as on a full disk.
+    /// existing journal. Fails with the reason if the file cannot be written, such as on a full disk.
     fn begin(path: &Path, record: &Record) -> Result<Self, String> {
         let path = path_of(path);
         Self::try_begin(&path, record)

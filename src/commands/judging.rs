@@ -129,11 +129,8 @@ mod tests {
         let case = record.cases[0].clone();
         record.cases.clear();
         for size in 1..=count {
-            record.cases.push(Case {
-                id: format!("matmul/naive/f32/{size}"),
-                size: size.to_string().into(),
-                ..case.clone()
-            });
+            let id = format!("matmul/naive/f32/{size}");
+            record.cases.push(Case { id, size: size.to_string().into(), ..case.clone() });
         }
         record
     }

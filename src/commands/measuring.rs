@@ -145,18 +145,13 @@ fn changed_variables(earlier: &Record, origin: &Origin, host: &Host) -> BTreeSet
     changes
 }
 
-/// Adds the result of a comparison to the output of a measurement; to the notes if standard output is the record.
-fn add_verdicts(
-    answer: &mut CommandOutput,
-    judged: Result<CommandOutput>,
-    comparing: &Comparing,
-    stdout_is_record: bool,
-) {
+/// Adds the result of a comparison to the output of a measurement, or to its notes.
+fn add_verdicts(answer: &mut CommandOutput, judged: Result<CommandOutput>, comparing: &Comparing, to_notes: bool) {
     match judged {
         Ok(judged) => {
             answer.exit = worse_exit(answer.exit, judged.exit);
             let baselines: Vec<_> = comparing.compare.iter().map(|path| path.shown()).collect();
-            let text = if stdout_is_record { &mut answer.notes } else { &mut answer.output };
+            let text = if to_notes { &mut answer.notes } else { &mut answer.output };
             let _ = write!(text, "\ncompared with {}\n\n{}", baselines.join(", "), judged.output);
         }
         Err(error) => {
@@ -209,14 +204,11 @@ fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>>
 
 /// Returns the number of processes that measure each case.
 fn processes(request: &Request, setup: &Setup) -> Result<usize> {
-    let mut option = "processes";
-    let mut processes = request.processes.unwrap_or(1);
-    let mut least = 1;
-    if let Some(noise) = request.noise {
-        option = "noise";
-        processes = noise;
-        least = 2;
-    }
+    let (option, processes) = match request.noise {
+        Some(noise) => ("noise", noise),
+        None => ("processes", request.processes.unwrap_or(1)),
+    };
+    let least = if request.noise.is_some() { 2 } else { 1 };
     if !(least..=MAX_PROCESSES).contains(&processes) {
         let reason = if option == "noise" && processes < least { "it takes two processes to differ; " } else { "" };
         return Err(usage!("--{option}={processes}: {reason}write a number from {least} to {MAX_PROCESSES}"));

@@ -29,10 +29,7 @@ const SYSTEMS: [[&str; 4]; 12] = [
 /// Variable that names the commit where there is no git, such as in containers and on nodes of a cluster.
 const COMMIT: &str = "GPUKERN_COMMIT";
 
-/// Returns the origin of a record that this process measures.
-///
-/// # Errors
-/// If the label or a variable is malformed.
+/// Returns the origin of a record that this process measures. Refuses a malformed label or variable.
 pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin> {
     check_label(label)?;
     let variable = |name: &str| host.variable(name);

@@ -438,7 +438,7 @@ mod tests {
     fn cases_that_no_further_round_can_decide_are_explained() {
         let record = fixture();
         let side = std::slice::from_ref(&record);
-        let slower_now = Obstacle::AnotherSpeed { baseline: false };
+        let slower = Obstacle::AnotherSpeed { baseline: false };
         for (obstacle, processes, expected) in [
             // The recipe says that it needs a new baseline.
             (Obstacle::AnotherSpeed { baseline: true }, 1, ""),
@@ -447,12 +447,8 @@ mod tests {
                 1,
                 "More rounds cannot decide 1 case: the baseline has too few processes or samples.",
             ),
-            (slower_now, 1, "A longer --budget may decide it, and so may more processes of the baseline."),
-            (
-                slower_now,
-                5,
-                "More rounds cannot decide 1 case: the device is slower or busier than beside the baseline.",
-            ),
+            (slower, 1, "A longer --budget may decide it, and so may more processes of the baseline."),
+            (slower, 5, "More rounds cannot decide 1 case: the device is slower or busier than beside the baseline."),
         ] {
             let mut comparison = compare(side, side, &Settings::default());
             comparison.cases.truncate(1);

@@ -40,10 +40,7 @@ impl<'a> DeviceSession<'a> {
         timing: Timing,
         mut work: impl FnMut(&mut Executor<'_>) -> Result<()>,
     ) -> Result<()> {
-        for device in self.session.select_usable(selectors)? {
-            if self.host.is_interrupted() {
-                break;
-            }
+        for device in self.session.select_usable(selectors)?.into_iter().take_while(|_| !self.host.is_interrupted()) {
             let executor = self.session.executor(device, timing, &Tuned::none(), self.interrupted);
             if let Err(error) = executor.and_then(|mut executor| work(&mut executor)) {
                 self.errors.push(error);

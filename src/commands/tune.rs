@@ -119,17 +119,15 @@ impl Tuning<'_> {
         }
         let mut timed = vec![];
         let mut inspected = vec![];
-        for (group, tunable) in searches(self.algorithm, section, &device) {
-            if self.host.is_interrupted() {
-                break;
-            }
+        let host = self.host;
+        for search in searches(self.algorithm, section, &device).take_while(|_| !host.is_interrupted()) {
             if by_inspection {
-                inspected.extend(self.inspect_tiles(executor, group, tunable));
+                inspected.extend(self.inspect_tiles(executor, &search));
                 continue;
             }
-            let row = self.time_tiles(executor, group, tunable);
-            if self.host.is_interrupted() {
-                self.note_interruption(group, tunable, row.as_ref());
+            let row = self.time_tiles(executor, &search);
+            if host.is_interrupted() {
+                self.note_interruption(&search, row.as_ref());
             }
             timed.extend(row);
         }
@@ -144,14 +142,10 @@ impl Tuning<'_> {
     }
 
     /// Times the tiles of a variant on a problem, and saves the best at once.
-    fn time_tiles(
-        &mut self,
-        executor: &mut Executor<'_>,
-        group: &CaseGroup,
-        tunable: &'static Tunable,
-    ) -> Option<TunedRow> {
+    fn time_tiles(&mut self, executor: &mut Executor<'_>, search: &TileSearch<'_>) -> Option<TunedRow> {
+        let TileSearch { group, tunable } = *search;
         let device = &executor.info().clone();
-        let name = search_name(group, tunable);
+        let name = search.name();
         let budget = self.next_budget();
         let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
         let mut leader = None;
@@ -176,7 +170,7 @@ impl Tuning<'_> {
                 return None;
             }
         };
-        self.save(&results(device, self.algorithm, tunable, group, &found, work));
+        self.save(&results(device, search, &found, work));
         for (tile, refusal) in &found.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
         }
@@ -184,15 +178,11 @@ impl Tuning<'_> {
     }
 
     /// Compiles tiles of a variant for a problem, and saves the one that spills least at once.
-    fn inspect_tiles(
-        &mut self,
-        executor: &mut Executor<'_>,
-        group: &CaseGroup,
-        tunable: &'static Tunable,
-    ) -> Option<InspectedRow> {
+    fn inspect_tiles(&mut self, executor: &mut Executor<'_>, search: &TileSearch<'_>) -> Option<InspectedRow> {
+        let TileSearch { group, tunable } = *search;
         let device = executor.info().clone();
         let started = self.host.elapsed();
-        let name = search_name(group, tunable);
+        let name = search.name();
         let budget = self.next_budget();
         let variant = self.variant(tunable);
         let built_in = tunable.built_in(&group.spec, &device);
@@ -236,7 +226,7 @@ impl Tuning<'_> {
             spills: Some(found.best.1),
             built_in_tile: Some(found.built_in.0),
             tried: Some(found.tried),
-            ..empty_result(&device, self.algorithm, tunable, group)
+            ..empty_result(&device, search)
         }]);
         Some(InspectedRow { variant: tunable.variant, spec: group.spec, found })
     }
@@ -254,7 +244,7 @@ impl Tuning<'_> {
     }
 
     /// Notes how far an interrupted search got.
-    fn note_interruption(&mut self, group: &CaseGroup, tunable: &Tunable, row: Option<&TunedRow>) {
+    fn note_interruption(&mut self, search: &TileSearch<'_>, row: Option<&TunedRow>) {
         let progress = match row {
             None => "interrupted before a tile was timed".into(),
             Some(TunedRow { found: SearchResult { tried, space, .. }, .. }) => {
@@ -262,7 +252,7 @@ impl Tuning<'_> {
             }
         };
         let notes = &mut self.answer.notes;
-        let _ = writeln!(notes, "note      {}: {progress}", search_name(group, tunable));
+        let _ = writeln!(notes, "note      {}: {progress}", search.name());
         match self.remaining {
             0 => {}
             1 => notes.push_str("note      1 search was not begun\n"),
@@ -273,18 +263,15 @@ impl Tuning<'_> {
     /// Notes why a tile, or every tile, was refused. A wrong answer decides the exit code.
     fn note_refusal(&mut self, subject: &str, refusal: &Refusal) {
         let CommandOutput { notes, exit, .. } = &mut self.answer;
+        match refusal {
+            Refusal::Rejected(_) => *exit = Exit::Rejected,
+            Refusal::Failed(_) if *exit != Exit::Rejected => *exit = Exit::Failure,
+            _ => {}
+        }
         let _ = match refusal {
             Refusal::Unsupported(reason) => writeln!(notes, "skipped   {subject}: {reason}"),
-            Refusal::Rejected(reason) => {
-                *exit = Exit::Rejected;
-                writeln!(notes, "rejected  {subject}: {reason}")
-            }
-            Refusal::Failed(reason) => {
-                if *exit != Exit::Rejected {
-                    *exit = Exit::Failure;
-                }
-                writeln!(notes, "failed    {subject}: {reason}")
-            }
+            Refusal::Rejected(reason) => writeln!(notes, "rejected  {subject}: {reason}"),
+            Refusal::Failed(reason) => writeln!(notes, "failed    {subject}: {reason}"),
         };
     }
 
@@ -311,9 +298,18 @@ fn compile_tile(executor: &mut Executor<'_>, group: &CaseGroup, variant: &Varian
     executor.run(&section, &mut Silent).pop()
 }
 
-/// Returns the name of a search in messages: variant, options and size.
-fn search_name(group: &CaseGroup, tunable: &Tunable) -> String {
-    format!("{} {} {}", tunable.variant, axes::brief(&group.spec), group.spec.size)
+/// Search of a variant's tiles on one problem.
+struct TileSearch<'a> {
+    group: &'a CaseGroup,
+    tunable: &'static Tunable,
+}
+
+impl TileSearch<'_> {
+    /// Returns the name in messages: variant, options and size.
+    fn name(&self) -> String {
+        let spec = &self.group.spec;
+        format!("{} {} {}", self.tunable.variant, axes::brief(spec), spec.size)
+    }
 }
 
 /// Returns the algorithm with this name. Refuses one without tiles.
@@ -416,24 +412,24 @@ fn unsupported_types(section: &PlanSection) -> String {
     notes
 }
 
-/// Returns each problem with each variant that supports its element type.
+/// Returns a search for each problem and each variant that supports its element type.
 fn searches<'a>(
     algorithm: &'static Algorithm,
     section: &'a PlanSection,
     device: &DeviceInfo,
-) -> impl Iterator<Item = (&'a CaseGroup, &'static Tunable)> {
+) -> impl Iterator<Item = TileSearch<'a>> {
     section.groups_on(device.kind).flat_map(move |group| {
         let CaseOptions { dtype, layout, .. } = group.spec.options;
         let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
-        variants.filter_map(move |variant| Some((group, algorithm.tunable(variant)?)))
+        variants.filter_map(move |variant| Some(TileSearch { group, tunable: algorithm.tunable(variant)? }))
     })
 }
 
 /// Returns a result without tile and figures.
-fn empty_result(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, group: &CaseGroup) -> TuningResult {
+fn empty_result(device: &DeviceInfo, TileSearch { group, tunable }: &TileSearch<'_>) -> TuningResult {
     TuningResult {
         model: Model::of(device),
-        algorithm: algorithm.name.to_string(),
+        algorithm: group.algorithm.name.to_string(),
         variant: tunable.variant.into(),
         options: group.spec.options,
         sizes: tuned::class(group.spec.size),
@@ -450,17 +446,10 @@ fn empty_result(device: &DeviceInfo, algorithm: &Algorithm, tunable: &Tunable, g
 }
 
 /// Returns the results of a search: the best tile, and the time of the variant that `auto` chooses.
-fn results(
-    device: &DeviceInfo,
-    algorithm: &Algorithm,
-    tunable: &Tunable,
-    group: &CaseGroup,
-    found: &SearchResult,
-    work: Work,
-) -> Vec<TuningResult> {
+fn results(device: &DeviceInfo, search: &TileSearch<'_>, found: &SearchResult, work: Work) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
-    let empty = empty_result(device, algorithm, tunable, group);
+    let empty = empty_result(device, search);
     let mut results = vec![TuningResult {
         tile: Some(found.best.0),
         gflops: Some(gflops(found.best.1)),

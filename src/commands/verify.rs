@@ -90,13 +90,8 @@ fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
 /// Returns the exit code of the unexpected failures; 1 if there are none and a known failure passes.
 fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
-    let mut unexpected = record.clone();
-    unexpected.cases.clear();
-    for (index, case) in record.cases.iter().enumerate() {
-        if !expected.contains(&index) {
-            unexpected.cases.push(case.clone());
-        }
-    }
+    let unexpected = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
+    let unexpected = Record { cases: unexpected.map(|(_, case)| case.clone()).collect(), ..record.clone() };
     let _ = writeln!(notes, "{} known failures as expected", expected.len());
     for known in &absent {
         let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());

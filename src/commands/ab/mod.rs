@@ -354,10 +354,7 @@ impl<'a> Contest<'a> {
         user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
         session.on_each_device(&self.devices, Timing::Sample, |executor| {
-            for current in &self.matches {
-                if host.is_interrupted() {
-                    break;
-                }
+            for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
                 if let Sides::Kernels(kernels) = &current.sides {
                     add_trial(self.duel(current, kernels, executor))?;
                 }
@@ -393,10 +390,7 @@ impl<'a> Contest<'a> {
     fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
         self.announce_duration(host);
         host.listen()?;
-        for current in &self.matches {
-            if host.is_interrupted() {
-                break;
-            }
+        for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
             if let Sides::Drivers(manifests) = &current.sides {
                 self.duel_drivers(current, manifests, setup, host, add_trial)?;
             }

@@ -9,9 +9,6 @@ pub(super) type Pair = [&'static Variant; 2];
 
 /// Returns the pairs that two lists of names and patterns select. Adds a note for each pattern that leaves variants without a
 /// partner. Lists pair in order; a single name pairs with every name of the other list.
-///
-/// # Errors
-/// If the lists differ in length, or a name or pattern matches nothing.
 pub(super) fn pairs(
     algorithm: &'static Algorithm,
     baselines: &[String],

@@ -225,14 +225,9 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
 
 /// Returns the axes of a case with their values; empty if the case is not in `plan`.
 fn extents(case: &Case, plan: &Plan) -> String {
-    for group in plan.sections.iter().flat_map(|section| &section.groups) {
-        for id in group.variants.iter().map(|variant| group.id(variant)) {
-            if id.to_string() == case.id {
-                return id.extents;
-            }
-        }
-    }
-    String::new()
+    let groups = plan.sections.iter().flat_map(|section| &section.groups);
+    let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
+    ids.find(|id| id.to_string() == case.id).map(|id| id.extents).unwrap_or_default()
 }
 
 /// Returns whether the intervals of two cases overlap, or one has none. An interval covers this process only: choices whose
