@@ -1,10 +1,9 @@
 //! `gpukern bench`.
 
-use super::CommandOutput;
-use super::document::{Files, JSON, Target};
 use super::measuring::{self, PlanToMeasure};
 use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
+use super::{CommandOutput, Files, JSON, Target};
 use crate::algorithms::Candidate;
 use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::engine::measurement::Measurement;

@@ -1,7 +1,6 @@
 //! `gpukern capture`: runs a program with the layer loaded into it, and prints the profile.
 
-use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, interrupt};
+use super::{CommandOutput, Document, Files, JSON, Target, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::printable::ending;
 use crate::basis::threads::{CANNOT_START, explained};

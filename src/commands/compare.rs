@@ -1,7 +1,6 @@
 //! `gpukern compare`.
 
-use super::document::{Files, JSON, JUNIT, Target};
-use super::{CommandOutput, judging};
+use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};

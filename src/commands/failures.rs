@@ -1,6 +1,6 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
-use super::document::create_folder;
+use super::create_folder;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;

@@ -1,7 +1,6 @@
 //! `gpukern history`.
 
-use super::document::{Document, Files, Target, create_folder, write_files};
-use super::{CommandOutput, judging};
+use super::{CommandOutput, Document, Files, Target, create_folder, judging, write_files};
 use crate::basis::error;
 use crate::commands::cli::HistoryArgs;
 use crate::export::otava;

@@ -1,8 +1,8 @@
 //! `gpukern inspect`.
 
-use super::document::{Files, JSON, JUNIT, Target, create_folder};
-use super::session::measure;
-use super::{CommandOutput, measuring, old_options, origin, run as user_run};
+use super::{
+    CommandOutput, Files, JSON, JUNIT, Target, create_folder, measure, measuring, old_options, origin, run as user_run,
+};
 use crate::basis::file_name::file_name;
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;

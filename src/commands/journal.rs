@@ -1,10 +1,8 @@
 //! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
 //! the cases in flight.
 
-use super::CommandOutput;
-use super::document::{JSON, Target};
-use super::progress::Progress;
 use super::session::Announcements;
+use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;

@@ -1,9 +1,6 @@
 //! `gpukern peak`.
 
-use super::CommandOutput;
-use super::document::{Files, JSON, Target};
-use super::session::DeviceSession;
-use crate::commands::progress::Progress;
+use super::{CommandOutput, DeviceSession, Files, JSON, Progress, Target};
 use crate::plan::estimate;
 use crate::record::peak::Extent;
 use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};

@@ -1,7 +1,6 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
-use super::document::{Files, JSON, Target, create_folder, write_files};
-use super::{CommandOutput, judging, read_record};
+use super::{CommandOutput, Files, JSON, Target, create_folder, judging, read_record, write_files};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::commands::cli::ReportArgs;

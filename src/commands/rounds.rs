@@ -3,9 +3,7 @@
 //! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
-use super::document::{JSON, Target};
-use super::session::measure_in_fresh_processes;
-use super::{CommandOutput, judging, origin, parse_duration};
+use super::{CommandOutput, JSON, Target, judging, measure_in_fresh_processes, origin, parse_duration};
 use crate::basis::command_line::stated;
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;

@@ -1,8 +1,7 @@
 //! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
 
 use super::journal::{RecordFile, RunObserver};
-use super::progress::Progress;
-use super::{CommandOutput, run};
+use super::{CommandOutput, Progress, run};
 use crate::engine::executor::Executor;
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;

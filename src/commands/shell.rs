@@ -1,7 +1,6 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
-use super::document::{Document, create_folder, write_files};
-use super::{CommandOutput, help};
+use super::{CommandOutput, Document, create_folder, help, write_files};
 use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;

@@ -1,15 +1,12 @@
 //! `gpukern tune`.
 
-use super::document::Files;
-use super::session::DeviceSession;
-use super::{CommandOutput, parse_duration};
+use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::alike::distinct;
 use crate::basis::pattern::{self, is_pattern};
 use crate::basis::units::rounded;
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
-use crate::commands::progress::Progress;
 use crate::engine::executor::{Executor, Silent};
 use crate::engine::job::tune::Question;
 use crate::plan::{Sampling, axes};

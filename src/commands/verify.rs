@@ -1,8 +1,6 @@
 //! `gpukern verify`.
 
-use super::document::{Files, JUNIT, Target};
-use super::session::measure;
-use super::{CommandOutput, failures, measuring, run as user_run};
+use super::{CommandOutput, Files, JUNIT, Target, failures, measure, measuring, run as user_run};
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::{
