@@ -39,13 +39,6 @@ const MIN_ANNOUNCED_TIME: Duration = Duration::from_secs(10);
 /// Sampling time limit of each process of a driver.
 const PROCESS_MAX_TIME: Duration = Duration::from_millis(500);
 
-/// Result of a round of three processes.
-enum DriverRound {
-    Complete(Round),
-    /// A time is missing: a process failed with this error, or none if its case failed or the user interrupted it.
-    Incomplete(Option<Error>),
-}
-
 /// Two sides that take turns.
 enum Sides<'a> {
     /// Two kernels on one driver, alternating within one process.
@@ -420,10 +413,12 @@ impl<'a> Contest<'a> {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut random);
-            match current.round(order, manifests, &plan, setup, host, &mut first)? {
-                DriverRound::Complete(round) => rounds.push(round),
-                DriverRound::Incomplete(error) => {
-                    failure = error;
+            match current.round(order, manifests, &plan, setup, host, &mut first) {
+                Ok(Some(round)) => rounds.push(round),
+                Ok(None) => break,
+                // A process that fails late must not lose the earlier rounds.
+                Err(error) => {
+                    failure = Some(error);
                     break;
                 }
             }
@@ -456,7 +451,7 @@ impl Match<'_> {
     }
 
     /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
-    /// without a time.
+    /// without a time. Returns `None` if a time is missing or the user interrupted.
     fn round(
         &self,
         order: [usize; 3],
@@ -465,7 +460,7 @@ impl Match<'_> {
         setup: &Setup,
         host: &Host,
         first: &mut [Option<SideResult>; 2],
-    ) -> Result<DriverRound> {
+    ) -> Result<Option<Round>> {
         let mut round = Round::default();
         let mut is_complete = true;
         for role in order {
@@ -475,12 +470,10 @@ impl Match<'_> {
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            // A process that fails late must not lose the earlier rounds.
-            let result = match measure_in_fresh_processes(&name, plan, &setup, &options, host) {
-                Ok(Some(record)) => result_of_process(record, &self.labels[side], &name)?,
-                Ok(None) => return Ok(DriverRound::Incomplete(None)),
-                Err(error) => return Ok(DriverRound::Incomplete(Some(error))),
+            let Some(record) = measure_in_fresh_processes(&name, plan, &setup, &options, host)? else {
+                return Ok(None);
             };
+            let result = result_of_process(record, &self.labels[side], &name)?;
             let time = report::bench::median(&result.case);
             // A case without a time explains the end of the match.
             if first[side].is_none() || time.is_none() {
@@ -489,7 +482,7 @@ impl Match<'_> {
             is_complete &= time.is_some();
             round[role] = time.unwrap_or_default();
         }
-        Ok(if is_complete { DriverRound::Complete(round) } else { DriverRound::Incomplete(None) })
+        Ok(is_complete.then_some(round))
     }
 }
 
