@@ -95,10 +95,10 @@ fn files(args: &CaptureArgs) -> Files {
     // A program name without a folder is searched on the `PATH`.
     let has_folder = program.components().count() > 1;
     let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
-    let named = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
+    let argument_files = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
     Files::default()
         .read("the program", has_folder.then_some(program))
-        .read("a file of the program", named)
+        .read("a file of the program", argument_files)
         .written("--json", &args.json)
         .written("--trace", &args.trace)
         .written("--page", &args.page)
@@ -209,17 +209,17 @@ fn put_first(command: &mut Command, variable: &str, first: &Path, host: &Host) {
 
 /// Returns the error for a program that cannot be started, with a remedy.
 fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
-    let shown = program.to_string_lossy();
+    let name = program.to_string_lossy();
     if error.kind() == ErrorKind::WouldBlock {
-        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&shown), explained(error)));
+        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&name), explained(error)));
     }
     let remedy = match error.kind() {
         ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
-        ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&shown)),
+        ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&name)),
         ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
         _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
     };
-    usage!("cannot start '{}': {error}; {remedy}", brief(&shown))
+    usage!("cannot start '{}': {error}; {remedy}", brief(&name))
 }
 
 /// Returns the profile of a program that has ended.

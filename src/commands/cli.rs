@@ -1602,15 +1602,15 @@ mod tests {
     fn a_request_with_an_option_of_another_version_is_none() {
         let asked = Request { shard: Some("1/2".into()), ..Request::default() };
         let mut json = serde_json::to_value(Record { request: Some(asked), ..four_cases() }).expect("JSON");
-        for (place, value) in
+        for (pointer, value) in
             [("/request/selection/axes-to-come", "x"), ("/request/to-come", "x"), ("/request/shard", "")]
         {
-            let (group, name) = place.rsplit_once('/').expect("a place");
-            let mut other = json.clone();
-            other["request"]["selection"] = serde_json::json!({});
-            other.pointer_mut(group).expect("a group")[name] = value.into();
-            let read: Record = serde_json::from_value(other).expect("a record");
-            assert_eq!(read.request.is_some(), name == "shard", "{place}");
+            let (group, name) = pointer.rsplit_once('/').expect("a pointer");
+            let mut changed = json.clone();
+            changed["request"]["selection"] = serde_json::json!({});
+            changed.pointer_mut(group).expect("a group")[name] = value.into();
+            let read: Record = serde_json::from_value(changed).expect("a record");
+            assert_eq!(read.request.is_some(), name == "shard", "{pointer}");
         }
         json["request"].take();
         assert_eq!(serde_json::from_value::<Record>(json).expect("a record").request, None);

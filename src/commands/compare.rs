@@ -75,10 +75,10 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
 
 /// Reads the limits of `--gate`.
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
-    let shown = path.shown();
+    let name = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| usage!("cannot read limits '{shown}': {e}; docs/compare.md shows a file"))?;
-    gate::parse(&text).map_err(|reason| usage!("limits '{shown}' are not valid: {}", excerpt(&reason)))
+        .map_err(|e| usage!("cannot read limits '{name}': {e}; docs/compare.md shows a file"))?;
+    gate::parse(&text).map_err(|reason| usage!("limits '{name}' are not valid: {}", excerpt(&reason)))
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Files {
         ] {
             streams.extend(id.map(|id| (name, id)));
         }
-        let mut known = vec![];
+        let mut uses = vec![];
         for (what, path) in self.read.iter().chain(&implicit_inputs(host)) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
@@ -114,15 +114,15 @@ impl Files {
             if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
                 return Err(would_overwrite(stream, path, &id, what, host));
             }
-            known.push((*what, id));
+            uses.push((*what, id));
         }
         for (option, path) in self.written.iter().filter(|(_, path)| path != Path::new("-")) {
             let Some(id) = FileId::of(path) else { continue };
             // A path such as /dev/stdout names the stream on purpose.
             let streams = if is_system_path(path) { &[][..] } else { &streams[..] };
-            let other = known.iter().chain(streams).find(|(_, other)| *other == id).map(|(what, _)| *what);
-            if let Some(other) = other.or_else(|| executable_kind(path)) {
-                return Err(would_overwrite(option, path, &id, other, host));
+            let other_use = uses.iter().chain(streams).find(|(_, used)| *used == id).map(|(what, _)| *what);
+            if let Some(other_use) = other_use.or_else(|| executable_kind(path)) {
+                return Err(would_overwrite(option, path, &id, other_use, host));
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
                 if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {
@@ -132,18 +132,18 @@ impl Files {
                     ));
                 }
             }
-            known.push((option, id));
+            uses.push((option, id));
         }
         Ok(())
     }
 }
 
 /// Returns the error for a file that would be overwritten. Keeps the error itself out of that file.
-fn would_overwrite(option: &str, path: &Path, id: &FileId, other: &str, host: &Host) -> Error {
+fn would_overwrite(option: &str, path: &Path, id: &FileId, other_use: &str, host: &Host) -> Error {
     if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
         host.messages.divert();
     }
-    usage!("{option} would overwrite '{}', which is {other} too; choose another path", path.shown())
+    usage!("{option} would overwrite '{}', which is {other_use} too; choose another path", path.shown())
 }
 
 /// Returns whether a path is that of a device, a stream or a process.
@@ -168,14 +168,14 @@ pub(super) fn check_words(host: &Host) -> Result<()> {
         let mut paths = vec![Path::new(word)];
         paths.extend(text.split_once('=').map(|(_, value)| Path::new(value)));
         paths.retain(|path| !is_system_path(path));
-        let shown = printable::brief(&text);
+        let argument = printable::brief(&text);
         if text.contains('\n') && !paths.iter().any(|path| path.exists()) {
-            return Err(usage!("the argument '{shown}' has a line break; write it in one line"));
+            return Err(usage!("the argument '{argument}' has a line break; write it in one line"));
         }
         if stderr.is_some() && paths.iter().any(|path| path.is_file() && FileId::of(path) == stderr) {
             host.messages.divert();
             return Err(usage!(
-                "standard error would overwrite '{shown}', which the command line names; choose another path"
+                "standard error would overwrite '{argument}', which the command line names; choose another path"
             ));
         }
     }

@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn an_earlier_reproducer_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
-        let made = ["case", "case", "case", "other"]
+        let folders = ["case", "case", "case", "other"]
             .map(|name| create_unique(&folder.path().join("kept"), name).expect("made"));
-        let names = made.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+        let names = folders.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
         assert_eq!(names, ["case", "case_2", "case_3", "other"]);
     }
 

@@ -64,7 +64,7 @@ pub(super) fn command_line() -> Command {
         let own_page = format!("gpukern {} --help", command.get_name());
         let mut references = vec![];
         for [page, options] in SHARED.into_iter().filter(|[page, _]| *page != own_page) {
-            let mut named = vec![];
+            let mut shared = vec![];
             command = command.mut_args(|arg| {
                 let name = arg.get_long().unwrap_or_default();
                 // An option that `-h` shows has a meaning of its own in this command.
@@ -72,11 +72,11 @@ pub(super) fn command_line() -> Command {
                 if arg.is_hide_set() || !is_shared {
                     return arg;
                 }
-                named.push(format!("--{name}"));
+                shared.push(format!("--{name}"));
                 arg.hide_long_help(true)
             });
-            if !named.is_empty() {
-                references.push(format!("`{page}` describes {}", named.join(", ")));
+            if !shared.is_empty() {
+                references.push(format!("`{page}` describes {}", shared.join(", ")));
             }
         }
         let examples = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -192,8 +192,8 @@ mod tests {
         }
         for option in HEADINGS.iter().flat_map(|heading| heading.usual.split(' ').chain(heading.more.split(' '))) {
             let option = option.rsplit('/').next();
-            let known = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
-            assert!(known, "{option:?} is an option of no command");
+            let exists = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
+            assert!(exists, "{option:?} is an option of no command");
         }
     }
 

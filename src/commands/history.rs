@@ -38,10 +38,10 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
         let _ = writeln!(notes, "left out: {first}{more}");
     }
     if history.series.is_empty() {
-        let shown = args.folder.shown();
+        let folder = args.folder.shown();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
         return Err(usage!(
-            "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
+            "no measured case in the folder '{folder}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
         ));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);

@@ -49,8 +49,8 @@ pub(super) fn devices(
     host: &Host,
 ) -> Result<CommandOutput> {
     let session = Session::open(setup)?;
-    let all = ["all".to_string()];
-    let devices = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
+    let every_device = ["all".to_string()];
+    let devices = session.select(if selectors.is_empty() { &every_device[..] } else { selectors })?;
     let mut cards: Vec<_> = devices.iter().map(|device| DeviceCard::new(device, &CATALOGUE)).collect();
     for card in &mut cards {
         card.idle = executes_nothing(&session, card.info, host);

@@ -3,7 +3,7 @@
 use super::journal::RecordFile;
 use super::rounds::Rounds;
 use super::session::{Announcements, measure_with_journal};
-use super::{CommandOutput, failures, origin, run};
+use super::{CommandOutput, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
@@ -190,15 +190,17 @@ fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View> {
 
 /// Reads the file of `--reference`: a record if it starts with `{`, otherwise a CSV file of figures.
 fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>> {
-    let shown = path.shown();
-    let text = input_file::read_text(path).map_err(|e| usage!("cannot read reference '{shown}': {e}"))?;
+    let text = input_file::read_text(path).map_err(|e| usage!("cannot read reference '{}': {e}", path.shown()))?;
     if text.trim_start().starts_with('{') {
-        let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-        return Ok(ReferenceTime::of_record(&super::read_record(path, notes)?.record, &name));
+        return Ok(ReferenceTime::of_record(&super::read_record(path, notes)?.record, &records::short_name(path)));
     }
     ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
-        usage!("reference '{shown}' is neither a record nor a table of figures: {}; it begins with algorithm,dtype,size,time,source",
-            excerpt(&reason))
+        usage!(
+            "reference '{}' is neither a record nor a table of figures: {}; it begins with \
+             algorithm,dtype,size,time,source",
+            path.shown(),
+            excerpt(&reason)
+        )
     })
 }
 

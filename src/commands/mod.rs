@@ -277,8 +277,8 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     if let Some(folder) = cache_dir
         && let Some(trouble) = cache.trouble()
     {
-        let shown = folder.shown();
-        let note = format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n");
+        let folder = folder.shown();
+        let note = format!("note      nothing is kept in --cache-dir '{folder}' for later runs: {trouble}\n");
         host.messages.say(&note);
     }
     // The system's loader would block on a pipe without a writer.

@@ -67,8 +67,7 @@ fn exceeds_record(text: &str) -> bool {
 fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>> {
     let Some(commit) = variable(COMMIT) else { return Ok(None) };
     if !is_commit(&commit) {
-        let shown = brief(&commit);
-        return Err(usage!("{COMMIT} is '{shown}', which is no commit; write 7 to 64 hexadecimal digits"));
+        return Err(usage!("{COMMIT} is '{}', which is no commit; write 7 to 64 hexadecimal digits", brief(&commit)));
     }
     Ok(Some(Origin { commit: Some(commit), branch: variable("GPUKERN_BRANCH"), ..Origin::default() }))
 }
@@ -202,23 +201,27 @@ mod tests {
 
     #[test]
     fn git_comes_first_and_the_ci_system_completes_the_same_commit() {
-        let of = |commit: Option<&str>, branch: Option<&str>, job: Option<&str>| {
-            let [commit, branch, job] = [commit, branch, job].map(|text| text.map(String::from));
+        let origin = |texts: [Option<&str>; 3]| {
+            let [commit, branch, job] = texts.map(|text| text.map(String::from));
             Origin { commit, branch, job, ..Origin::default() }
         };
-        let there = of(Some(COMMIT), Some("main"), Some("job"));
-        assert_eq!(combined(of(None, None, None), there.clone()), there);
-        assert_eq!(combined(of(Some(COMMIT), None, None), there.clone()), there);
-        assert_eq!(combined(of(Some(COMMIT), Some("own"), None), there.clone()).branch.as_deref(), Some("own"));
-        let other = combined(of(Some("fedcba9"), None, None), there);
-        assert_eq!(other, of(Some("fedcba9"), None, Some("job")), "the branch is that of another repository");
+        let ci = [Some(COMMIT), Some("main"), Some("job")];
+        for (git, expected) in [
+            ([None, None, None], ci),
+            ([Some(COMMIT), None, None], ci),
+            ([Some(COMMIT), Some("own"), None], [Some(COMMIT), Some("own"), Some("job")]),
+            // The branch is that of another repository.
+            ([Some("fedcba9"), None, None], [Some("fedcba9"), None, Some("job")]),
+        ] {
+            assert_eq!(combined(origin(git), origin(ci)), origin(expected));
+        }
     }
 
     #[test]
     fn a_commit_that_the_user_states_is_used_or_refused() {
-        let said = |value: &'static str| from_user(move |name| (name == super::COMMIT).then(|| value.to_string()));
-        assert_eq!(said("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
-        let error = said("HEAD").expect_err("no commit").to_string();
+        let stated = |value: &str| from_user(|name| (name == super::COMMIT).then(|| value.to_string()));
+        assert_eq!(stated("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
+        let error = stated("HEAD").expect_err("no commit").to_string();
         assert_eq!(error, "GPUKERN_COMMIT is 'HEAD', which is no commit; write 7 to 64 hexadecimal digits");
         assert!(from_user(|_| None).expect("nothing").is_none());
     }
@@ -226,19 +229,21 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_program_that_does_not_end_is_not_waited_for() {
-        let of = |line: &str, seconds| output_of(Command::new("sh").args(["-c", line]), Duration::from_secs(seconds));
-        assert_eq!(of("echo ' main '", 60).as_deref(), Some("main"));
-        assert_eq!(of("echo main; exit 1", 60), None);
+        let run = |line: &str, seconds| output_of(Command::new("sh").args(["-c", line]), Duration::from_secs(seconds));
+        assert_eq!(run("echo ' main '", 60).as_deref(), Some("main"));
+        assert_eq!(run("echo main; exit 1", 60), None);
         let started = std::time::Instant::now();
-        assert_eq!(of("exec sleep 100", 0), None);
+        assert_eq!(run("exec sleep 100", 0), None);
         assert!(started.elapsed() < Duration::from_secs(50));
     }
 
     #[test]
     fn variables_that_choose_the_driver_are_kept() {
-        let of = |name: &str, value: &str| environment(&Host::in_memory([], [(name.into(), value.into())], "gpukern"));
-        assert_eq!(of("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
-        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(MAX_TEXT_LENGTH + 1)).is_empty());
+        let kept =
+            |name: &str, value: &str| environment(&Host::in_memory([], [(name.into(), value.into())], "gpukern"));
+        assert_eq!(kept("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
+        assert!(kept("HOME", "/root").is_empty());
+        assert!(kept("VK_DRIVER_FILES", &"x".repeat(MAX_TEXT_LENGTH + 1)).is_empty());
     }
 
     #[test]

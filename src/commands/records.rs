@@ -123,7 +123,7 @@ fn command_with_records(args: &ReportArgs, program: &str, replacements: [Option<
 }
 
 /// Returns the name of a record's file without its folder.
-fn short_name(path: &Path) -> String {
+pub(super) fn short_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.shown(), |name| name.to_string_lossy().into())
 }
 

@@ -156,22 +156,22 @@ impl Tuning<'_> {
             self.progress.message(&format!("{name}: {tile}"));
         };
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-        let kept = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
+        let earlier = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
-        let found = executor.tune(&single, Question { kept, avoid: vec![], budget }, &mut show_progress);
+        let result = executor.tune(&single, Question { kept: earlier, avoid: vec![], budget }, &mut show_progress);
         self.progress.advance();
-        let found = match found {
-            Ok(found) => found?,
+        let result = match result {
+            Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);
                 return None;
             }
         };
-        self.save(&results(device, search, &found, work));
-        for (tile, refusal) in &found.refused {
+        self.save(&results(device, search, &result, work));
+        for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
         }
-        Some(TunedRow { variant: tunable.variant, spec: group.spec, found, work })
+        Some(TunedRow { variant: tunable.variant, spec: group.spec, found: result, work })
     }
 
     /// Compiles tiles of a variant for a problem, and saves the one that spills least at once.
@@ -186,7 +186,7 @@ impl Tuning<'_> {
         let space = self.algorithm.tiles(tunable, &group.spec, &device);
         let mut attempts = 0;
         let mut reason = None;
-        let found = InspectedTiles::search(built_in, space, 1, |tile| {
+        let result = InspectedTiles::search(built_in, space, 1, |tile| {
             // The built-in tile is always compiled, even beyond the budget.
             if self.host.is_interrupted() || (attempts > 0 && self.host.since(started) >= budget) {
                 return ControlFlow::Break(());
@@ -211,7 +211,7 @@ impl Tuning<'_> {
             ControlFlow::Continue(spills)
         });
         self.progress.advance();
-        let Some(found) = found else {
+        let Some(result) = result else {
             if !self.host.is_interrupted() {
                 let reason = reason.unwrap_or_else(|| "it has no tile".into());
                 self.note_refusal(&name, &Refusal::Unsupported(reason));
@@ -219,13 +219,13 @@ impl Tuning<'_> {
             return None;
         };
         self.save(&[TuningResult {
-            tile: Some(found.best.0),
-            spills: Some(found.best.1),
-            built_in_tile: Some(found.built_in.0),
-            tried: Some(found.tried),
+            tile: Some(result.best.0),
+            spills: Some(result.best.1),
+            built_in_tile: Some(result.built_in.0),
+            tried: Some(result.tried),
             ..empty_result(&device, search)
         }]);
-        Some(InspectedRow { variant: tunable.variant, spec: group.spec, found })
+        Some(InspectedRow { variant: tunable.variant, spec: group.spec, found: result })
     }
 
     /// Returns the variant whose tiles are searched.
@@ -366,9 +366,9 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
 
 /// Reads the sizes in a file: one `MxNxK` per line; `#` starts a comment.
 fn read_shapes(path: &Path) -> Result<Vec<String>> {
-    let shown = path.shown();
+    let name = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| usage!("cannot read shapes from '{shown}': {e}; name a file with one MxNxK per line"))?;
+        .map_err(|e| usage!("cannot read shapes from '{name}': {e}; name a file with one MxNxK per line"))?;
     let mut shapes: Vec<String> = vec![];
     for (index, line) in text.lines().enumerate() {
         let shape = line.split('#').next().unwrap_or_default().trim();
@@ -377,12 +377,12 @@ fn read_shapes(path: &Path) -> Result<Vec<String>> {
         }
         if !matches!(shape.parse(), Ok(Size::Three(..))) {
             let line = index + 1;
-            return Err(usage!("{shown}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"));
+            return Err(usage!("{name}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"));
         }
         shapes.push(shape.to_string());
     }
     if shapes.is_empty() {
-        return Err(usage!("there are no shapes in '{shown}'; write one MxNxK per line"));
+        return Err(usage!("there are no shapes in '{name}'; write one MxNxK per line"));
     }
     Ok(distinct(shapes))
 }

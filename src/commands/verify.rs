@@ -69,9 +69,9 @@ fn plan(request: &Request) -> Result<Plan> {
 /// Drops the sizes that take too long on a software device. Returns whether there are any.
 fn drop_large_sizes(plan: &mut Plan) -> bool {
     let count = |plan: &Plan| plan.sections.iter().flat_map(|section| section.groups_on(DeviceKind::Cpu)).count();
-    let all = count(plan);
+    let count_before = count(plan);
     plan.sections = plan.sections.drain(..).map(PlanSection::quick).collect();
-    count(plan) < all
+    count(plan) < count_before
 }
 
 /// Example of a file of known failures.

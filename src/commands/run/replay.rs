@@ -250,10 +250,10 @@ mod tests {
     fn a_partially_written_output_is_verified() {
         for changed in [true, false] {
             let mut captured = scale(2f32.to_bits(), changed);
-            let right = [1.0f32 * 2.0 + 0.1, 2.0f32 * 2.0 + 0.1, 7.0, 6.0];
-            captured.file("d.after", &floats(&right));
+            let answer = [1.0f32 * 2.0 + 0.1, 2.0f32 * 2.0 + 0.1, 7.0, 6.0];
+            captured.file("d.after", &floats(&answer));
             if !changed {
-                captured.file("d.before", &floats(&right));
+                captured.file("d.before", &floats(&answer));
             }
             let ConvertedCase { folder, unverified, .. } = convert(&mut captured);
             let folder = folder.expect("a folder");
