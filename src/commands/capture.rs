@@ -78,7 +78,6 @@ fn no_folder(error: &io::Error) -> Error {
     Error::Failure(format!("no folder for what the layer tells: {error}"))
 }
 
-/// Converts the arguments to the layer's settings.
 fn settings(args: &CaptureArgs) -> Result<CaptureSettings> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
@@ -222,7 +221,6 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
     usage!("cannot start '{}': {error}; {remedy}", brief(&name))
 }
 
-/// Returns the profile of a program that has ended.
 fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec<LayerEvent>]) -> Profile {
     Profile {
         schema: SCHEMA.into(),

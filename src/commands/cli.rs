@@ -729,13 +729,10 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the request that the options state.
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
+        let kernel = self.kernel.clone();
+        let against = self.against.clone();
         Request {
-            kernels: Some(KernelFiles {
-                kernel: self.kernel.clone(),
-                fields: self.fields(),
-                against: self.against.clone(),
-                tune: self.tune,
-            }),
+            kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: self.tune }),
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
@@ -754,13 +751,9 @@ impl RunArgs {
 
     /// Returns the fields of the description that the options replace.
     pub(crate) fn fields(&self) -> FieldOptions {
-        FieldOptions {
-            size: self.size.clone(),
-            define: self.define.clone(),
-            include: self.include.clone(),
-            entry: self.entry.clone(),
-            set: [&self.old.0[..], &self.set].concat(),
-        }
+        let Self { size, define, include, entry, set, old, .. } = self;
+        let set = [&old.0[..], set].concat();
+        FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
     /// Returns the options for output. The long table shows the rate and error of a user's kernel.

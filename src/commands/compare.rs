@@ -73,7 +73,6 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
-/// Reads the limits of `--gate`.
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
     let name = path.shown();
     let text = input_file::read_text(path)

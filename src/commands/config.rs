@@ -76,12 +76,10 @@ impl Defaults {
         Ok(defaults)
     }
 
-    /// Returns the text of a field.
     fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.texts.first().map(String::as_str)
     }
 
-    /// Returns the choice of a field.
     fn choice<T: ValueEnum>(&self, name: &str) -> Option<T> {
         T::from_str(self.text(name)?, false).ok()
     }
@@ -181,7 +179,6 @@ fn parse_field(name: &str, value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a value that must be text.
 fn parse_text(name: &str, value: &Value, example: &str) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -213,7 +210,6 @@ fn parse_choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, 
     if names.contains(&&*text) { Ok(vec![text]) } else { Err(error::unknown(name, &text, "", &names)) }
 }
 
-/// Returns the name of a choice.
 fn name_of<T: ValueEnum>(choice: &T) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
 }
@@ -255,7 +251,6 @@ pub(super) fn show(
     Ok(CommandOutput::success(output))
 }
 
-/// Option with its value.
 struct OptionRow {
     name: &'static str,
     /// Source of the value: `command line`, a variable, a line of the file, or `default`.

@@ -277,7 +277,6 @@ impl Target {
         Ok(Self { document, path: path.to_path_buf(), destination })
     }
 
-    /// Opens the path that an option names, if it is given.
     pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>> {
         path.map(|path| Self::open(document, path)).transpose()
     }

@@ -78,7 +78,6 @@ struct Failure<'a> {
     validation: bool,
 }
 
-/// Returns whether a case with this outcome is saved.
 pub(super) fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
 }

@@ -113,7 +113,6 @@ pub(super) fn documented() -> Command {
     })
 }
 
-/// Returns the option for help.
 fn help() -> Arg {
     let text = "Print this help (--help: in full)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)

@@ -55,7 +55,6 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     Ok(answer)
 }
 
-/// Returns the settings that the options state.
 fn settings(args: &HistoryArgs) -> Result<HistorySettings> {
     let order = order(&args.order)?;
     let mut separating_traits = vec![];

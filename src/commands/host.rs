@@ -116,7 +116,6 @@ impl Host {
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
     }
 
-    /// Returns a variable, if it is set.
     pub(super) fn variable_os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
@@ -126,7 +125,6 @@ impl Host {
         self.variable_os(name).and_then(OsStr::to_str).filter(|value| !value.is_empty()).map(String::from)
     }
 
-    /// Returns the width that `COLUMNS` states.
     fn columns(&self) -> Option<usize> {
         self.variable("COLUMNS").and_then(|columns| columns.trim().parse().ok())
     }
@@ -136,7 +134,6 @@ impl Host {
         messages::output_width(self.columns())
     }
 
-    /// Returns whether `--verbose` is given.
     pub(super) fn is_verbose(&self) -> bool {
         self.messages.verbosity == Verbosity::Verbose
     }

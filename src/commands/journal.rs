@@ -60,7 +60,6 @@ impl RecordFile {
         self.earlier.as_ref().is_some_and(|earlier| earlier.plan.as_ref() == Some(&plan.hash()))
     }
 
-    /// Removes the journal, if there is one.
     pub(super) fn remove_journal(&mut self) {
         if let Some(journal) = self.journal.take() {
             let _ = std::fs::remove_file(&journal.path);
@@ -196,7 +195,6 @@ impl Journal {
     }
 }
 
-/// Returns `document` as one line of JSON.
 fn json_line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(document)?;
     text.push(b'\n');
@@ -206,17 +204,10 @@ fn json_line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 /// Observer of a measurement: shows progress and writes the journal.
 pub(super) struct RunObserver {
     pub(super) progress: Progress,
-    announcements: Announcements,
-    /// Path of the record, if the run keeps a journal.
-    path: Option<PathBuf>,
+    pub(super) announcements: Announcements,
+    /// Path of the record, if a journal is kept beside it.
+    pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
-}
-
-impl RunObserver {
-    /// Returns the observer of a measurement that writes its record to `path`.
-    pub(super) fn new(progress: Progress, announcements: Announcements, path: Option<&Path>) -> Self {
-        Self { progress, announcements, path: path.map(Path::to_path_buf), journal: None }
-    }
 }
 
 impl Observer for RunObserver {

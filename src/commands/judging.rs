@@ -14,7 +14,6 @@ pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>
     fraction.map_err(|reason| usage!("--{option}: {reason}"))
 }
 
-/// Returns the settings of a comparison, from its options.
 pub(super) fn settings(judging: &Judging) -> Result<Settings> {
     let default = Settings::default();
     Ok(Settings {
@@ -71,7 +70,6 @@ pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judgin
     Err(usage!("the records were not measured under the same conditions:\n{lines}{hint}"))
 }
 
-/// Returns the ids of all cases of a side.
 fn case_ids(side: &[Record]) -> BTreeSet<String> {
     side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect()
 }

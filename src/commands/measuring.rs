@@ -204,7 +204,6 @@ fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>>
     })
 }
 
-/// Returns the number of processes that measure each case.
 fn processes(request: &Request, setup: &Setup) -> Result<usize> {
     let (option, processes) = match request.noise {
         Some(noise) => ("noise", noise),
@@ -221,7 +220,6 @@ fn processes(request: &Request, setup: &Setup) -> Result<usize> {
     Ok(processes as usize)
 }
 
-/// Returns the tables of a record.
 fn tables(record: &Record, form: TableForm, view: &View) -> String {
     let table = match form {
         TableForm::Compact => report::grid::compact(record, view),

@@ -189,7 +189,6 @@ impl From<Error> for Stop {
     }
 }
 
-/// Parses the command line.
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
     Cli::parsed(&host.arguments, &host.variables).map_err(|error| Stop::Mistake(Box::new(error)))
@@ -210,7 +209,6 @@ fn print_answer(host: &Host, answer: &CommandOutput) -> u8 {
     }
 }
 
-/// Runs a parsed command line.
 fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     host.messages.verbosity = match (cli.quiet, cli.verbose) {
         (true, _) => Verbosity::Quiet,
@@ -239,7 +237,6 @@ fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     Ok(dispatch(cli, &setup, &defaults, host)?)
 }
 
-/// Runs one of the user's commands.
 fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput> {
     // Standard output may be redirected to a file that every command reads.
     Files::default().check(host)?;
@@ -269,7 +266,6 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
     }
 }
 
-/// Returns the setup that the options ask for.
 fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let cache = CacheFolder::new(cache_dir.as_deref());

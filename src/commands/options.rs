@@ -79,12 +79,10 @@ impl<T: 'static> Entry<T> {
         Self { arg, set: Box::new(set) }
     }
 
-    /// Returns the id of the argument.
     pub(super) fn id(&self) -> &str {
         self.arg.get_id().as_str()
     }
 
-    /// Applies `change` to the argument.
     fn with(self, change: impl FnOnce(Arg) -> Arg) -> Self {
         Self { arg: change(self.arg), ..self }
     }
@@ -107,13 +105,11 @@ fn documented(usage: &'static str, help: &'static str) -> Arg {
     }
 }
 
-/// Returns an option without a value.
 fn flag<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
     let set = move |target: &mut T, values: Vec<bool>| *of(target) = values == [true];
     Entry::new(documented(usage, help).action(ArgAction::SetTrue), set)
 }
 
-/// Returns an option with a text value.
 fn text<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<String>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<String>| *of(target) = values.pop();
     Entry::new(documented(usage, help), set)
@@ -130,13 +126,11 @@ fn time<T: 'static>(
     Entry::new(documented(usage, help).default_value(default), set)
 }
 
-/// Returns an option with a number value.
 fn number<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<u32>| *of(target) = values.pop();
     Entry::new(documented(usage, help).value_parser(value_parser!(u32)), set)
 }
 
-/// Returns an option with a path value.
 fn path<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<PathBuf>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<PathBuf>| *of(target) = values.pop();
     Entry::new(documented(usage, help).value_parser(value_parser!(PathBuf)), set)

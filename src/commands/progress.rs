@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Interval between updates of the bar.
 const BAR_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between lines where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -40,9 +39,7 @@ struct Forecast {
     total: Nanos,
     /// Expected time of the finished work.
     done: Nanos,
-    /// Number of cases to measure.
     cases: usize,
-    /// Number of cases that have ended.
     ended: usize,
     /// Running cases, each counted as half done.
     running: Vec<String>,
@@ -67,8 +64,7 @@ const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
 const BUSY_SLOWDOWN: f64 = 3.0;
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
-/// Steps of the bar.
-const STEPS: u64 = 1000;
+const BAR_STEPS: u64 = 1000;
 /// Waiting time without a change from which a case is late, besides [`LATE_RATIO`] times its expected time.
 const LATE: Nanos = Nanos(5e9);
 /// Multiple of the expected time of the running cases from which they are late.
@@ -104,7 +100,6 @@ impl Forecast {
         self.expected.get(id).copied().unwrap_or(average)
     }
 
-    /// Counts half of a case as done: variants of a group take turns, and end together.
     fn begin(&mut self, id: &str) {
         self.end_limits();
         // A worker that replaces a crashed one restarts its cases.
@@ -180,7 +175,7 @@ impl Forecast {
         }
         self.shown_fraction = self.fraction(elapsed, remaining).max(least);
         self.shown_at = elapsed;
-        ((self.shown_fraction * STEPS as f64) as u64).min(STEPS - 1)
+        ((self.shown_fraction * BAR_STEPS as f64) as u64).min(BAR_STEPS - 1)
     }
 
     fn current_position(&mut self) -> u64 {
@@ -230,7 +225,7 @@ impl Forecast {
 
     /// Returns the line to print where there is no terminal.
     fn line(&mut self) -> String {
-        format!("{} % after {}", 100 * self.current_position() / STEPS, self.current_text(usize::MAX))
+        format!("{} % after {}", 100 * self.current_position() / BAR_STEPS, self.current_text(usize::MAX))
     }
 
     /// Returns the expected duration if it is long: `22 cases, about 40 s`. With `uses_cpu`, adds the duration while other
@@ -258,7 +253,7 @@ impl Progress {
     /// each.
     pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
         let is_shown = messages.verbosity >= Verbosity::Usual;
-        let bar = if is_shown && messages.on_terminal() { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        let bar = if is_shown && messages.on_terminal() { ProgressBar::new(BAR_STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR_COLUMNS}}} {{wide_msg}}")) {
             bar.set_style(style.progress_chars("━╸ "));
         }
@@ -307,12 +302,10 @@ impl Progress {
         }
     }
 
-    /// Sets the text beside the bar.
     pub(crate) fn message(&self, text: &str) {
         self.update(|forecast| forecast.current = text.into());
     }
 
-    /// Counts one more case as done.
     pub(crate) fn advance(&self) {
         self.update(|forecast| forecast.ended += 1);
     }
@@ -322,7 +315,6 @@ impl Progress {
         self.bar.suspend(|| self.messages.line(text));
     }
 
-    /// Removes the bar.
     pub(crate) fn finish(&mut self) {
         if let Some((alive, thread)) = self.updater.take() {
             drop(alive);
@@ -332,7 +324,6 @@ impl Progress {
     }
 }
 
-/// Updates the bar and its text.
 fn draw(bar: &ProgressBar, forecast: &mut Forecast, messages: &Messages) {
     bar.set_position(forecast.current_position());
     let columns = messages.width().map_or(usize::MAX, |width| width.saturating_sub(BAR_COLUMNS + 1));
@@ -542,7 +533,7 @@ mod tests {
         let mut last = 0;
         let mut check_position = |forecast: &mut Forecast, second: f64, waited: f64| {
             let position = forecast.position(Nanos::from_seconds(second), Nanos::from_seconds(waited));
-            assert!((last + 1..STEPS).contains(&position), "{last} {position} at {second} s");
+            assert!((last + 1..BAR_STEPS).contains(&position), "{last} {position} at {second} s");
             last = position;
         };
         forecast.begin("a");

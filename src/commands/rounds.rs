@@ -28,9 +28,7 @@ pub(super) struct Rounds {
     baseline: Vec<Record>,
     comparing: Comparing,
     settings: Settings,
-    /// Request of the measurement.
     request: Request,
-    /// File of the measured record.
     record: Option<PathBuf>,
     /// Time limit of all further rounds.
     budget: Duration,
@@ -151,10 +149,7 @@ impl Rounds {
         let started = host.elapsed();
         // An error in a round must not lose the earlier measurements.
         let remeasured = self.remeasure(&mut candidate, &mut comparison, plan, setup, options, host);
-        let too_long = match &remeasured {
-            Ok(too_long) => *too_long,
-            Err(_) => None,
-        };
+        let too_long = *remeasured.as_ref().unwrap_or(&None);
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
             SideFiles { records: &self.baseline, paths: &paths },

@@ -8,6 +8,7 @@ use crate::engine::session::Session;
 use crate::plan::HOST;
 use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Result, Setup, Timing, Tuned, counted};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Open session of a command that runs jobs on devices.
@@ -173,7 +174,8 @@ pub(super) fn measure_with_journal(
     if announcements == Announcements::Full {
         progress.announce_duration("case", measurement.uses_host_cores());
     }
-    let mut observer = RunObserver::new(progress, announcements, file.path());
+    let path = file.path().map(Path::to_path_buf);
+    let mut observer = RunObserver { progress, announcements, path, journal: None };
     let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
     observer.progress.finish();
     file.journal = observer.journal;

@@ -8,7 +8,6 @@ use std::path::Path;
 
 const PAGE: Document = ["a manual page", "--output"];
 
-/// Returns the completion script of a shell.
 pub(super) fn completions(shell: Shell) -> CommandOutput {
     let mut program = with_names();
     let mut script = vec![];
@@ -83,7 +82,6 @@ fn page_name(command: &clap::Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-")
 }
 
-/// Returns the manual page of one command.
 fn page(command: &clap::Command) -> Result<String> {
     let mut roff = vec![];
     let manual = clap_mangen::Man::new(command.clone()).title(page_name(command).to_uppercase());

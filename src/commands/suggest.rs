@@ -61,7 +61,6 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     error
 }
 
-/// Returns whether the required `--output` is missing.
 fn lacks_output(error: &Error) -> bool {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|option| option.starts_with("--output")),
@@ -189,7 +188,6 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    /// Returns the message for a mistaken command line.
     fn message(line: &str) -> String {
         Cli::parsed_line(line).expect_err(line).to_string()
     }

@@ -228,7 +228,6 @@ impl Tuning<'_> {
         Some(InspectedRow { variant: tunable.variant, spec: group.spec, found: result })
     }
 
-    /// Returns the variant whose tiles are searched.
     fn variant(&self, tunable: &Tunable) -> Variant {
         self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm").clone()
     }
@@ -272,7 +271,6 @@ impl Tuning<'_> {
         };
     }
 
-    /// Returns the result of the command.
     fn finish(self) -> Result<CommandOutput> {
         let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
@@ -302,7 +300,6 @@ struct TileSearch<'a> {
 }
 
 impl TileSearch<'_> {
-    /// Returns the name in messages: variant, options and size.
     fn name(&self) -> String {
         let spec = &self.group.spec;
         format!("{} {} {}", self.tunable.variant, axes::brief(spec), spec.size)

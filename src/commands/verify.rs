@@ -78,7 +78,6 @@ fn drop_large_sizes(plan: &mut Plan) -> bool {
 const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
-/// Reads a file of known failures.
 fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;

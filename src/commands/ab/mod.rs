@@ -123,7 +123,6 @@ pub(super) fn judge_run(
     contest.judge(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
 }
 
-/// Parses `--max-time`, if it is given.
 fn max_time(text: Option<&str>, default: Duration) -> Result<Duration> {
     match text {
         Some(text) => parse_duration("max-time", text),
@@ -176,7 +175,6 @@ fn expand_all(names: &[String]) -> Vec<String> {
 }
 
 impl<'a> Contest<'a> {
-    /// Returns the contest that the command line asks for.
     fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self> {
         let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
@@ -444,7 +442,6 @@ impl<'a> Contest<'a> {
 }
 
 impl Match<'_> {
-    /// Returns a match of two variants on the problem of `group`.
     fn of_variants(a: &Variant, b: &Variant, group: CaseGroup) -> Self {
         let sides = Sides::Kernels(Box::new([Side::new(a, None), Side::new(b, None)]));
         Self { labels: [a.name.to_string(), b.name.to_string()], sides, group }
@@ -558,7 +555,6 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
     Ok(matches)
 }
 
-/// Returns the median of one side's rounds.
 fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
     stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
 }

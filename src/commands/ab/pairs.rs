@@ -32,7 +32,6 @@ pub(super) fn pairs(
     Ok(pairs)
 }
 
-/// Returns the pairs of two names or patterns.
 fn pairs_of(
     algorithm: &'static Algorithm,
     baseline: &str,
@@ -126,9 +125,8 @@ mod tests {
         notes: &mut Vec<String>,
     ) -> Result<Vec<String>, String> {
         let algorithm = CATALOGUE.find(algorithm).expect("an algorithm");
-        let [baselines, candidates] =
-            [baselines, candidates].map(|names| names.split(',').map(String::from).collect::<Vec<_>>());
-        let pairs = pairs(algorithm, &baselines, &candidates, notes)?;
+        let names = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
+        let pairs = pairs(algorithm, &names(baselines), &names(candidates), notes)?;
         Ok(pairs.iter().map(|[a, b]| format!("{} {}", a.name, b.name)).collect())
     }
 
@@ -144,11 +142,7 @@ mod tests {
             ("tile-*", "naive", Ok("tile-1d naive, tile-2d naive")),
             ("naive,local", "tiled,texel,v2", Err("-V names 3 and --against 2; name as many, or one for all")),
             ("blocked", "tiled", Err("'blocked' is a variant of lu, not of matmul, which has: naive, ")),
-            (
-                "auto",
-                "tiled",
-                Err("'auto' is a choice, not a variant; `gpukern bench -V auto --explain` names what it takes"),
-            ),
+            ("auto", "tiled", Err("'auto' is a choice, not a variant; `gpukern bench -V auto --explain` names what")),
             ("texel", "texe*", Err("'texe*' and 'texel' are the same variant")),
             ("naive", "*-subgruop", Err("no variant of matmul matches '*-subgruop'; nearest: subgroup")),
         ] {

@@ -26,7 +26,6 @@ pub(super) struct WantedBuffers {
     folder: Option<Scratch>,
 }
 
-/// Elements to print.
 struct Print {
     buffer: ResolvedBuffer,
     /// Elements in each dimension of the buffer.
@@ -72,7 +71,6 @@ impl WantedBuffers {
         Ok(wanted)
     }
 
-    /// Appends the elements to print to `answer`.
     pub(super) fn print(&self, answer: &mut CommandOutput, width: usize) {
         for Print { buffer, ranges, path } in &self.prints {
             match array::read(path, buffer.element, &buffer.shape) {
@@ -226,7 +224,6 @@ fn rows(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width: 
     }
 }
 
-/// Formats an element.
 fn element_text(element: DType, bytes: &[u8]) -> String {
     match element {
         DType::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
@@ -241,23 +238,20 @@ fn element_text(element: DType, bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn matrix(shape: &[u64]) -> ResolvedBuffer {
-        ResolvedBuffer::new("D", DType::F32, shape.to_vec(), Role::Output)
-    }
-
-    /// Returns what `--print` selects of `D`.
-    fn print(shape: &[u64], text: &str) -> Print {
-        parse_print(text, &[matrix(shape)], PathBuf::new()).expect("it selects elements")
+    /// Returns the elements that `text` selects of a buffer `D`.
+    fn print(shape: &[u64], text: &str) -> Result<Print> {
+        let buffer = ResolvedBuffer::new("D", DType::F32, shape.to_vec(), Role::Output);
+        parse_print(text, &[buffer], PathBuf::new())
     }
 
     fn heading_of(shape: &[u64], text: &str) -> String {
-        let Print { buffer, ranges, .. } = print(shape, text);
+        let Print { buffer, ranges, .. } = print(shape, text).expect("it selects elements");
         heading(&buffer, &ranges)
     }
 
     /// Returns the rows of elements 0, 0.5, 1, …
     fn rows_of(shape: &[u64], text: &str, width: usize) -> String {
-        let Print { buffer, ranges, .. } = print(shape, text);
+        let Print { buffer, ranges, .. } = print(shape, text).expect("it selects elements");
         let contents: Vec<u8> = (0..buffer.len()).flat_map(|i| (i as f32 / 2.0).to_le_bytes()).collect();
         rows(&buffer, &ranges, &contents, width)
     }
@@ -301,7 +295,9 @@ mod tests {
             ("1:1,0]", "has no element in '1:1': that dimension has 2; choose others"),
             ("0,3:]", "has no element in '3:': that dimension has 3; choose others"),
         ] {
-            assert_eq!(parse_ranges(ranges, &matrix(&[2, 3])).expect_err("refused"), expected);
+            let text = format!("D[{ranges}");
+            let error = print(&[2, 3], &text).err().expect("refused").to_string();
+            assert_eq!(error, format!("--print '{text}' {expected}"));
         }
     }
 }

@@ -138,7 +138,6 @@ pub(super) fn named_kernels(
     Ok(UserKernels { name, problem, against, saves: vec![] })
 }
 
-/// Reads the descriptions of each problem.
 fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>> {
     options::problems(&args.kernel, args.config.as_deref(), &args.fields())
 }

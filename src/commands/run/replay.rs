@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// Outcome of converting a dispatch.
 pub(crate) struct ConvertedCase {
-    /// Name of its kernel.
     pub(crate) name: String,
     /// Folder of the case; `None` if `run` cannot accept it.
     pub(crate) folder: Option<PathBuf>,
@@ -32,7 +31,6 @@ pub(crate) struct ConvertedCase {
 /// Folder of cases whose replay gave different results. The shell's `*` does not match it.
 const UNVERIFIED: &str = ".unverified";
 
-/// Result of a replay.
 enum Replay {
     /// Not run, for this reason.
     NotRun(String),
@@ -218,7 +216,6 @@ mod tests {
         write_cases(&dispatches, spool, &output, &setup(), &host()).expect("written").remove(0)
     }
 
-    /// Returns the description of a written case.
     fn description(folder: &Path) -> String {
         std::fs::read_to_string(folder.join("case.toml")).expect("a description")
     }

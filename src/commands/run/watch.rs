@@ -87,7 +87,6 @@ fn files_to_watch(args: &RunArgs) -> FileStates {
     files.map(|path| (path, None)).collect()
 }
 
-/// Returns the state of a file; `None` if it cannot be read.
 fn file_state(path: &Path) -> Option<FileState> {
     let metadata = path.metadata().ok()?;
     #[cfg(unix)]
