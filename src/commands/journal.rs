@@ -1,7 +1,6 @@
 //! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
 //! the cases in flight.
 
-use super::session::Announcements;
 use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
@@ -204,7 +203,8 @@ fn json_line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 /// Observer of a measurement: shows progress and writes the journal.
 pub(super) struct RunObserver {
     pub(super) progress: Progress,
-    pub(super) announcements: Announcements,
+    /// Whether devices and skipped cases are announced.
+    pub(super) announces: bool,
     /// Path of the record, if a journal is kept beside it.
     pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
@@ -234,13 +234,13 @@ impl Observer for RunObserver {
     }
 
     fn device(&mut self, info: &DeviceInfo) {
-        if self.announcements == Announcements::Full {
+        if self.announces {
             self.progress.device(info);
         }
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        if self.announcements == Announcements::Full {
+        if self.announces {
             self.progress.skipped(skipped);
         }
     }

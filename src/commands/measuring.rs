@@ -2,8 +2,7 @@
 
 use super::journal::RecordFile;
 use super::rounds::Rounds;
-use super::session::{Announcements, measure_with_journal};
-use super::{CommandOutput, failures, origin, records, run};
+use super::{CommandOutput, Measuring, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
@@ -82,8 +81,8 @@ pub(super) fn measure_and_report(
         host.messages.line(&warning);
     }
 
-    let measured = measure_with_journal(plan, setup, &options, &mut file, Announcements::Full, host)?;
-    let MeasuredPlan { record, validated, cut_short } = measured;
+    let measuring = Measuring::new(plan, setup, &options, host);
+    let MeasuredPlan { record, validated, cut_short } = measuring.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();
     notes.push_str(&report::bench::notes(&pooled));
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
@@ -107,7 +106,7 @@ pub(super) fn measure_and_report(
         answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
-        let judged = rounds.judge(record, plan, setup, &options, host);
+        let judged = rounds.judge(record, measuring);
         let stdout_is_record = is_written && path == Some(Path::new("-"));
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }

@@ -3,17 +3,14 @@
 //! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
-use super::{CommandOutput, JSON, Target, judging, measure_in_fresh_processes, origin, parse_duration};
+use super::{CommandOutput, JSON, Measuring, Target, judging, origin, parse_duration};
 use crate::basis::command_line::stated;
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
-use crate::{
-    Error, Exit, Host, MeasureOptions, Nanos, Plan, Record, Request, Result, Settings, Setup, Shown, UserKernels,
-    about, counted, report,
-};
+use crate::{Error, Exit, Host, Nanos, Plan, Record, Request, Result, Settings, Shown, about, counted, report};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::io;
@@ -134,21 +131,15 @@ impl Rounds {
 
     /// Compares `first` with the baseline, and remeasures undecided cases while there is time. Returns a text for
     /// standard output and the exit code.
-    pub(super) fn judge(
-        &self,
-        first: Record,
-        plan: &Plan,
-        setup: &Setup,
-        options: &MeasureOptions<'_>,
-        host: &Host,
-    ) -> Result<CommandOutput> {
+    pub(super) fn judge(&self, first: Record, measuring: Measuring<'_>) -> Result<CommandOutput> {
+        let host = measuring.host;
         let mut candidate = vec![first];
         judging::check_conditions(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
         judging::check_common_case(&comparison)?;
         let started = host.elapsed();
         // An error in a round must not lose the earlier measurements.
-        let remeasured = self.remeasure(&mut candidate, &mut comparison, plan, setup, options, host);
+        let remeasured = self.remeasure(&mut candidate, &mut comparison, measuring);
         let too_long = *remeasured.as_ref().unwrap_or(&None);
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
@@ -185,12 +176,10 @@ impl Rounds {
         &self,
         candidate: &mut Vec<Record>,
         comparison: &mut Comparison,
-        plan: &Plan,
-        setup: &Setup,
-        options: &MeasureOptions<'_>,
-        host: &Host,
+        measuring: Measuring<'_>,
     ) -> Result<Option<Duration>> {
-        let planned = plan.ids();
+        let host = measuring.host;
+        let planned = measuring.plan.ids();
         let started = host.elapsed();
         let mut last_duration = None;
         while let Some(ids) = undecided(comparison, &planned) {
@@ -210,7 +199,7 @@ impl Rounds {
                 Nanos::from(self.budget)
             ));
             let start = host.elapsed();
-            match self.round(round, plan, &ids, setup, options, host)? {
+            match self.round(round, &ids, measuring)? {
                 Some(record) => candidate.push(record),
                 None => break,
             }
@@ -242,24 +231,16 @@ impl Rounds {
         recipe::assignments(&origin::environment(host)) + &command
     }
 
-    /// Measures the cases `ids` of a plan in fresh processes; `None` if interrupted.
-    fn round(
-        &self,
-        round: usize,
-        plan: &Plan,
-        ids: &[&str],
-        setup: &Setup,
-        options: &MeasureOptions<'_>,
-        host: &Host,
-    ) -> Result<Option<Record>> {
+    /// Measures the cases with these `ids` in fresh processes; `None` if interrupted.
+    fn round(&self, round: usize, ids: &[&str], measuring: Measuring<'_>) -> Result<Option<Record>> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-        let plan = plan.clone().only(&ids)?;
+        let plan = &measuring.plan.clone().only(&ids)?;
         // `run --save` and `--print` use the buffers of the first measurement.
-        let kernels = setup.kernels.iter().cloned().map(|kernels| UserKernels { saves: vec![], ..kernels }).collect();
-        let setup = setup.with_kernels(kernels);
-        let Some(record) = measure_in_fresh_processes(&format!("round {round}"), &plan, &setup, options, host)? else {
-            return Ok(None);
-        };
+        let mut kernels = measuring.setup.kernels.clone();
+        kernels.iter_mut().for_each(|kernels| kernels.saves.clear());
+        let setup = &measuring.setup.with_kernels(kernels);
+        let measuring = Measuring::new(plan, setup, measuring.options, measuring.host);
+        let Some(record) = measuring.measure_in_fresh_processes(&format!("round {round}"))? else { return Ok(None) };
         if let Some(folder) = &self.folder {
             Target::open(JSON, &folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }

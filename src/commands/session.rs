@@ -104,84 +104,80 @@ pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
     selectors
 }
 
-/// Whether devices and skipped cases are announced, or an earlier process has done so.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Announcements {
-    Full,
-    None,
+/// Plan to measure, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Measuring<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) setup: &'a Setup,
+    pub(super) options: &'a MeasureOptions<'a>,
+    pub(super) host: &'a Host,
+    /// Whether devices and skipped cases are announced; an earlier process may have done so.
+    announces: bool,
 }
 
-/// Measures `plan` on its devices, with progress on standard error.
-pub(super) fn measure(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<MeasuredPlan> {
-    measure_with_journal(plan, setup, options, &mut RecordFile::default(), Announcements::Full, host)
-}
+impl<'a> Measuring<'a> {
+    pub(super) fn new(plan: &'a Plan, setup: &'a Setup, options: &'a MeasureOptions<'a>, host: &'a Host) -> Self {
+        Self { plan, setup, options, host, announces: true }
+    }
 
-/// Measures `plan` without announcing its devices and skipped cases.
-pub(super) fn measure_quietly(plan: &Plan, setup: &Setup, options: &MeasureOptions<'_>, host: &Host) -> Result<Record> {
-    host.listen()?;
-    let file = &mut RecordFile::default();
-    let measured = measure_with_journal(plan, setup, options, file, Announcements::None, host)?;
-    measured.validated?;
-    Ok(measured.record)
-}
+    /// Measures the plan on its devices, with progress on standard error.
+    pub(super) fn measure(self) -> Result<MeasuredPlan> {
+        self.measure_with_journal(&mut RecordFile::default())
+    }
 
-/// Measures `plan` in fresh processes; `None` if interrupted. Errors begin with `name`.
-pub(super) fn measure_in_fresh_processes(
-    name: &str,
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    host: &Host,
-) -> Result<Option<Record>> {
-    let measured = measure_quietly(plan, &setup.in_workers(), &options.for_another_process(), host);
-    if host.is_interrupted() {
-        return Ok(None);
+    /// Measures the plan without announcing its devices and skipped cases.
+    pub(super) fn measure_quietly(self) -> Result<Record> {
+        self.host.listen()?;
+        let measured = Self { announces: false, ..self }.measure()?;
+        measured.validated?;
+        Ok(measured.record)
     }
-    measured.map(Some).map_err(|error| Error::Failure(format!("{name}: {error}")))
-}
 
-/// Measures the cases of `plan` that the record in `file` lacks, and keeps a journal of them beside that file.
-pub(super) fn measure_with_journal(
-    plan: &Plan,
-    setup: &Setup,
-    options: &MeasureOptions<'_>,
-    file: &mut RecordFile,
-    announcements: Announcements,
-    host: &Host,
-) -> Result<MeasuredPlan> {
-    let session = match announcements {
-        Announcements::Full => open_session(plan, setup, host)?,
-        Announcements::None => Measurement::session(plan, setup)?,
-    };
-    let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
-    if let Some(earlier) = file.earlier.take() {
-        measurement.resume(earlier, options)?;
-        host.messages.line(&format!(
-            "resuming: {} measured, {} to go",
-            counted(measurement.resumed_cases().len(), "case"),
-            measurement.count_remaining(options)
-        ));
+    /// Measures the plan in fresh processes; `None` if interrupted. Errors begin with `name`.
+    pub(super) fn measure_in_fresh_processes(self, name: &str) -> Result<Option<Record>> {
+        let setup = &self.setup.in_workers();
+        let options = &self.options.for_another_process();
+        let measured = Measuring { setup, options, ..self }.measure_quietly();
+        if self.host.is_interrupted() {
+            return Ok(None);
+        }
+        measured.map(Some).map_err(|error| Error::Failure(format!("{name}: {error}")))
     }
-    // Compiling runs no commands of descriptions.
-    if !setup.inspects {
-        run::print_commands(&setup.kernels, host);
+
+    /// Measures the cases that the record in `file` lacks, and keeps a journal of them beside that file.
+    pub(super) fn measure_with_journal(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
+        let Self { plan, setup, options, host, announces } = self;
+        let session = if announces { open_session(plan, setup, host)? } else { Measurement::session(plan, setup)? };
+        let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
+        if let Some(earlier) = file.earlier.take() {
+            measurement.resume(earlier, options)?;
+            host.messages.line(&format!(
+                "resuming: {} measured, {} to go",
+                counted(measurement.resumed_cases().len(), "case"),
+                measurement.count_remaining(options)
+            ));
+        }
+        // Compiling runs no commands of descriptions.
+        if !setup.inspects {
+            run::print_commands(&setup.kernels, host);
+        }
+        let interrupted = host.listen()?;
+        let cases = measurement.count_remaining(options);
+        let case_times = measurement.estimates(options);
+        let limit_times = measurement.limit_estimates(options);
+        let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
+        if announces {
+            progress.announce_duration("case", measurement.uses_host_cores());
+        }
+        let path = file.path().map(Path::to_path_buf);
+        let mut observer = RunObserver { progress, announces, path, journal: None };
+        let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
+        observer.progress.finish();
+        file.journal = observer.journal;
+        // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
+        if measured.is_err() && measurement.resumed_cases().is_empty() {
+            file.remove_journal();
+        }
+        measured
     }
-    let interrupted = host.listen()?;
-    let cases = measurement.count_remaining(options);
-    let case_times = measurement.estimates(options);
-    let limit_times = measurement.limit_estimates(options);
-    let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
-    if announcements == Announcements::Full {
-        progress.announce_duration("case", measurement.uses_host_cores());
-    }
-    let path = file.path().map(Path::to_path_buf);
-    let mut observer = RunObserver { progress, announcements, path, journal: None };
-    let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
-    observer.progress.finish();
-    file.journal = observer.journal;
-    // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
-    if measured.is_err() && measurement.resumed_cases().is_empty() {
-        file.remove_journal();
-    }
-    measured
 }

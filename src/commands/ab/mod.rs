@@ -2,9 +2,10 @@
 
 mod pairs;
 
-use super::document::{Files, JSON, Target};
-use super::session::{DeviceSession, measure_in_fresh_processes};
-use super::{CommandOutput, failures, judging, measuring, origin, parse_duration, run as user_run};
+use super::{
+    CommandOutput, DeviceSession, Files, JSON, Measuring, Target, failures, judging, measuring, origin, parse_duration,
+    run as user_run,
+};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
@@ -467,9 +468,8 @@ impl Match<'_> {
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            let Some(record) = measure_in_fresh_processes(&name, plan, &setup, &options, host)? else {
-                return Ok(None);
-            };
+            let measuring = Measuring::new(plan, &setup, &options, host);
+            let Some(record) = measuring.measure_in_fresh_processes(&name)? else { return Ok(None) };
             let result = result_of_process(record, &self.labels[side], &name)?;
             let time = report::bench::median(&result.case);
             // A case without a time explains the end of the match.
