@@ -135,7 +135,6 @@ impl InspectArgs {
     }
 }
 
-/// Returns the text for standard output.
 fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
     let wanted = |representation: &Representation| args.wants(representation);
     if args.diff {

@@ -12,7 +12,6 @@ use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes a record in the format of this name.
 pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     let format: Format = format.parse().map_err(Error::Usage)?;
     Files::default().read("the record", [run]).written("--output", output).check(host)?;
@@ -127,7 +126,6 @@ pub(super) fn short_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.shown(), |name| name.to_string_lossy().into())
 }
 
-/// Joins records into one.
 pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     Files::default().read("a record", paths).written("--output", output).check(host)?;
     let mut notes = String::new();

@@ -17,7 +17,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Default of `--budget`.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(30);
 
 /// Comparison with a baseline, and the options of its further rounds.
