@@ -1470,7 +1470,6 @@ mod tests {
         words
     }
 
-    /// Returns the request that a command line states.
     fn request(command: &str) -> Request {
         let cli = Cli::parsed(&words(command), &Variables::new()).expect("it parses");
         match cli.command {
@@ -1521,7 +1520,6 @@ mod tests {
         })
     }
 
-    /// Returns requests that `bench` can state.
     fn bench_request() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
         let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
@@ -1545,7 +1543,6 @@ mod tests {
         })
     }
 
-    /// Returns requests that `run` can state.
     fn run_request() -> impl Strategy<Value = Request> {
         (kernel_files(), bench_request()).prop_map(|(kernels, request)| {
             let Selection { device, axes, sampling, .. } = request.selection;
@@ -1568,10 +1565,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
         #[test]
-        fn the_command_of_a_request_asks_for_the_same_and_a_record_keeps_it(
-            bench in bench_request(),
-            run in run_request(),
-        ) {
+        fn a_request_survives_its_command_and_its_record(bench in bench_request(), run in run_request()) {
             for asked in [bench, run] {
                 let command = asked.command();
                 prop_assert_eq!(&request(&command), &asked, "{}", command);

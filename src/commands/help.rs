@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn short_help_is_one_screen_and_long_help_has_examples() {
         for mut command in commands().into_iter().map(|command| command.term_width(80)) {
-            let (name, short) = (command.get_name().to_string(), command.render_help().to_string());
+            let name = command.get_name().to_string();
+            let short = command.render_help().to_string();
             let widest = short.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(short.lines().count() <= 40 && widest <= 80, "{} lines\n{short}", short.lines().count());
             let options = short.lines().filter(|line| line.trim_start().starts_with('-'));

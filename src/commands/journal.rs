@@ -93,9 +93,10 @@ fn read_earlier(path: &Path, notes: &mut String) -> Result<Record> {
         return Ok(super::read_record(&journal, notes)?.record);
     }
     if !path.exists() {
-        let (shown, journal) = (path.shown(), journal.shown());
+        let name = path.shown();
         return Err(usage!(
-            "there is nothing to resume: neither '{journal}' nor '{shown}' is there; begin with --json '{shown}'"
+            "there is nothing to resume: neither '{}' nor '{name}' is there; begin with --json '{name}'",
+            journal.shown()
         ));
     }
     Ok(super::read_record(path, notes)?.record)
@@ -175,8 +176,8 @@ impl Journal {
             return None;
         }
         self.is_incomplete = true;
-        let (id, path) = (printable(&case.id), self.path.shown());
-        Some(format!("cannot add {id} to '{path}': {error}; it is kept in memory until the end"))
+        let id = printable(&case.id);
+        Some(format!("cannot add {id} to '{}': {error}; it is kept in memory until the end", self.path.shown()))
     }
 
     fn write_line(&mut self, case: &Case) -> io::Result<()> {

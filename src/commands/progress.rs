@@ -421,13 +421,14 @@ mod tests {
     use crate::kernels::matmul::MATMUL;
     use crate::plan::axes::AXES;
 
+    fn case_id(variant: &str, dtype: DType, extents: &str) -> CaseId {
+        let options = MATMUL.options(dtype);
+        CaseId { algorithm: (&MATMUL).into(), variant: variant.into(), extents: extents.into(), options }
+    }
+
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
-        let case = |variant: &str, dtype, extents: &str, reason: &str| {
-            let (variant, extents) = (variant.into(), extents.into());
-            let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options: MATMUL.options(dtype) };
-            (id, reason.to_string())
-        };
+        let case = |variant, dtype, extents, reason: &str| (case_id(variant, dtype, extents), reason.to_string());
         let skipped = [
             case("split", DType::F32, "8x8x8", "no units"),
             case("coopmat", DType::F16, "8x8x8", "no units"),
@@ -589,9 +590,7 @@ mod tests {
         let mut case = record.cases[0].clone();
         case.outcome = Outcome::Skipped { reason: "no units".into() };
         let mut progress = Progress::new(2, &Messages::in_memory());
-        let (variant, extents) = ("split".into(), "8x8x8".into());
-        let options = MATMUL.options(DType::F32);
-        let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options };
+        let id = case_id("split", DType::F32, "8x8x8");
         case.id = id.to_string();
         progress.skipped(&[(id, "no units".into())]);
         progress.end(&case);

@@ -364,7 +364,6 @@ mod tests {
         assert_eq!(error, format!("cannot keep rounds in '{}': it is not empty; name a new folder", new.display()));
     }
 
-    /// Returns rounds with an empty baseline.
     fn rounds() -> Rounds {
         Rounds {
             baseline: vec![],

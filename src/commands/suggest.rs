@@ -239,8 +239,7 @@ mod tests {
     fn every_tip_names_options_and_commands_that_there_are() {
         let root = help::documented();
         let has = |command: &str, option: &str| {
-            let command = root.find_subcommand(command).expect(command);
-            command.get_arguments().any(|arg| arg.get_long() == Some(option))
+            root.find_subcommand(command).expect(command).get_arguments().any(|arg| arg.get_long() == Some(option))
         };
         let global = |option: &str| ["version", "help"].contains(&option) || has("list", option);
         for ForeignWords { commands, tip, .. } in foreign_words() {
