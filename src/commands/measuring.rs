@@ -72,9 +72,7 @@ pub(super) fn measure_and_report(
         options.request = Some(Request { only: vec![], ..request.clone() });
     }
     if let Some(earlier) = &file.earlier {
-        for change in changed_variables(earlier, &options.origin, host) {
-            host.messages.line(&format!("note      {change}"));
-        }
+        announce_changed_variables(earlier, &options.origin, host);
     }
     let failures_folder = output.keep_failures.as_deref().map(failures::open).transpose()?;
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
@@ -88,13 +86,11 @@ pub(super) fn measure_and_report(
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
-    let text = if request.noise.is_some() {
-        report::noise::text(&record, host.width())
-    } else {
-        let form = output.table_form(request.selection.sampling.energy);
-        tables(&pooled, form, &view)
-            + &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, view.width)
+    let mut text = match request.noise {
+        Some(_) => report::noise::text(&record, host.width()),
+        None => tables(&pooled, output.table_form(request.selection.sampling.energy), &view),
     };
+    text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());
     let mut answer = CommandOutput::new(text, notes, exit_of_record(&record));
     answer.note_error(validated);
     if answer.exit == Exit::Success && cut_short {
@@ -118,8 +114,8 @@ fn wrote_outside_buffers(case: &Case) -> bool {
     matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0))
 }
 
-/// Returns a line for each variable read by drivers whose value differs from that in `earlier`.
-fn changed_variables(earlier: &Record, origin: &Origin, host: &Host) -> BTreeSet<String> {
+/// Prints a line for each variable read by drivers whose value differs from that in `earlier`.
+fn announce_changed_variables(earlier: &Record, origin: &Origin, host: &Host) {
     let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
     let mut changes = BTreeSet::new();
     // Variables of gpukern stand for options, which are checked elsewhere.
@@ -141,7 +137,9 @@ fn changed_variables(earlier: &Record, origin: &Origin, host: &Host) -> BTreeSet
             changes.insert(format!("{name} is {value_now}; {change}"));
         }
     }
-    changes
+    for change in changes {
+        host.messages.line(&format!("note      {change}"));
+    }
 }
 
 /// Adds the result of a comparison to the output of a measurement, or to its notes.
