@@ -215,10 +215,10 @@ impl Observer for RunObserver {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
         // Another process may have started a journal after this one checked that there was none.
-        let is_free = if self.journal.is_none() { check_free(&path_of(path)) } else { Ok(()) };
-        let journal = match is_free {
-            Ok(()) => Journal::begin(path, record),
-            Err(busy) => Err(format!("no journal is kept: {busy}")),
+        let busy = if self.journal.is_none() { check_free(&path_of(path)).err() } else { None };
+        let journal = match busy {
+            None => Journal::begin(path, record),
+            Some(busy) => Err(format!("no journal is kept: {busy}")),
         };
         match journal {
             Ok(journal) => self.journal = Some(journal),
