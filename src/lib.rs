@@ -53,3 +53,17 @@ pub use record::{Case, NamedRecord, Outcome, Record};
 pub use report::{html, tables};
 pub use user::{check_array, check_description, check_expression, check_kernel};
 pub use vulkan::{Device, Instance, Validation};
+
+// Names that nearly every command uses.
+use basis::input_file;
+use basis::printable::{Shown, brief, printable};
+use basis::units::{Nanos, about, counted};
+use engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
+use engine::session::Setup;
+use plan::request::{FieldOptions, Request, VulkanOptions};
+use plan::{CaseGroup, Plan};
+use tuning::tuned::Tuned;
+use user::algorithm::UserKernels;
+
+/// Result of a step of a command; its error ends the command unless a caller adds it to the notes.
+type Result<T, E = Error> = std::result::Result<T, E>;

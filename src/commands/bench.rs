@@ -1,25 +1,19 @@
 //! `gpukern bench`.
 
-use super::CommandOutput;
-use super::campaign::{self, Campaign};
-use super::document::{Files, JSON, Target};
-use super::measuring::{self, Planned};
-use super::progress::{Progress, skips};
-use crate::algorithms::{Candidate, CaseSpec};
-use crate::basis::error::{Error, Exit};
-use crate::basis::units::{Nanos, about, counted};
+use super::measuring::{self, PlanToMeasure};
+use super::progress::{Progress, skipped_lines};
+use super::session::{self, DeviceSession};
+use super::{CommandOutput, Files, JSON, Target};
+use crate::algorithms::Candidate;
 use crate::commands::cli::{BenchArgs, OutputArgs};
-use crate::commands::host::Host;
-use crate::device::capability::DeviceInfo;
-use crate::engine::executor::Observer;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, Measurement};
-use crate::engine::runner::Timing;
-use crate::engine::session::{Isolation, Setup};
-use crate::kernels::CATALOGUE;
-use crate::plan::request::Request;
-use crate::plan::{CaseGroup, HOST, Plan, Shard, axes};
+use crate::engine::measurement::Measurement;
+use crate::engine::session::Isolation;
+use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
-use crate::user::algorithm::UserKernels;
+use crate::{
+    CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, LimitPolicy, MeasureOptions, Nanos, Observer, Plan,
+    Request, Result, Setup, Timing, about, counted,
+};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,47 +23,47 @@ const MAX_PREDICTED_RATIO: f64 = 4.0;
 /// Interval between writes of unfinished results.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let BenchArgs { request, reference, .. } = args;
     let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
-    let (planned, kernels) = planned(request)?;
-    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
-    let setup = &setup.with_kernels(kernels);
-    if args.dry_run {
-        return list(&planned.plan, request, setup, host);
-    }
-    if let Some(ways) = args.explain {
-        return explain(&planned.plan, ways, output.json.as_ref(), setup, host);
-    }
-    let planned = Planned { at_once: args.parallel, ..planned };
-    if args.parallel {
-        check_parallel(&planned.plan, setup)?;
-    }
-    measuring::measure_and_report(&planned, request, output, setup, host, &|_| String::new())
-}
-
-/// Returns the plan, and the user's kernels in it.
-fn planned(request: &Request) -> Result<(Planned, Vec<UserKernels>), Error> {
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
     let kernels = super::run::add_tables(&mut plan, request)?;
-    let plan = if request.host { plan.with_host()? } else { plan };
+    let planned = plan_to_measure(plan, request, args.parallel)?;
+    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
+    let setup = &setup.with_kernels(kernels);
+    if args.dry_run {
+        return list(&planned.selected, request, setup, host);
+    }
+    if let Some(ways) = args.explain {
+        return explain(&planned.selected, ways, output.json.as_ref(), setup, host);
+    }
+    if args.parallel {
+        check_parallel(&planned.selected, setup)?;
+    }
+    measuring::measure_and_report(&planned, request, output, setup, host)
+}
+
+/// Returns the part of `plan` that `request` measures: with host baselines, of a shard, only the cases of `--only`.
+fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<PlanToMeasure> {
+    if request.host {
+        plan = plan.with_host()?;
+    }
     let shard = request.shard.as_deref().map(str::parse).transpose();
-    let shard: Option<Shard> = shard.map_err(|e| Error::Usage(format!("--shard: {e}")))?;
+    let shard: Option<Shard> = shard.map_err(|e| usage!("--shard: {e}"))?;
     let options_hash = plan.options();
-    let plan = match shard {
-        Some(shard) => plan.part(shard)?,
-        None => plan,
-    };
-    let (whole, plan) = (plan.clone(), plan.only(&request.only)?);
-    Ok((Planned { whole, plan, options_hash, shard, at_once: false }, kernels))
+    if let Some(shard) = shard {
+        plan = plan.part(shard)?;
+    }
+    let selected = plan.clone().only(&request.only)?;
+    Ok(PlanToMeasure { requested: plan, selected, options_hash, shard, at_once })
 }
 
 /// Refuses the host and `--in-process`: their cases cannot run in parallel.
-fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
-    if plan.sections.iter().flat_map(|run| &run.devices).any(|device| device == HOST) {
-        return Err(Error::Usage(format!("--parallel measures GPUs at once; leave out --device {HOST}")));
+fn check_parallel(plan: &Plan, setup: &Setup) -> Result<()> {
+    if plan.sections.iter().flat_map(|section| &section.devices).any(|device| device == HOST) {
+        return Err(usage!("--parallel measures GPUs at once; leave out --device {HOST}"));
     }
     if setup.isolation == Isolation::InProcess {
         return Err(Error::Usage("--parallel takes other processes, and --in-process forbids them".into()));
@@ -78,9 +72,9 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<(), Error> {
 }
 
 /// Lists the cases of `plan` with their expected times.
-pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let tuned = measuring::tuned(request)?;
-    let session = campaign::open_session(plan, setup, host)?;
+    let session = session::open_session(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
     let expected = measurement.estimates(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
@@ -88,7 +82,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
     for (id, time) in &expected {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));
     }
-    for line in skips(&skipped) {
+    for line in skipped_lines(&skipped) {
         let _ = writeln!(output, "{line}");
     }
     let processes = request.processes.or(request.noise).unwrap_or(1);
@@ -101,54 +95,50 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
 
 /// Times the candidates of `auto` for every problem of a plan: the first `ways` by predicted time, and the best of each
 /// variant that is predicted to come close.
-fn explain(
-    plan: &Plan,
-    ways: usize,
-    json: Option<&PathBuf>,
-    setup: &Setup,
-    host: &Host,
-) -> Result<CommandOutput, Error> {
-    if !plan.sections.iter().flat_map(|run| &run.groups).any(|group| group.auto) {
+fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+    if !plan.sections.iter().flat_map(|section| &section.groups).any(|group| group.auto) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
     let target = Target::open_if_named(JSON, json)?;
-    let mut campaign = Campaign::begin(setup, campaign::selectors(plan).iter().map(Vec::as_slice), host)?;
-    let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Success);
-    let (mut explained, mut saved) = (vec![], host.elapsed());
-    for run in &plan.sections {
-        campaign.on_each_device(&run.devices, Timing::Sample, |executor| {
+    let mut session = DeviceSession::open(setup, session::selectors(plan).iter().map(Vec::as_slice), host)?;
+    let mut answer = CommandOutput::success(String::new());
+    let mut explanations = vec![];
+    let mut last_save = host.elapsed();
+    for section in &plan.sections {
+        session.on_each_device(&section.devices, Timing::Sample, |executor| {
             let device = executor.info().clone();
-            let groups: Vec<_> = run.groups_on(device.kind).filter(|group| group.auto).collect();
+            let groups: Vec<_> = section.groups_on(device.kind).filter(|group| group.auto).collect();
             let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(&device);
-            campaign::each(host, groups, |group| {
+            for group in groups.into_iter().take_while(|_| !host.is_interrupted()) {
                 let candidates = candidates(group, &device, ways);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
-                match executor.explain(&groups, &run.sampling) {
+                match executor.explain(&groups, &section.sampling) {
                     Ok(times) => {
                         let explanation = Explanation::new(&device, group, &candidates, times);
                         answer.output.push_str(&explanation.text(host.width()));
-                        explained.push(explanation);
+                        explanations.push(explanation);
                     }
                     Err(reason) => {
                         let problem = format!("{} {}", group.spec.size, axes::brief(&group.spec));
                         let _ = writeln!(answer.notes, "skipped   {problem}: {reason}");
                     }
                 }
-                if let Some(target) = target.as_ref().filter(|_| host.since(saved) >= SAVE_INTERVAL) {
+                if let Some(target) = &target
+                    && host.since(last_save) >= SAVE_INTERVAL
+                {
                     // A failure to write is reported at the end.
-                    let _ = target.write_unfinished(&explained);
-                    saved = host.elapsed();
+                    let _ = target.write_unfinished(&explanations);
+                    last_save = host.elapsed();
                 }
                 progress.advance();
-                Ok(())
-            })?;
+            }
             progress.finish();
             Ok(())
         })?;
     }
-    answer.deliver_json(target, &explained);
-    campaign.end(&mut answer);
+    answer.deliver_json(target, &explanations);
+    session.end(&mut answer);
     Ok(answer)
 }
 
@@ -162,14 +152,16 @@ fn candidate_group(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
     }
 }
 
-/// Returns the candidates to time, the fastest by prediction first.
+/// Returns the candidates to time, the fastest by prediction first: `ways` of them, and the best of each other variant that
+/// is not predicted to be [`MAX_PREDICTED_RATIO`] times slower.
 fn candidates(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
-    let candidates = group.algorithm.candidates.map_or(vec![], |model| model(&group.algorithm, &group.spec, device));
-    let max_predicted = MAX_PREDICTED_RATIO * candidates.first().map_or(0.0, |first| first.predicted.0);
+    let Some(model) = group.algorithm.candidates else { return vec![] };
+    let candidates = model(&group.algorithm, &group.spec, device);
     let mut chosen: Vec<Candidate> = vec![];
     for (index, candidate) in candidates.iter().enumerate() {
-        let is_first = !candidates[..index].iter().any(|earlier| earlier.variant == candidate.variant);
-        if index < ways.max(1) || is_first && candidate.predicted.0 < max_predicted {
+        let is_best_of_variant = !candidates[..index].iter().any(|faster| faster.variant == candidate.variant);
+        let is_close = candidate.predicted.0 < MAX_PREDICTED_RATIO * candidates[0].predicted.0;
+        if index < ways.max(1) || is_best_of_variant && is_close {
             chosen.push(*candidate);
         }
     }

@@ -1,22 +1,17 @@
 //! `gpukern capture`: runs a program with the layer loaded into it, and prints the profile.
 
-use super::document::{Document, Files, JSON, Target};
-use super::{CommandOutput, interrupt};
+use super::{CommandOutput, Document, Files, JSON, Target, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{Shown, brief, ending, printable};
+use crate::basis::printable::ending;
 use crate::basis::threads::{CANNOT_START, explained};
-use crate::basis::units::Nanos;
 use crate::capture::case::select_dispatches;
 use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
-use crate::commands::host::Host;
 use crate::commands::run::replay::{ConvertedCase, write_cases};
-use crate::device::cache::{CacheFolder, LAYER_FOLDER, fingerprint};
-use crate::engine::session::Setup;
-use crate::report;
+use crate::device::cache::{LAYER_FOLDER, fingerprint};
 use crate::user::command_files;
+use crate::{CacheFolder, Error, Exit, Host, Nanos, Result, Setup, Shown, brief, printable, report};
 use gpukern_capture::LAYER;
 use gpukern_layer::NAME as LAYER_NAME;
 use gpukern_layer::format::{self, CaptureSettings, LayerEvent, Take};
@@ -35,21 +30,20 @@ const API_VERSION: &str = "1.3.290";
 const TRACE: Document = ["a trace", "--trace"];
 const PAGE: Document = ["a page", "--page"];
 
-pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let settings = settings(args)?;
     let program = &*args.program[0];
     files(args).check(host)?;
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let trace = Target::open_if_named(TRACE, args.trace.as_ref())?;
     let page = Target::open_if_named(PAGE, args.page.as_ref())?;
-    let failed = |e: io::Error| Error::Failure(format!("no folder for what the layer tells: {e}"));
-    let scratch = scratch(args.output.as_deref())?;
-    let folder = std::path::absolute(scratch.path()).map_err(failed)?;
-    std::fs::write(folder.join(format::SETTINGS), format::settings(&settings)).map_err(failed)?;
-    let layer = unpacked(&setup.cache, &folder)?;
+    let scratch = make_scratch(args.output.as_deref())?;
+    let folder = std::path::absolute(scratch.path()).map_err(|e| no_folder(&e))?;
+    std::fs::write(folder.join(format::SETTINGS), format::settings(&settings)).map_err(|e| no_folder(&e))?;
+    let layer = unpack_layer(&setup.cache, &folder)?;
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);
-    load(&mut command, &layer, host);
+    load_layer(&mut command, &layer, host);
     let start = host.elapsed();
     let status = interrupt::supervise(|| command.spawn().map_err(|e| cannot_start(program, &e)))?;
     let wall = Nanos::from(host.since(start));
@@ -59,158 +53,172 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
         return Ok(without_device(program, status, &processes));
     }
     let mut text = report::capture::text(&profile, args.top as usize, host.width());
-    // Without the cases, the profile is still useful.
-    let (mut failed, mut exit) = (None, Exit::Success);
+    let mut exit = Exit::Success;
+    let mut failure = None;
     if let Some(output) = &args.output {
-        match cases(args, &folder, output, &processes, setup, host) {
-            Ok((said, all_verified)) => {
-                text += &said;
-                exit = if all_verified { exit } else { Exit::Rejected };
-            }
-            Err(error) => failed = Some(error),
+        match add_cases(&mut text, args, &folder, output, &processes, setup, host) {
+            Ok(true) => {}
+            Ok(false) => exit = Exit::Rejected,
+            // Without the cases, the profile is still useful.
+            Err(error) => failure = Some(error),
         }
     }
     let mut answer = CommandOutput::new(text, String::new(), exit);
     answer.deliver_json(trace, &trace::trace(&profile));
-    if let Some(target) = page {
-        answer.deliver(target, &report::html::capture(&profile, args.top as usize));
-    }
+    answer.deliver(page, || Ok(report::html::capture(&profile, args.top as usize)))?;
     answer.deliver_json(json, &profile);
-    if let Some(error) = failed {
-        answer.add_note(Err(error));
+    if let Some(error) = failure {
+        answer.add_late_note(Err(error));
     }
-    hand_on(&mut answer, program, status);
+    pass_on_exit_code(&mut answer, program, status);
     Ok(answer)
 }
 
-/// Converts the arguments to the layer's settings.
-fn settings(args: &CaptureArgs) -> Result<CaptureSettings, Error> {
+fn no_folder(error: &io::Error) -> Error {
+    Error::Failure(format!("no folder for what the layer tells: {error}"))
+}
+
+fn settings(args: &CaptureArgs) -> Result<CaptureSettings> {
     if let Some(pattern) = &args.kernel {
         regex_lite::Regex::new(pattern)
-            .map_err(|e| Error::Usage(format!("--kernel '{}' is no regular expression: {e}", brief(pattern))))?;
+            .map_err(|e| usage!("--kernel '{}' is no regular expression: {e}", brief(pattern)))?;
     }
     let CaptureArgs { overlapped, kernel, call, every, max_bytes, .. } = args;
     let take = Take { kernel: kernel.clone(), call: *call, every: *every, max_bytes: max_bytes.0 };
     Ok(CaptureSettings { overlapped: *overlapped, take: args.output.as_ref().map(|_| take) })
 }
 
+/// Returns the files of the command: the program with those that its arguments name, and the outputs.
 fn files(args: &CaptureArgs) -> Files {
-    // A program name without a folder is searched on the `PATH`.
     let program = Path::new(&args.program[0]);
+    // A program name without a folder is searched on the `PATH`.
+    let has_folder = program.components().count() > 1;
     let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
-    let named = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
-    let files = Files::default().read("the program", Some(program).filter(|program| program.components().count() > 1));
-    let files = files.read("a file of the program", named);
-    let files = files.written("--json", &args.json).written("--trace", &args.trace).written("--page", &args.page);
-    files.reserved_folder("--output", args.output.as_deref())
+    let argument_files = command_files::files_of_arguments(words.iter().map(AsRef::as_ref), Path::new("."));
+    Files::default()
+        .read("the program", has_folder.then_some(program))
+        .read("a file of the program", argument_files)
+        .written("--json", &args.json)
+        .written("--trace", &args.trace)
+        .written("--page", &args.page)
+        .reserved_folder("--output", args.output.as_deref())
 }
 
 /// Makes a private folder for the layer's files: next to the cases, if there are any, so that their contents need not
 /// be copied to another disk.
-fn scratch(cases: Option<&Path>) -> Result<Scratch, Error> {
-    let Some(cases) = cases else {
-        return Scratch::new().map_err(|e| Error::Failure(format!("no folder for what the layer tells: {e}")));
+fn make_scratch(cases: Option<&Path>) -> Result<Scratch> {
+    let Some(cases) = cases else { return Scratch::new().map_err(|e| no_folder(&e)) };
+    let make = || {
+        make_private_folder(cases)?;
+        if cases.read_dir()?.next().is_some() {
+            return Err(io::Error::other("it has files already"));
+        }
+        Scratch::inside(cases)
     };
-    let refuse = |reason: String| {
-        Error::Usage(format!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
-    };
-    make_private_folder(cases).map_err(|e| refuse(e.to_string()))?;
-    match cases.read_dir().map(|mut entries| entries.next().is_some()) {
-        Ok(false) => Scratch::inside(cases).map_err(|e| refuse(e.to_string())),
-        Ok(true) => Err(refuse("it has files already".into())),
-        Err(error) => Err(refuse(error.to_string())),
-    }
+    make().map_err(|reason| usage!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
 }
 
-/// Writes the captured dispatches as cases below `output`; returns a line for each, and whether every case was
+/// Writes the captured dispatches as cases below `output`, and adds a line for each to `text`. Returns whether every case was
 /// verified.
-fn cases(
+fn add_cases(
+    text: &mut String,
     args: &CaptureArgs,
     spool: &Path,
     output: &Path,
     processes: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
-) -> Result<(String, bool), Error> {
-    let called = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
-    let chosen = select_dispatches(processes, Some(args.top as usize), &called);
-    let (mut text, mut all_verified) = (String::new(), true);
-    for ConvertedCase { name, folder, verified } in write_cases(&chosen, spool, output, Some((setup, host)))? {
-        all_verified &= folder.is_none() || verified.is_ok();
-        let shown = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
-        let what = match (&folder, verified) {
-            (Some(_), Ok(())) => "verified".to_string(),
-            (Some(_), Err(reason)) => format!("not verified: {reason}"),
-            (None, Err(reason)) => format!("not captured: it {reason}"),
-            (None, Ok(())) => String::new(),
-        };
-        let _ = writeln!(text, "{}  {}", printable(&shown), printable(&what));
+) -> Result<bool> {
+    let kernel_name = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
+    let dispatches = select_dispatches(processes, Some(args.top as usize), &kernel_name);
+    let cases = write_cases(&dispatches, spool, output, setup, host)?;
+    if !cases.is_empty() {
+        text.push('\n');
     }
-    Ok((if text.is_empty() { text } else { format!("\n{text}") }, all_verified))
+    let mut all_verified = true;
+    for ConvertedCase { name, folder, unverified } in cases {
+        let subject = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
+        let result = match unverified {
+            None => "verified".to_string(),
+            Some(reason) if folder.is_some() => {
+                all_verified = false;
+                format!("not verified: {reason}")
+            }
+            Some(reason) => format!("not captured: it {reason}"),
+        };
+        let _ = writeln!(text, "{}  {}", printable(&subject), printable(&result));
+    }
+    Ok(all_verified)
 }
 
-/// Unpacks the layer and its manifest, to the cache or else to `folder`.
-fn unpacked(cache: &CacheFolder, folder: &Path) -> Result<PathBuf, Error> {
+/// Unpacks the layer and its manifest, to the cache or else to `folder`. Returns their folder.
+fn unpack_layer(cache: &CacheFolder, folder: &Path) -> Result<PathBuf> {
     if LAYER.is_empty() {
         return Err(Error::Failure(
             "this gpukern was cross-compiled, and has no Vulkan layer to load into programs; build it on this machine"
                 .into(),
         ));
     }
-    let name = format!("{}{LAYER_NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let below = format!("{LAYER_FOLDER}{}", fingerprint(&[LAYER]));
-    let unpack = |cache: &CacheFolder| -> io::Result<PathBuf> {
-        let library = cache.file_of(&below, &name, LAYER)?;
-        let manifest = json!({
-            "file_format_version": "1.1.0",
-            "layer": {
-                "name": LAYER_NAME,
-                "type": "GLOBAL",
-                "library_path": library.to_str().ok_or_else(|| io::Error::other("its path is not UTF-8"))?,
-                "api_version": API_VERSION,
-                "implementation_version": "1",
-                "description": "Tells gpukern what a program does",
-                "functions": { NEGOTIATE: NEGOTIATE },
-            },
-        });
-        let manifest = cache.file_of(&below, &format!("{LAYER_NAME}.json"), manifest.to_string().as_bytes())?;
-        Ok(manifest.parent().unwrap_or(Path::new("/")).to_path_buf())
-    };
-    unpack(cache)
-        .or_else(|_| unpack(&CacheFolder::new(Some(folder))))
+    unpack_into(cache)
+        .or_else(|_| unpack_into(&CacheFolder::new(Some(folder))))
         .map_err(|e| Error::Failure(format!("cannot unpack the Vulkan layer: {e}; name a folder with --cache-dir")))
 }
 
+/// Writes the layer and its manifest to a cache. Returns their folder.
+fn unpack_into(cache: &CacheFolder) -> io::Result<PathBuf> {
+    let folder = format!("{LAYER_FOLDER}{}", fingerprint(&[LAYER]));
+    let name = format!("{}{LAYER_NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let library = cache.file_of(&folder, &name, LAYER)?;
+    let manifest = json!({
+        "file_format_version": "1.1.0",
+        "layer": {
+            "name": LAYER_NAME,
+            "type": "GLOBAL",
+            "library_path": library.to_str().ok_or_else(|| io::Error::other("its path is not UTF-8"))?,
+            "api_version": API_VERSION,
+            "implementation_version": "1",
+            "description": "Tells gpukern what a program does",
+            "functions": { NEGOTIATE: NEGOTIATE },
+        },
+    });
+    let manifest = cache.file_of(&folder, &format!("{LAYER_NAME}.json"), manifest.to_string().as_bytes())?;
+    Ok(manifest.parent().unwrap_or(Path::new("/")).to_path_buf())
+}
+
 /// Makes the program's loader load the layer in `folder`, before layers that the environment already names.
-fn load(command: &mut Command, folder: &Path, host: &Host) {
-    let mut put_first = |variable: &str, first: &OsStr| {
-        let others = host.variable_os(variable).unwrap_or_default();
-        let others =
-            std::env::split_paths(others).filter(|other| !other.as_os_str().is_empty() && other != Path::new(first));
-        if let Ok(all) = std::env::join_paths(std::iter::once(PathBuf::from(first)).chain(others)) {
-            command.env(variable, all);
-        }
-    };
-    put_first("VK_INSTANCE_LAYERS", OsStr::new(LAYER_NAME));
-    put_first("VK_ADD_LAYER_PATH", folder.as_os_str());
-    // If it is set, the loader searches no other folder.
+fn load_layer(command: &mut Command, folder: &Path, host: &Host) {
+    put_first(command, "VK_INSTANCE_LAYERS", Path::new(LAYER_NAME), host);
+    put_first(command, "VK_ADD_LAYER_PATH", folder, host);
+    // If this variable is set, the loader searches no other folder.
     if host.variable_os("VK_LAYER_PATH").is_some_and(|path| !path.is_empty()) {
-        put_first("VK_LAYER_PATH", folder.as_os_str());
+        put_first(command, "VK_LAYER_PATH", folder, host);
     }
 }
 
+/// Puts `first` before the other entries of a variable that is a list of paths.
+fn put_first(command: &mut Command, variable: &str, first: &Path, host: &Host) {
+    let value = host.variable_os(variable).unwrap_or_default();
+    let mut paths: Vec<_> = std::env::split_paths(value).collect();
+    paths.retain(|path| !path.as_os_str().is_empty() && path != first);
+    paths.insert(0, first.to_path_buf());
+    if let Ok(value) = std::env::join_paths(paths) {
+        command.env(variable, value);
+    }
+}
+
+/// Returns the error for a program that cannot be started, with a remedy.
 fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
-    let shown = program.to_string_lossy();
+    let name = program.to_string_lossy();
     if error.kind() == ErrorKind::WouldBlock {
-        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&shown), explained(error)));
+        return Error::Failure(format!("{CANNOT_START} '{}': {}", brief(&name), explained(error)));
     }
     let remedy = match error.kind() {
         ErrorKind::NotFound if Path::new(program).components().count() > 1 => "check the path".to_string(),
-        ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&shown)),
+        ErrorKind::NotFound => format!("name a program in PATH, or give its path: ./{}", brief(&name)),
         ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
         _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
     };
-    Error::Usage(format!("cannot start '{}': {error}; {remedy}", brief(&shown)))
+    usage!("cannot start '{}': {error}; {remedy}", brief(&name))
 }
 
 fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec<LayerEvent>]) -> Profile {
@@ -234,22 +242,22 @@ fn without_device(program: &OsStr, status: ExitStatus, processes: &[Vec<LayerEve
         "it found no device, or ended before; `gpukern devices` lists what is here"
     };
     let mut answer = CommandOutput::new(String::new(), String::new(), Exit::Failure);
-    answer.trouble = format!("error: '{}' created no Vulkan device: {why}\n", brief(&program.to_string_lossy()));
-    hand_on(&mut answer, program, status);
+    answer.late_notes = format!("error: '{}' created no Vulkan device: {why}\n", brief(&program.to_string_lossy()));
+    pass_on_exit_code(&mut answer, program, status);
     answer
 }
 
-/// Passes on the program's exit code.
-fn hand_on(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
+/// Makes the program's exit code that of this command: 128 and the signal if a signal ended it, as in a shell.
+fn pass_on_exit_code(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     #[cfg(unix)]
     let code = code.or(std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal as u8));
     let code = code.unwrap_or(Exit::Failure as u8);
     if status.code().is_none() {
-        let (program, how) = (program.to_string_lossy(), ending(status));
-        let _ = writeln!(answer.trouble, "note: '{}' ended: {how}; exit code {code}", brief(&program));
+        let name = program.to_string_lossy();
+        let _ = writeln!(answer.late_notes, "note: '{}' ended: {}; exit code {code}", brief(&name), ending(status));
     }
-    answer.program = Some(code).filter(|code| *code != 0);
+    answer.program_exit = Some(code).filter(|code| *code != 0);
 }
 
 #[cfg(test)]
@@ -261,7 +269,7 @@ mod tests {
     fn the_layer_is_unpacked_once_unless_altered() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = CacheFolder::new(Some(&folder.path().join("cache")));
-        let layer = unpacked(&cache, folder.path()).expect("unpacked");
+        let layer = unpack_layer(&cache, folder.path()).expect("unpacked");
         let library = layer.join(format!("lib{LAYER_NAME}.so"));
         let manifest = std::fs::read(layer.join(format!("{LAYER_NAME}.json"))).expect("written");
         let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
@@ -269,13 +277,13 @@ mod tests {
         assert!(library.is_absolute() && std::fs::read(&library).expect("written") == LAYER);
         let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("there"));
         let first = inode(&library);
-        assert_eq!(unpacked(&cache, folder.path()).expect("there"), layer);
+        assert_eq!(unpack_layer(&cache, folder.path()).expect("it is kept"), layer);
         assert_eq!(inode(&library), first, "it was written again");
         std::fs::write(&library, "altered").expect("written");
-        unpacked(&cache, folder.path()).expect("unpacked");
+        unpack_layer(&cache, folder.path()).expect("unpacked");
         assert!(std::fs::read(&library).expect("written") == LAYER);
         // Without a cache, the layer is unpacked next to the other temporary files.
-        let layer = unpacked(&CacheFolder::none(), folder.path()).expect("unpacked");
+        let layer = unpack_layer(&CacheFolder::none(), folder.path()).expect("unpacked");
         assert!(layer.starts_with(folder.path()), "{}", layer.display());
     }
 }

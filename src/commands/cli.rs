@@ -6,15 +6,12 @@ use super::old_options::OldOptions;
 use super::options::Typed;
 use super::{help, suggest};
 use crate::basis::command_line;
-use crate::basis::printable::printable;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
-use crate::export::Format;
-use crate::plan::axes::AxisValues;
-use crate::plan::options::{SamplingArgs, Selection};
-use crate::plan::request::FieldOptions;
-use crate::plan::request::{KernelFiles, Request, VulkanOptions};
+use crate::plan::options::SamplingArgs;
+use crate::plan::request::KernelFiles;
 use crate::record::figure::LongColumn;
+use crate::{AxisValues, FieldOptions, Format, Request, Selection, VulkanOptions, printable};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -92,25 +89,29 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// Parses a command line; options that it does not state take the values of their variables.
+    /// Parses a command line; options that it does not state take the values of their variables. A mistake gets a better
+    /// suggestion than clap's, if there is one.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
         let documented = help::command_line();
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
-        let understood = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
+        let despite_mistakes = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
-        if let Some(mistake) = understood.as_ref().and_then(|own| suggest::kernels_elsewhere(own, refused)) {
-            return Err(command.clone().error(ErrorKind::ValueValidation, mistake));
+        let message = despite_mistakes.as_ref().and_then(|matches| suggest::kernels_elsewhere(matches, refused));
+        if let Some(message) = message {
+            return Err(command.clone().error(ErrorKind::ValueValidation, message));
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
-            let config = documented.find_subcommand("config").zip(matches.subcommand_matches("config"));
-            if let (Command::Config(args), Some((config, own))) = (&mut cli.command, config) {
-                args.stated = stated_options(config, own, variables);
+            if let Command::Config(args) = &mut cli.command
+                && let Some(command) = documented.find_subcommand("config")
+                && let Some(matches) = matches.subcommand_matches("config")
+            {
+                args.stated = stated_options(command, matches, variables);
             }
             Ok(cli)
         });
-        let name = understood.as_ref().and_then(ArgMatches::subcommand_name);
+        let name = despite_mistakes.as_ref().and_then(ArgMatches::subcommand_name);
         cli.map_err(|error| suggest::improved(error, name, words))
     }
 }
@@ -161,12 +162,12 @@ fn stated_options(command: &clap::Command, matches: &ArgMatches, variables: &Var
 
 /// Returns the error with control characters in the words that it quotes shown escaped.
 pub(super) fn printable_mistake(mut error: clap::Error) -> clap::Error {
-    let quoted: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
-    for (kind, value) in quoted {
+    let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    for (kind, value) in context {
         let value = match value {
             ContextValue::String(text) => ContextValue::String(printable(&text).into_owned()),
-            ContextValue::Strings(all) => {
-                ContextValue::Strings(all.iter().map(|text| printable(text).into_owned()).collect())
+            ContextValue::Strings(texts) => {
+                ContextValue::Strings(texts.iter().map(|text| printable(text).into_owned()).collect())
             }
             _ => continue,
         };
@@ -728,17 +729,17 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the request that the options state.
     pub(crate) fn request(&self, vulkan: VulkanOptions) -> Request {
-        let Self { kernel, config, against, tune, .. } = self;
-        let (kernel, against) = (kernel.clone(), against.clone());
+        let kernel = self.kernel.clone();
+        let against = self.against.clone();
         Request {
-            kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: *tune }),
+            kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: self.tune }),
             selection: Selection {
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
                 sampling: self.sampling.0.clone(),
                 ..Selection::default()
             },
-            config: config.clone(),
+            config: self.config.clone(),
             no_commands: self.no_commands,
             no_peak: self.no_peak,
             processes: self.processes,
@@ -750,8 +751,8 @@ impl RunArgs {
 
     /// Returns the fields of the description that the options replace.
     pub(crate) fn fields(&self) -> FieldOptions {
-        let Self { size, define, include, entry, set, old: OldOptions(old), .. } = self;
-        let set = [&old[..], set].concat();
+        let Self { size, define, include, entry, set, old, .. } = self;
+        let set = [&old.0[..], set].concat();
         FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
     }
 
@@ -796,15 +797,15 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// Returns the name of an option that is given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let given = [
+    /// Returns the name of the first option that is given.
+    pub(super) fn first_given(&self) -> Option<&'static str> {
+        let options = [
             ("min-effect", self.min_effect.is_some()),
             ("process-noise", self.process_noise.is_some()),
             ("allow", !self.allow.is_empty()),
             ("force", self.force),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
 
@@ -1144,14 +1145,20 @@ fn formats_help() -> String {
     format!("The format: {}", Format::list())
 }
 
+/// Second paragraph of the help of `export --to`.
 const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark.";
 
 impl VerifyArgs {
     /// Returns the cases to verify.
     pub fn selection(&self) -> Selection {
-        let Self { algorithm, variant, size, axes, on, .. } = self;
-        let (algorithm, variant, size) = (algorithm.clone(), variant.clone(), size.clone());
-        Selection { algorithm, variant, size, axes: axes.0.clone(), device: on.device.clone(), ..Selection::default() }
+        Selection {
+            algorithm: self.algorithm.clone(),
+            variant: self.variant.clone(),
+            size: self.size.clone(),
+            axes: self.axes.0.clone(),
+            device: self.on.device.clone(),
+            ..Selection::default()
+        }
     }
 }
 
@@ -1348,8 +1355,8 @@ pub struct AbArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Record;
     use crate::plan::axes::{AXES, Axis, Value as AxisKind};
-    use crate::record::Record;
     use crate::record::fixture::four_cases;
     use proptest::array::{uniform2, uniform4, uniform5};
     use proptest::collection::vec;
@@ -1365,18 +1372,19 @@ mod tests {
     fn options_of_vulkan_are_in_the_help_of_the_commands_that_use_it() {
         let mut command = help::command_line();
         command.build();
-        for own in command.get_subcommands_mut().filter(|own| !["worker", "guard"].contains(&own.get_name())) {
-            let (name, help) = (own.get_name().to_string(), own.render_long_help().to_string());
+        for command in command.get_subcommands_mut() {
+            let name = command.get_name().to_string();
+            if ["worker", "guard"].contains(&name.as_str()) {
+                continue;
+            }
+            let help = command.render_long_help().to_string();
             assert_eq!(help.contains("--validation"), help::USE_VULKAN.contains(&name.as_str()), "{name}: {help}");
             assert!(name == "help" || help.contains("--quiet"), "{name}: {help}");
         }
-        let parsed = |line: &[&str]| {
-            Cli::from_arg_matches(&help::documented().get_matches_from(line)).expect("it parses").vulkan
-        };
-        let before = parsed(&["gpukern", "--validation", "--timeout", "5s", "list"]);
+        let before = Cli::parsed_line("--validation --timeout 5s list").expect("it parses").vulkan;
         assert!(before.validation && before.timeout == "5s" && !before.in_process);
-        let behind = parsed(&["gpukern", "--max-run=2s", "bench", "lu", "--timeout=9s", "--in-process"]);
-        assert_eq!((&*behind.timeout, &*behind.max_run, behind.in_process), ("9s", "2s", true));
+        let behind = Cli::parsed_line("--max-run=2s bench lu --timeout=9s --in-process").expect("it parses").vulkan;
+        assert!(behind.timeout == "9s" && behind.max_run == "2s" && behind.in_process);
     }
 
     #[test]
@@ -1406,9 +1414,9 @@ mod tests {
                             continue;
                         }
                         let matches = root.clone().ignore_errors(true).try_get_matches_from(&words).expect("ignored");
-                        let (name, own) = matches.subcommand().unwrap_or_else(|| panic!("{words:?}: no command"));
-                        let found = own.get_raw(arg.get_id().as_str()).and_then(Iterator::last);
-                        assert_eq!((name, found), (command.get_name(), Some(value.as_ref())), "{words:?}");
+                        let (name, matches) = matches.subcommand().unwrap_or_else(|| panic!("{words:?}: no command"));
+                        let parsed = matches.get_raw(arg.get_id().as_str()).and_then(Iterator::last);
+                        assert_eq!((name, parsed), (command.get_name(), Some(value.as_ref())), "{words:?}");
                         tried += 1;
                     }
                 }
@@ -1462,7 +1470,6 @@ mod tests {
         words
     }
 
-    /// Returns the request that a command line states.
     fn request(command: &str) -> Request {
         let cli = Cli::parsed(&words(command), &Variables::new()).expect("it parses");
         match cli.command {
@@ -1477,7 +1484,7 @@ mod tests {
     const TEXT: &str = "[ -~é]{1,10}";
 
     /// Returns options whose variables are all overridden.
-    fn vulkan() -> impl Strategy<Value = VulkanOptions> {
+    fn vulkan_options() -> impl Strategy<Value = VulkanOptions> {
         let times = prop_oneof![Just(["30s".to_string(), "60s".to_string()]), uniform2(TEXT)];
         (uniform2(TEXT), times, any::<bool>()).prop_map(|([loader, cache_dir], [timeout, max_run], in_process)| {
             let (loader, cache_dir) = (Some(loader.into()), Some(cache_dir.into()));
@@ -1486,7 +1493,7 @@ mod tests {
     }
 
     /// Returns values for some of the axes, each of the axis's kind.
-    fn axes() -> impl Strategy<Value = AxisValues> {
+    fn axis_values() -> impl Strategy<Value = AxisValues> {
         let texts = |axis: &Axis| match axis.value {
             AxisKind::Flag => vec(Just("true".to_string()), 0..2).boxed(),
             AxisKind::Word(_) => vec(TEXT, 0..2).boxed(),
@@ -1494,16 +1501,18 @@ mod tests {
             AxisKind::Whole(_, most) => vec((0..=most).prop_map(|number| number.to_string()), 0..2).boxed(),
             AxisKind::Real(_) => vec((-1e300..1e300).prop_map(|number: f64| number.to_string()), 0..2).boxed(),
         };
-        AXES.iter().map(|axis| texts(axis)).collect::<Vec<_>>().prop_map(|typed| {
-            let typed =
-                AXES.iter().zip(typed).flat_map(|(axis, texts)| texts.into_iter().map(|text| (axis.name, text)));
-            typed.fold(AxisValues::default(), |values, (name, text)| values.with(name, text))
+        AXES.iter().map(|axis| texts(axis)).collect::<Vec<_>>().prop_map(|texts| {
+            let mut values = AxisValues::default();
+            for (axis, texts) in AXES.iter().zip(texts) {
+                values = texts.into_iter().fold(values, |values, text| values.with(axis.name, text));
+            }
+            values
         })
     }
 
     fn selection() -> impl Strategy<Value = Selection> {
         let lists = (vec("-?[a-z]{1,8}", 1..3), uniform2(vec(ITEM, 0..3)), vec(ITEM, 1..3));
-        (lists, uniform5(of(TEXT)), axes(), any::<bool>()).prop_map(|(lists, texts, axes, energy)| {
+        (lists, uniform5(of(TEXT)), axis_values(), any::<bool>()).prop_map(|(lists, texts, axes, energy)| {
             let (algorithm, [variant, size], device) = lists;
             let [precision, max_time, clock, cache, pause] = texts;
             let sampling = SamplingArgs { precision, max_time, clock, cache, energy };
@@ -1511,10 +1520,10 @@ mod tests {
         })
     }
 
-    fn of_bench() -> impl Strategy<Value = Request> {
+    fn bench_request() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(any::<u32>()), Just(None)), (Just(None), of(any::<u32>()))];
         let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
-        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan()).prop_map(
+        (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan_options()).prop_map(
             |(selection, texts, flags, (processes, noise), only, vulkan)| {
                 let [config, shard, label, tuned] = texts;
                 let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
@@ -1525,7 +1534,7 @@ mod tests {
         )
     }
 
-    fn kernels() -> impl Strategy<Value = KernelFiles> {
+    fn kernel_files() -> impl Strategy<Value = KernelFiles> {
         let lists = (uniform4(vec(TEXT, 0..2)), vec(TEXT, 0..3), vec(ITEM, 0..2));
         (lists, of(TEXT), any::<bool>()).prop_map(|((lists, kernel, against), entry, tune)| {
             let [size, define, include, set] = lists;
@@ -1534,22 +1543,20 @@ mod tests {
         })
     }
 
-    fn of_run() -> impl Strategy<Value = Request> {
-        (kernels(), of_bench()).prop_map(|(kernels, of_bench)| {
-            let Request { selection, config, no_commands, no_peak, processes, only, vulkan, .. } = of_bench;
-            let Selection { device, axes, sampling, .. } = selection;
+    fn run_request() -> impl Strategy<Value = Request> {
+        (kernel_files(), bench_request()).prop_map(|(kernels, request)| {
+            let Selection { device, axes, sampling, .. } = request.selection;
             let axes = axes.seed().into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed));
-            let selection = Selection { axes, device, sampling, ..Selection::default() };
             Request {
                 kernels: Some(kernels),
-                selection,
-                config,
-                no_commands,
-                no_peak,
-                processes,
-                only,
-                vulkan,
-                ..Request::default()
+                selection: Selection { axes, device, sampling, ..Selection::default() },
+                shard: None,
+                label: None,
+                host: false,
+                tuned: None,
+                no_tuned: false,
+                noise: None,
+                ..request
             }
         })
     }
@@ -1558,16 +1565,10 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
         #[test]
-        fn the_command_of_a_request_asks_for_the_same(of_bench in of_bench(), of_run in of_run()) {
-            for asked in [of_bench, of_run] {
+        fn a_request_survives_its_command_and_its_record(bench in bench_request(), run in run_request()) {
+            for asked in [bench, run] {
                 let command = asked.command();
                 prop_assert_eq!(&request(&command), &asked, "{}", command);
-            }
-        }
-
-        #[test]
-        fn a_record_keeps_its_request(of_bench in of_bench(), of_run in of_run()) {
-            for asked in [of_bench, of_run] {
                 let text = serde_json::to_string(&Record { request: Some(asked.clone()), ..four_cases() }).expect("JSON");
                 let read: Record = serde_json::from_str(&text).expect("a record");
                 prop_assert_eq!(read.request, Some(asked), "{}", text);
@@ -1575,7 +1576,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_request_differs_only_in_the_change(asked in of_bench(), id in "[a-z/]{1,9}") {
+        fn a_changed_request_differs_only_in_the_change(asked in bench_request(), id in "[a-z/]{1,9}") {
             let changed = Request { processes: Some(5), only: vec![id.clone()], ..asked.once() };
             let again = request(&changed.command());
             prop_assert_eq!((again.processes, again.noise, &again.only), (Some(5), None, &vec![id]));
@@ -1588,15 +1589,15 @@ mod tests {
     fn a_request_with_an_option_of_another_version_is_none() {
         let asked = Request { shard: Some("1/2".into()), ..Request::default() };
         let mut json = serde_json::to_value(Record { request: Some(asked), ..four_cases() }).expect("JSON");
-        for (place, value) in
+        for (pointer, value) in
             [("/request/selection/axes-to-come", "x"), ("/request/to-come", "x"), ("/request/shard", "")]
         {
-            let (group, name) = place.rsplit_once('/').expect("a place");
-            let mut other = json.clone();
-            other["request"]["selection"] = serde_json::json!({});
-            other.pointer_mut(group).expect("a group")[name] = value.into();
-            let read: Record = serde_json::from_value(other).expect("a record");
-            assert_eq!(read.request.is_some(), name == "shard", "{place}");
+            let (group, name) = pointer.rsplit_once('/').expect("a pointer");
+            let mut changed = json.clone();
+            changed["request"]["selection"] = serde_json::json!({});
+            changed.pointer_mut(group).expect("a group")[name] = value.into();
+            let read: Record = serde_json::from_value(changed).expect("a record");
+            assert_eq!(read.request.is_some(), name == "shard", "{pointer}");
         }
         json["request"].take();
         assert_eq!(serde_json::from_value::<Record>(json).expect("a record").request, None);

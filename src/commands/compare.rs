@@ -1,28 +1,24 @@
 //! `gpukern compare`.
 
-use super::document::{Files, JSON, JUNIT, Target};
-use super::host::Host;
-use super::{CommandOutput, judging};
+use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::Error;
-use crate::basis::input_file;
-use crate::basis::printable::{Shown, excerpt, printable, shown_word};
+use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
-use crate::compare;
 use crate::compare::gate::{self, ComparisonDocument, GateLimit};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
-use crate::report;
+use crate::{Error, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     let settings = judging::settings(&args.judging)?;
-    let paths = [side(args.before.as_ref(), &args.baseline), side(args.after.as_ref(), &args.candidate)];
+    let paths =
+        [paths_of_side(args.before.as_ref(), &args.baseline), paths_of_side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
         if paths.is_empty() {
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "no {option} given; write `gpukern compare BASELINE.json CANDIDATE.json`, or --{option} FILE"
-            )));
+            ));
         }
     }
     if paths.iter().flatten().filter(|path| **path == Path::new("-")).count() > 1 {
@@ -37,7 +33,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let mut notes = String::new();
-    let [baseline, candidate] = [judging::read_all(&paths[0], &mut notes)?, judging::read_all(&paths[1], &mut notes)?];
+    let baseline = judging::read_all(&paths[0], &mut notes)?;
+    let candidate = judging::read_all(&paths[1], &mut notes)?;
 
     judging::check_conditions(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
@@ -45,65 +42,65 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput, Erro
     let sides =
         [SideFiles { records: &baseline, paths: &paths[0] }, SideFiles { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
-    let command = |_, replaced| with_records(args, &program, replaced);
+    let command = |_, replacements| command_with_records(args, &program, replacements);
     let again = ComparisonCommand { program: &program, completes: false, command: &command };
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
-        .map_err(|reason| Error::Usage(format!("'{gate}': {}", printable(&reason))))?;
-    let exit = judging::exit(&comparison, &ruling);
+        .map_err(|reason| usage!("'{gate}': {}", printable(&reason)))?;
+    let exit = judging::exit_of_comparison(&comparison, &ruling);
     let text = match args.to {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
     answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling.violations, exit));
-    if let Some(target) = junit {
-        answer.deliver(target, &junit::comparison(&comparison, &ruling));
-    }
+    answer.deliver(junit, || Ok(junit::comparison(&comparison, &ruling)))?;
     Ok(answer)
 }
 
 /// Returns the command of the same comparison, with the first file of each side replaced.
-fn with_records(args: &CompareArgs, program: &str, replaced: [Option<String>; 2]) -> String {
+fn command_with_records(args: &CompareArgs, program: &str, replacements: [Option<String>; 2]) -> String {
     let mut args = args.clone();
-    let first =
+    let files =
         [args.before.as_mut().or(args.baseline.first_mut()), args.after.as_mut().or(args.candidate.first_mut())];
-    judging::replace(first, replaced);
+    judging::replace_first(files, replacements);
     format!("{} compare {}", shown_word(program), arguments(stated(&args, &CompareArgs::default())))
 }
 
-/// Returns all files of a side.
-fn side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
+/// Returns all files of a side: the positional argument and those of an option.
+fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a Path> {
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
-/// Reads the limits of `--gate`.
-fn read_limits(path: &Path) -> Result<Vec<GateLimit>, Error> {
-    let shown = path.shown();
+fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
+    let name = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| Error::Usage(format!("cannot read limits '{shown}': {e}; docs/compare.md shows a file")))?;
-    gate::parse(&text).map_err(|reason| Error::Usage(format!("limits '{shown}' are not valid: {}", excerpt(&reason))))
+        .map_err(|e| usage!("cannot read limits '{name}': {e}; docs/compare.md shows a file"))?;
+    gate::parse(&text).map_err(|reason| usage!("limits '{name}' are not valid: {}", excerpt(&reason)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::{Cli, Command};
+    use super::super::cli::Command;
     use super::*;
+    use crate::Cli;
 
     #[test]
     fn a_new_record_replaces_the_first_of_its_side_and_no_other_word() {
-        let of = |line: &str, replaced: [Option<&str>; 2]| {
+        for (line, replacements, expected) in [
+            ("compare compare b", [Some("c"), None], "gpukern compare c b"),
+            ("compare --gate x --force x b", [Some("y"), None], "gpukern compare y b --force --gate=x"),
+            (
+                "compare --json=- --baseline - d --candidate b",
+                [Some("baseline.json"), Some("c")],
+                "gpukern compare --baseline=baseline.json --baseline=d --candidate=c --json=-",
+            ),
+            ("compare - b --to markdown", [None, Some("c")], "gpukern compare - c --to=markdown"),
+        ] {
             let Command::Compare(args) = Cli::parsed_line(line).expect("it parses").command else { panic!("{line}") };
-            let command = with_records(&args, "gpukern", replaced.map(|path| path.map(String::from)));
-            command.split_once(" compare ").expect("a comparison").1.to_string()
-        };
-        assert_eq!(of("compare compare b", [Some("c"), None]), "c b");
-        assert_eq!(of("compare --gate x --force x b", [Some("y"), None]), "y b --force --gate=x");
-        assert_eq!(
-            of("compare --json=- --baseline - d --candidate b", [Some("baseline.json"), Some("c")]),
-            "--baseline=baseline.json --baseline=d --candidate=c --json=-"
-        );
-        assert_eq!(of("compare - b --to markdown", [None, Some("c")]), "- c --to=markdown");
+            let command = command_with_records(&args, "gpukern", replacements.map(|path| path.map(String::from)));
+            assert_eq!(command, expected);
+        }
     }
 }

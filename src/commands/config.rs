@@ -2,15 +2,12 @@
 
 use super::CommandOutput;
 use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
-use super::host::Host;
-use crate::basis::error::{self, Error};
-use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief, excerpt, printable};
-use crate::device::cache::CacheFolder;
+use crate::basis::error;
+use crate::basis::printable::excerpt;
 use crate::device::selector;
 use crate::plan::options;
-use crate::plan::request::VulkanOptions;
 use crate::tuning::tuned;
+use crate::{CacheFolder, Error, Host, Result, Shown, VulkanOptions, brief, input_file, printable};
 use anstream::ColorChoice;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -24,9 +21,10 @@ const VARIABLE: &str = "GPUKERN_CONFIG";
 /// Fields that the file may have.
 const FIELDS: [&str; 4] = ["device", "precision", "color", "table"];
 
-/// Checked texts of a field in the file, and its line.
+/// Value of a field in the file, and its line.
 #[derive(Debug, PartialEq)]
 struct FileField {
+    /// Values as its option takes them; only `device` may have several.
     texts: Vec<String>,
     line: usize,
 }
@@ -47,11 +45,8 @@ pub(super) fn path(host: &Host) -> Option<PathBuf> {
 }
 
 impl Defaults {
-    /// Reads the user's file.
-    ///
-    /// # Errors
-    /// Names a mistake in the file with its line and the remedy.
-    pub(super) fn read(host: &Host) -> Result<Self, Error> {
+    /// Reads the user's file. Errors name the line of a mistake and the remedy.
+    pub(super) fn read(host: &Host) -> Result<Self> {
         let Some(path) = path(host) else { return Ok(Self::default()) };
         let text = match input_file::read_text(&path) {
             Ok(text) => text,
@@ -60,10 +55,10 @@ impl Defaults {
             }
             Err(e) => {
                 let remedy = format!("set {VARIABLE} to another file, or to nothing for none");
-                return Err(Error::Usage(format!("cannot read your defaults '{}': {e}; {remedy}", path.shown())));
+                return Err(usage!("cannot read your defaults '{}': {e}; {remedy}", path.shown()));
             }
         };
-        let defaults = Self::parse(&text).map_err(|reason| Error::Usage(format!("{}{reason}", path.shown())))?;
+        let defaults = Self::parse(&text).map_err(|reason| usage!("{}{reason}", path.shown()))?;
         Ok(Self { file: Some(path), ..defaults })
     }
 
@@ -71,21 +66,20 @@ impl Defaults {
     fn parse(text: &str) -> Result<Self, String> {
         let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
             toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
-        let mut own = Self::default();
+        let mut defaults = Self::default();
         for (name, value) in fields {
             let line = text[..name.span().start].matches('\n').count() + 1;
-            let texts = texts(name.get_ref(), value.get_ref()).map_err(|reason| format!(", line {line}: {reason}"))?;
-            own.fields.insert(name.into_inner(), FileField { texts, line });
+            let texts = parse_field(name.get_ref(), value.get_ref());
+            let texts = texts.map_err(|reason| format!(", line {line}: {reason}"))?;
+            defaults.fields.insert(name.into_inner(), FileField { texts, line });
         }
-        Ok(own)
+        Ok(defaults)
     }
 
-    /// Returns the text of a field.
     fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.texts.first().map(String::as_str)
     }
 
-    /// Returns the choice of a field.
     fn choice<T: ValueEnum>(&self, name: &str) -> Option<T> {
         T::from_str(self.text(name)?, false).ok()
     }
@@ -100,20 +94,18 @@ impl Defaults {
         }
     }
 
-    /// Sets options of a command that neither the command line nor the environment states.
-    ///
-    /// # Errors
-    /// If the command takes one device and the file names several.
-    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Error> {
+    /// Sets options of a command that neither the command line nor the environment states. Refuses several devices for a
+    /// command that takes one.
+    pub(super) fn apply(&self, command: &mut Command) -> Result<()> {
         match command {
             Command::Bench(args) => {
                 let OutputArgs { table, columns, .. } = &mut args.output;
                 self.set_table(table, columns);
                 let request = &mut args.request.0;
                 // The fields of a configuration take precedence.
-                let chosen = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
-                self.set_device(&mut chosen.device);
-                self.set_precision(&mut chosen.sampling.precision);
+                let selection = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
+                self.set_device(&mut selection.device);
+                self.set_precision(&mut selection.sampling.precision);
             }
             Command::Run(args) => {
                 self.set_table(&mut args.output.table, &args.output.columns);
@@ -139,20 +131,19 @@ impl Defaults {
     }
 
     /// Returns the device selector for `ab`, which takes one.
-    fn one_device(&self) -> Result<Option<String>, Error> {
+    fn one_device(&self) -> Result<Option<String>> {
         let Some(FileField { texts, line }) = self.fields.get("device") else { return Ok(None) };
-        if let [one] = &texts[..] {
-            return Ok(Some(one.clone()));
+        if let [device] = &texts[..] {
+            return Ok(Some(device.clone()));
         }
         let file = self.file.as_deref().unwrap_or(Path::new("config.toml")).shown();
-        Err(Error::Usage(format!(
-            "ab runs on one device, and {file}, line {line}, names {}; choose one with --device",
-            texts.len()
-        )))
+        Err(usage!("ab runs on one device, and {file}, line {line}, names {}; choose one with --device", texts.len()))
     }
 
     fn set_device(&self, selectors: &mut Vec<String>) {
-        if let Some(field) = self.fields.get("device").filter(|_| selectors.is_empty()) {
+        if let Some(field) = self.fields.get("device")
+            && selectors.is_empty()
+        {
             selectors.clone_from(&field.texts);
         }
     }
@@ -169,67 +160,67 @@ impl Defaults {
     }
 }
 
-/// Returns the texts of the field `name`, checked as those of its option are.
-fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+/// Parses the value of a field, with the checks of the option of that name.
+fn parse_field(name: &str, value: &Value) -> Result<Vec<String>, String> {
     match name {
         "device" => {
-            let devices = devices(value)?;
+            let devices = parse_devices(value)?;
             selector::check(&devices)?;
             Ok(devices)
         }
         "precision" => {
-            let precision = text(name, value, "\"1%\"")?;
+            let precision = parse_text(name, value, "\"1%\"")?;
             options::precision(&precision)?;
             Ok(vec![precision])
         }
-        "color" => choice::<ColorWhen>(name, value),
-        "table" => choice::<TableForm>(name, value),
+        "color" => parse_choice::<ColorWhen>(name, value),
+        "table" => parse_choice::<TableForm>(name, value),
         _ => Err(error::unknown("field", name, "", &FIELDS)),
     }
 }
 
-/// Returns a value that must be text.
-fn text(name: &str, value: &Value, example: &str) -> Result<String, String> {
-    let given = || brief(value.to_string().trim()).into_owned();
-    value.as_str().map(String::from).ok_or_else(|| format!("{name} {} is no text; write {name} = {example}", given()))
+fn parse_text(name: &str, value: &Value, example: &str) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        value => Err(format!("{name} {} is no text; write {name} = {example}", brief(value.to_string().trim()))),
+    }
 }
 
 /// Returns the selectors in `device`: one or a list.
-fn devices(value: &Value) -> Result<Vec<String>, String> {
+fn parse_devices(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(text.split(',').map(|device| device.trim().to_string()).collect()),
         Value::Integer(index) => Ok(vec![index.to_string()]),
-        Value::Array(all) if all.is_empty() => {
+        Value::Array(values) if values.is_empty() => {
             Err("device [] names no device; write device = \"gpu\", or remove it".into())
         }
-        Value::Array(all) => Ok(all.iter().map(devices).collect::<Result<Vec<_>, _>>()?.concat()),
-        other => {
-            let other = other.to_string();
-            Err(format!("device {} is neither a text nor a number; write device = \"gpu\"", brief(other.trim())))
+        Value::Array(values) => Ok(values.iter().map(parse_devices).collect::<Result<Vec<_>, _>>()?.concat()),
+        value => {
+            let text = value.to_string();
+            Err(format!("device {} is neither a text nor a number; write device = \"gpu\"", brief(text.trim())))
         }
     }
 }
 
-/// Returns the name of a choice.
-fn choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, String> {
+/// Returns a value that must be the name of a choice.
+fn parse_choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let text = text(name, value, &format!("\"{}\"", names[0]))?;
+    let text = parse_text(name, value, &format!("\"{}\"", names[0]))?;
     if names.contains(&&*text) { Ok(vec![text]) } else { Err(error::unknown(name, &text, "", &names)) }
 }
 
-/// Returns the name of a choice.
 fn name_of<T: ValueEnum>(choice: &T) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
 }
 
 /// Returns the color setting of the environment with its variable: <https://no-color.org>.
 fn color_of_environment(host: &Host) -> Option<(&'static str, ColorWhen)> {
-    let set = |name: &str| host.variable_os(name).filter(|value| !value.is_empty());
-    if set("NO_COLOR").is_some() {
+    let value = |name: &str| host.variable_os(name).filter(|value| !value.is_empty());
+    if value("NO_COLOR").is_some() {
         return Some(("NO_COLOR", ColorWhen::Never));
     }
-    set("CLICOLOR_FORCE").filter(|value| *value != "0").map(|_| ("CLICOLOR_FORCE", ColorWhen::Always))
+    value("CLICOLOR_FORCE").filter(|value| *value != "0").map(|_| ("CLICOLOR_FORCE", ColorWhen::Always))
 }
 
 /// Runs `gpukern config`.
@@ -238,12 +229,12 @@ pub(super) fn show(
     vulkan: &VulkanOptions,
     defaults: &Defaults,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     if let Some(precision) = &args.precision {
         options::precision(precision).map_err(Error::Usage)?;
     }
     let rows = rows(&args.stated, vulkan, defaults, host);
-    let mut out = match (&defaults.file, path(host)) {
+    let mut output = match (&defaults.file, path(host)) {
         (Some(file), _) => format!("your defaults: {}\n", file.shown()),
         (None, Some(file)) => {
             format!("your defaults: none in {}\n`gpukern help config` shows what the file may say\n", file.shown())
@@ -251,65 +242,68 @@ pub(super) fn show(
         (None, None) => format!("your defaults: none ({VARIABLE} is empty)\n"),
     };
     let width = |column: fn(&OptionRow) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
-    let (names, origins) = (width(|row| row.name).max(6), width(|row| &row.from).max(4));
-    let _ = writeln!(out, "\n {:<names$}   {:<origins$}   value", "option", "from");
+    let name_width = width(|row| row.name).max("option".len());
+    let from_width = width(|row| &row.from).max("from".len());
+    let _ = writeln!(output, "\n {:<name_width$}   {:<from_width$}   value", "option", "from");
     for OptionRow { name, from, value } in &rows {
-        let _ = writeln!(out, " {name:<names$}   {from:<origins$}   {}", printable(value));
+        let _ = writeln!(output, " {name:<name_width$}   {from:<from_width$}   {}", printable(value));
     }
-    Ok(CommandOutput::success(out))
+    Ok(CommandOutput::success(output))
 }
 
-/// Option with its value and the source of the value.
 struct OptionRow {
     name: &'static str,
+    /// Source of the value: `command line`, a variable, a line of the file, or `default`.
     from: String,
     value: String,
 }
 
 /// Returns a row for each option with a value in the file or a variable, and for each option of Vulkan.
 fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, host: &Host) -> Vec<OptionRow> {
-    let shown = |path: Option<PathBuf>| path.map_or_else(|| "none".into(), |path| path.shown());
-    let flag = |on: bool| if on { "on" } else { "off" };
+    let path = |path: Option<PathBuf>| path.map_or_else(|| "none".into(), |path| path.shown());
+    let flag = |is_on: bool| String::from(if is_on { "on" } else { "off" });
     let usual = VulkanOptions::default();
-    let rows: [(&'static str, String); 12] = [
+    let mut rows = vec![];
+    for (name, default) in [
         ("device", "the best GPU, otherwise the software device".into()),
         ("precision", "1%".into()),
         ("table", "compact (`run`: long)".into()),
         ("color", name_of(&ColorWhen::Auto)),
         ("label", "none".into()),
-        ("tuned", shown(tuned::default_path())),
-        ("cache-dir", shown(CacheFolder::usual())),
+        ("tuned", path(tuned::default_path())),
+        ("cache-dir", path(CacheFolder::usual())),
         ("loader", "the system's".into()),
-        ("validation", flag(usual.validation).into()),
+        ("validation", flag(usual.validation)),
         ("timeout", usual.timeout),
         ("max-run", usual.max_run),
-        ("in-process", flag(usual.in_process).into()),
-    ];
-    let row = |(name, default): (&'static str, String)| {
-        let typed = stated.iter().find(|option| option.name == name);
-        let (from, value) = match (typed, color_of_environment(host), defaults.fields.get(name)) {
-            (Some(StatedOption { from, value, .. }), ..) => {
-                let value = match name {
-                    "validation" => flag(vulkan.validation).into(),
-                    "in-process" => flag(vulkan.in_process).into(),
-                    _ => value.clone(),
-                };
-                (from.clone(), value)
-            }
-            (_, Some((variable, when)), _) if name == "color" => (variable.into(), name_of(&when)),
-            (.., Some(FileField { texts, line })) => (format!("file, line {line}"), texts.join(",")),
-            _ => ("default".into(), default),
-        };
-        OptionRow { name, from, value }
-    };
-    rows.into_iter().map(row).collect()
+        ("in-process", flag(usual.in_process)),
+    ] {
+        let mut row = OptionRow { name, from: "default".into(), value: default };
+        if let Some(StatedOption { from, value, .. }) = stated.iter().find(|option| option.name == name) {
+            row.from.clone_from(from);
+            row.value = match name {
+                "validation" => flag(vulkan.validation),
+                "in-process" => flag(vulkan.in_process),
+                _ => value.clone(),
+            };
+        } else if name == "color"
+            && let Some((variable, when)) = color_of_environment(host)
+        {
+            row.from = variable.into();
+            row.value = name_of(&when);
+        } else if let Some(FileField { texts, line }) = defaults.fields.get(name) {
+            row.from = format!("file, line {line}");
+            row.value = texts.join(",");
+        }
+        rows.push(row);
+    }
+    rows
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::{BenchArgs, Cli};
     use super::*;
-    use crate::plan::request::Request;
+    use crate::{Cli, Request};
 
     fn command(line: &str) -> Command {
         Cli::parsed_line(line).expect(line).command
@@ -354,20 +348,20 @@ mod tests {
             let Command::Bench(args) = command else { panic!("{line}") };
             args
         };
-        let pasted = |args: &BenchArgs| {
+        for (line, pasted, table) in [
+            // A command to paste states the values of the file.
+            ("bench matmul", "gpukern bench matmul --device=nvidia --precision=0.5%", TableForm::Long),
+            (
+                "bench matmul -d 1 --precision 2% --table both",
+                "gpukern bench matmul --device=1 --precision=2%",
+                TableForm::Both,
+            ),
+        ] {
+            let args = bench(line);
             let selection = args.request.selection.clone();
-            Request { selection, ..Request::default() }.command()
-        };
-        let args = bench("bench matmul");
-        assert_eq!(
-            (&*args.request.selection.device, args.output.table),
-            (&["nvidia".into()][..], Some(TableForm::Long))
-        );
-        // A command to paste states the values of the file.
-        assert_eq!(pasted(&args), "gpukern bench matmul --device=nvidia --precision=0.5%");
-        let args = bench("bench matmul -d 1 --precision 2% --table both");
-        assert_eq!(pasted(&args), "gpukern bench matmul --device=1 --precision=2%");
-        assert_eq!(args.output.table, Some(TableForm::Both));
+            assert_eq!(Request { selection, ..Request::default() }.command(), pasted);
+            assert_eq!(args.output.table, Some(table));
+        }
         assert_eq!(bench("bench matmul --columns all").output.table_form(false), TableForm::Long);
         // A configuration comes before the file.
         let args = bench("bench --config=c.toml");
@@ -384,12 +378,16 @@ mod tests {
     #[test]
     fn color_is_what_the_command_line_says_before_the_environment_and_the_file() {
         let file = defaults(ALL);
-        let (always, none) = (Some(ColorWhen::Always), Defaults::default());
-        let host = |variable: &str| Host::in_memory([], [(variable.into(), "1".into())], "gpukern");
-        let (plain, forced) = (host("UNRELATED"), host("CLICOLOR_FORCE"));
-        let chosen = [file.color(None, &plain), file.color(None, &forced), file.color(always, &plain)];
-        assert_eq!(chosen, [ColorChoice::Never, ColorChoice::Always, ColorChoice::Always]);
-        assert_eq!(none.color(always, &host("NO_COLOR")), ColorChoice::Always);
-        assert_eq!(none.color(None, &plain), ColorChoice::Auto);
+        let always = Some(ColorWhen::Always);
+        for (file, option, variable, expected) in [
+            (&file, None, "UNRELATED", ColorChoice::Never),
+            (&file, None, "CLICOLOR_FORCE", ColorChoice::Always),
+            (&file, always, "UNRELATED", ColorChoice::Always),
+            (&Defaults::default(), always, "NO_COLOR", ColorChoice::Always),
+            (&Defaults::default(), None, "UNRELATED", ColorChoice::Auto),
+        ] {
+            let host = Host::in_memory([], [(variable.into(), "1".into())], "gpukern");
+            assert_eq!(file.color(option, &host), expected, "{option:?} {variable}");
+        }
     }
 }

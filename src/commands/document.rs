@@ -1,17 +1,12 @@
 //! Documents that a command writes to standard output or to a file, and the check that no command overwrites its input.
 
-use super::host::Host;
 use super::{config, journal};
 use crate::basis::destination::{Destination, FileId};
-use crate::basis::error::Error;
-use crate::basis::input_file;
 use crate::basis::printable;
-use crate::basis::printable::Shown;
 use crate::commands::cli::OutputArgs;
 use crate::engine::worker::{manifest_files, manifests};
-use crate::plan::request::Request;
 use crate::tuning::tuned;
-use crate::user::algorithm::UserKernels;
+use crate::{Error, Host, Request, Result, Shown, UserKernels, input_file};
 use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -103,89 +98,85 @@ impl Files {
     }
 
     /// Refuses a file that would be written over one that is read or written.
-    ///
-    /// # Errors
-    /// Names the file and both of its uses.
-    pub(super) fn check(&self, host: &Host) -> Result<(), Error> {
-        let refuse = |option: &str, (path, id): (&Path, &FileId), other: &str| {
-            if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
-                host.messages.divert();
-            }
-            Err(Error::Usage(format!(
-                "{option} would overwrite '{}', which is {other} too; choose another path",
-                path.shown()
-            )))
-        };
-        let streams = [
+    pub(super) fn check(&self, host: &Host) -> Result<()> {
+        let mut streams = vec![];
+        for (name, id) in [
             ("standard output", FileId::of_stream(&io::stdout())),
             ("standard error", FileId::of_stream(&io::stderr())),
-        ];
-        let streams = streams.into_iter().filter_map(|(name, stream)| Some((name, stream?)));
-        let (mut taken, streams) = (vec![], streams.collect::<Vec<_>>());
+        ] {
+            streams.extend(id.map(|id| (name, id)));
+        }
+        let mut uses = vec![];
         for (what, path) in self.read.iter().chain(&implicit_inputs(host)) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };
             let Some(id) = id else { continue };
             // With `>> run.json` the shell has opened the file, and nothing has been written yet.
             if let Some((stream, _)) = streams.iter().find(|(_, stream)| *stream == id) {
-                return refuse(stream, (path, &id), what);
+                return Err(would_overwrite(stream, path, &id, what, host));
             }
-            taken.push((*what, id));
+            uses.push((*what, id));
         }
         for (option, path) in self.written.iter().filter(|(_, path)| path != Path::new("-")) {
             let Some(id) = FileId::of(path) else { continue };
             // A path such as /dev/stdout names the stream on purpose.
-            let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
-            let others = taken.iter().chain(streams.iter().filter(|_| !is_stream));
-            if let Some((other, _)) = others.into_iter().find(|(_, other)| *other == id) {
-                return refuse(option, (path, &id), other);
-            }
-            if let Some(other) = executable_kind(path) {
-                return refuse(option, (path, &id), other);
+            let streams = if is_system_path(path) { &[][..] } else { &streams[..] };
+            let other_use = uses.iter().chain(streams).find(|(_, used)| *used == id).map(|(what, _)| *what);
+            if let Some(other_use) = other_use.or_else(|| executable_kind(path)) {
+                return Err(would_overwrite(option, path, &id, other_use, host));
             }
             for (owner, folder) in self.reserved.iter().filter(|(owner, _)| owner != option) {
                 if FileId::of(folder).is_some_and(|folder| FileId::folders(path).contains(&folder)) {
-                    return Err(Error::Usage(format!(
+                    return Err(usage!(
                         "{option} '{}' lies in the folder of {owner}, which has it alone; choose another path",
                         path.shown()
-                    )));
+                    ));
                 }
             }
-            taken.push((option, id));
+            uses.push((option, id));
         }
         Ok(())
     }
 }
 
+/// Returns the error for a file that would be overwritten. Keeps the error itself out of that file.
+fn would_overwrite(option: &str, path: &Path, id: &FileId, other_use: &str, host: &Host) -> Error {
+    if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
+        host.messages.divert();
+    }
+    usage!("{option} would overwrite '{}', which is {other_use} too; choose another path", path.shown())
+}
+
+/// Returns whether a path is that of a device, a stream or a process.
+fn is_system_path(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc")
+}
+
 /// Refuses arguments and `GPUKERN_` variables that have a line break but name no file, and those that name the file to which
 /// standard error is redirected: a message about them would forge a line, or overwrite the file. Skips the arguments of
 /// programs: those after `--`, and all of `capture`.
-///
-/// # Errors
-/// Quotes the argument with the reason.
-pub(super) fn check_words(host: &Host) -> Result<(), Error> {
+pub(super) fn check_words(host: &Host) -> Result<()> {
     let words = &host.arguments;
-    let of_program = words.iter().any(|word| word == "capture");
-    let end = words.iter().position(|word| word == "--").unwrap_or(if of_program { 0 } else { words.len() });
+    let is_capture = words.iter().any(|word| word == "capture");
+    let end = words.iter().position(|word| word == "--").unwrap_or(if is_capture { 0 } else { words.len() });
     let variables = host.variables.iter().filter(|(name, _)| name.to_string_lossy().starts_with("GPUKERN_"));
-    let errors = FileId::of_stream(&io::stderr());
-    if errors.is_some() && stderr_is_record() {
+    let stderr = FileId::of_stream(&io::stderr());
+    if stderr.is_some() && stderr_is_record() {
         host.messages.divert();
     }
     for word in words[..end].iter().skip(1).chain(variables.map(|(_, value)| value)) {
         let text = word.to_string_lossy();
-        let paths = std::iter::once(Path::new(word)).chain(text.split_once('=').map(|(_, value)| Path::new(value)));
-        let mut paths = paths.filter(|path| !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));
-        if text.contains('\n') && !paths.clone().any(Path::exists) {
-            let message = format!("the argument '{}' has a line break; write it in one line", printable::brief(&text));
-            return Err(Error::Usage(message));
+        let mut paths = vec![Path::new(word)];
+        paths.extend(text.split_once('=').map(|(_, value)| Path::new(value)));
+        paths.retain(|path| !is_system_path(path));
+        let argument = printable::brief(&text);
+        if text.contains('\n') && !paths.iter().any(|path| path.exists()) {
+            return Err(usage!("the argument '{argument}' has a line break; write it in one line"));
         }
-        if errors.is_some() && paths.any(|path| path.is_file() && FileId::of(path) == errors) {
+        if stderr.is_some() && paths.iter().any(|path| path.is_file() && FileId::of(path) == stderr) {
             host.messages.divert();
-            let message = format!(
-                "standard error would overwrite '{}', which the command line names; choose another path",
-                printable::brief(&text)
-            );
-            return Err(Error::Usage(message));
+            return Err(usage!(
+                "standard error would overwrite '{argument}', which the command line names; choose another path"
+            ));
         }
     }
     Ok(())
@@ -203,13 +194,11 @@ fn stderr_is_record() -> bool {
 /// Returns files that every command depends on although no option names them: this program, the user's defaults, the cache,
 /// drivers, layers, and other files that variables of the Vulkan loader and the linker name.
 fn implicit_inputs(host: &Host) -> Vec<(&'static str, PathBuf)> {
-    let program = std::env::current_exe().into_iter().map(|path| ("the running program", path));
-    let defaults = config::path(host).map(|path| ("the file of your defaults", path));
-    let mut all: Vec<_> = program
-        .chain(defaults)
-        .chain(host.cache.files().into_iter().map(|path| ("a file of the cache", path)))
-        .collect();
-    let mut named = manifests(None);
+    let mut inputs = vec![];
+    inputs.extend(std::env::current_exe().ok().map(|path| ("the running program", path)));
+    inputs.extend(config::path(host).map(|path| ("the file of your defaults", path)));
+    inputs.extend(host.cache.files().into_iter().map(|path| ("a file of the cache", path)));
+    let mut files = manifests(None);
     for (name, value) in &host.variables {
         let name = name.to_string_lossy();
         if !["VK_", "LD_", "DYLD_"].iter().any(|prefix| name.starts_with(prefix)) {
@@ -218,46 +207,37 @@ fn implicit_inputs(host: &Host) -> Vec<(&'static str, PathBuf)> {
         for path in std::env::split_paths(value) {
             // A folder of layers may hold files that are not manifests.
             let is_layers = name.starts_with("VK_") && path.is_dir();
-            named.extend(if is_layers { manifest_files(&path) } else { vec![path] });
+            files.extend(if is_layers { manifest_files(&path) } else { vec![path] });
         }
         // LD_PRELOAD also allows spaces as separators.
-        named.extend(value.to_string_lossy().split_whitespace().map(PathBuf::from));
+        files.extend(value.to_string_lossy().split_whitespace().map(PathBuf::from));
     }
-    for path in named.into_iter().filter(|path| path.is_file()) {
-        let text = if path.extension().is_some_and(|ending| ending == "json") {
+    for path in files.into_iter().filter(|path| path.is_file()) {
+        if path.extension().is_some_and(|ending| ending == "json") {
             let text = input_file::read_text(&path).unwrap_or_default();
             let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
             if !["ICD", "layer", "layers"].iter().any(|key| manifest.get(key).is_some()) {
                 continue;
             }
-            text
-        } else {
-            String::new()
-        };
-        let folder = path.parent().unwrap_or(Path::new("."));
-        all.extend(
-            libraries(&text).into_iter().map(|library| ("a library that the environment names", folder.join(library))),
-        );
-        all.push(("a file that the environment names", path));
+            add_libraries(&manifest, path.parent().unwrap_or(Path::new(".")), &mut inputs);
+        }
+        inputs.push(("a file that the environment names", path));
     }
-    all
+    inputs
 }
 
-/// Returns the libraries that a manifest names.
-fn libraries(manifest: &str) -> Vec<String> {
-    fn collect(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => {
-                found.extend(fields.get("library_path").and_then(Value::as_str).map(String::from));
-                fields.values().for_each(|value| collect(value, found));
+/// Adds the libraries that a manifest in `folder` names, at any depth.
+fn add_libraries(manifest: &Value, folder: &Path, inputs: &mut Vec<(&'static str, PathBuf)>) {
+    match manifest {
+        Value::Object(fields) => {
+            if let Some(library) = fields.get("library_path").and_then(Value::as_str) {
+                inputs.push(("a library that the environment names", folder.join(library)));
             }
-            Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
-            _ => {}
+            fields.values().for_each(|value| add_libraries(value, folder, inputs));
         }
+        Value::Array(values) => values.iter().for_each(|value| add_libraries(value, folder, inputs)),
+        _ => {}
     }
-    let mut found = vec![];
-    collect(&serde_json::from_str(manifest).unwrap_or_default(), &mut found);
-    found
 }
 
 /// Returns the kind of an executable at `path`, which no option may overwrite.
@@ -274,46 +254,48 @@ fn executable_kind(path: &Path) -> Option<&'static str> {
 }
 
 /// Creates the folder that an option names. An error reads: cannot `action` 'folder': reason; choose another `kind`.
-pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<(), Error> {
+pub(super) fn create_folder(folder: &Path, action: &str, kind: &str) -> Result<()> {
     std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("cannot {action} '{}': {e}; choose another {kind}", folder.shown())))
+        .map_err(|e| usage!("cannot {action} '{}': {e}; choose another {kind}", folder.shown()))
 }
 
 /// Writes texts to files of these names in an existing folder.
-pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+pub(super) fn write_files(document: Document, folder: &Path, files: &[(String, String)]) -> Result<()> {
     files.iter().try_for_each(|(name, text)| Target::open(document, &folder.join(name))?.deliver(text).map(drop))
 }
 
 impl Target {
     /// Opens `path` for the document; `-` is standard output.
-    pub(super) fn open(document: Document, path: &Path) -> Result<Self, Error> {
+    pub(super) fn open(document: Document, path: &Path) -> Result<Self> {
         let [name, option] = document;
         let destination = (path != Path::new("-")).then(|| Destination::open(path)).transpose().map_err(|reason| {
-            Error::Usage(format!(
+            usage!(
                 "cannot write {name} to '{}': {reason}; choose another {option} path, or - for standard output",
                 path.shown()
-            ))
+            )
         })?;
         Ok(Self { document, path: path.to_path_buf(), destination })
     }
 
-    /// Opens the path that an option names, if it is given.
-    pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>, Error> {
+    pub(super) fn open_if_named(document: Document, path: Option<&PathBuf>) -> Result<Option<Self>> {
         path.map(|path| Self::open(document, path)).transpose()
     }
 
     /// Returns the path if the destination is a file.
     pub(super) fn file(&self) -> Option<&Path> {
-        self.destination.as_ref().filter(|destination| destination.is_file()).map(|_| self.path.as_path())
+        if self.destination.as_ref()?.is_file() { Some(&self.path) } else { None }
     }
 
     /// Writes an unfinished `document` if its destination is a file, so that a killed process loses little.
-    pub(super) fn write_unfinished(&self, document: &impl Serialize) -> Result<(), Error> {
-        self.file().map_or(Ok(()), |path| Self::open(self.document, path)?.deliver_json(document).map(drop))
+    pub(super) fn write_unfinished(&self, document: &impl Serialize) -> Result<()> {
+        match self.file() {
+            Some(path) => Self::open(self.document, path)?.deliver_json(document).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Writes `text` to a file, or returns it for standard output.
-    pub(super) fn deliver(self, text: &str) -> Result<Option<String>, Error> {
+    pub(super) fn deliver(self, text: &str) -> Result<Option<String>> {
         let Some(destination) = self.destination else { return Ok(Some(text.to_string())) };
         destination.write(text.as_bytes()).map(|()| None).map_err(|error| {
             Error::Failure(format!("cannot write {} to '{}': {error}", self.document[0], self.path.shown()))
@@ -321,7 +303,7 @@ impl Target {
     }
 
     /// Writes `document` as one line of JSON to a file, or returns it for standard output.
-    pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>, Error> {
+    pub(super) fn deliver_json(self, document: &impl Serialize) -> Result<Option<String>> {
         let text = serde_json::to_string(document).map_err(|e| Error::Failure(e.to_string()))? + "\n";
         self.deliver(&printable::json(text))
     }

@@ -1,24 +1,20 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
-use super::document::create_folder;
-use crate::algorithms::Problem;
+use super::create_folder;
 use crate::basis::destination;
-use crate::basis::error::Error;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
-use crate::basis::printable::Shown;
-use crate::basis::units::{Bytes, counted};
+use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
-use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::compare::paired::SideResult;
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
-use crate::kernel::program::{BufferId, Dispatch, Program};
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::request::Request;
-use crate::plan::{CaseGroup, Plan};
-use crate::record::{Case, Outcome, Record};
-use crate::tuning::tuned::{self, Configuration, Tuned};
+use crate::kernel::program::{BufferId, Dispatch};
+use crate::tuning::tuned::{self, Configuration};
+use crate::{
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
+    Result, Selection, Shown, Tuned, counted,
+};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,23 +23,17 @@ use std::path::{Path, PathBuf};
 const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
 
 /// Creates the folder for reproducers, before any time is spent measuring.
-pub(super) fn open(folder: &Path) -> Result<&Path, Error> {
+pub(super) fn open(folder: &Path) -> Result<&Path> {
     create_folder(folder, "make --keep-failures", "folder").map(|()| folder)
 }
 
 /// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
 /// tiles of `tuned`. Returns a note.
-pub(super) fn save(
-    folder: &Path,
-    record: &Record,
-    plan: &Plan,
-    tuned: &Tuned,
-    request: &Request,
-) -> Result<String, Error> {
+pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String> {
     let mut saved = 0;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
-        let Some((group, chosen)) = find(case, device, plan, tuned) else { continue };
+        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
         let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation };
@@ -53,24 +43,22 @@ pub(super) fn save(
     Ok(note(saved, folder))
 }
 
-/// Saves reproducers of the failed sides of `ab` on the problem of `group` in `folder`. Each side has a name, a case, a device
-/// and its kernel; `command` is the command line of the user. Returns the number of failures.
-pub(super) fn save_sides(
+/// Saves a reproducer of the failed side `name` of `ab` on the problem of `group` in `folder`. The side ran `kernel`;
+/// `command` is the command line of the user.
+pub(super) fn save_side(
     folder: &Path,
-    sides: [(&str, &Case, &DeviceInfo, &Side); 2],
+    name: &str,
+    side: &SideResult,
+    kernel: &Side,
     group: &CaseGroup,
     command: &str,
     validation: bool,
-) -> Result<usize, Error> {
-    let mut saved = 0;
-    for (side, case, device, ran) in sides.into_iter().filter(|(_, case, ..)| is_failure(&case.outcome)) {
-        let chosen = tuned::with_tile(group, ran.variant(group), device, &Tuned::none());
-        let (substitute, command) = (ran.substitute.as_ref(), command.to_string());
-        let failure = Failure { case, device, group, chosen, substitute, command, validation };
-        failure.write(folder, &format!("{side}_{}", folder_name(case)))?;
-        saved += 1;
-    }
-    Ok(saved)
+) -> Result<()> {
+    let SideResult { case, device, .. } = side;
+    let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
+    let substitute = kernel.substitute.as_ref();
+    let failure = Failure { case, device, group, chosen, substitute, command: command.into(), validation };
+    failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }
 
 /// Returns a note about the number of saved failures; empty if there were none.
@@ -90,8 +78,7 @@ struct Failure<'a> {
     validation: bool,
 }
 
-/// Returns whether a case with this outcome is saved.
-fn is_failure(outcome: &Outcome) -> bool {
+pub(super) fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
 }
 
@@ -102,17 +89,23 @@ fn folder_name(case: &Case) -> String {
 }
 
 /// Returns the group of a case, and its variant as configured for the device; `None` for a case of the host.
-fn find<'a>(
+fn find_configuration<'a>(
     case: &Case,
     device: &DeviceInfo,
     plan: &'a Plan,
     tuned: &Tuned,
 ) -> Option<(&'a CaseGroup, Configuration<'a>)> {
-    let groups = plan.sections.iter().flat_map(|run| run.groups_on(device.kind));
-    let mut of_groups = groups
-        .filter(|_| device.kind != DeviceKind::Host)
-        .flat_map(|group| tuned::choose(group, device, tuned).into_iter().map(move |chosen| (group, chosen)));
-    of_groups.find(|(group, chosen)| group.id(chosen.variant).to_string() == case.id)
+    if device.kind == DeviceKind::Host {
+        return None;
+    }
+    for group in plan.sections.iter().flat_map(|section| section.groups_on(device.kind)) {
+        for chosen in tuned::choose(group, device, tuned) {
+            if group.id(chosen.variant).to_string() == case.id {
+                return Some((group, chosen));
+            }
+        }
+    }
+    None
 }
 
 /// Creates a folder of this name in `folder`, with a number appended if it exists: an earlier reproducer may be an input of
@@ -131,10 +124,10 @@ fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 
 impl Failure<'_> {
     /// Writes the reproducer to a new folder of this name in `folder`.
-    fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
-        create_unique(folder, name).and_then(|own| self.try_write(&own)).map_err(|e| {
-            let (id, shown, reason) = (&self.case.id, folder.shown(), destination::explained(e));
-            Error::Failure(format!("cannot keep the failure of {id} in '{shown}': {reason}"))
+    fn write(&self, folder: &Path, name: &str) -> Result<()> {
+        create_unique(folder, name).and_then(|own_folder| self.try_write(&own_folder)).map_err(|e| {
+            let reason = destination::explained(e);
+            Error::Failure(format!("cannot keep the failure of {} in '{}': {reason}", self.case.id, folder.shown()))
         })
     }
 
@@ -178,13 +171,12 @@ fn write_wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Valu
 
 /// Returns the request for this case only. For a user's kernel it repeats `request`, to be run in the same folder.
 fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
-    let no_peak = true;
-    let in_table = request.config.is_some() && CATALOGUE.find(&case.algorithm).is_err();
-    if request.kernels.is_some() || in_table {
-        return Request { only: vec![case.id.clone()], no_peak, processes: None, ..request.clone() };
+    let is_of_table = request.config.is_some() && CATALOGUE.find(&case.algorithm).is_err();
+    if request.kernels.is_some() || is_of_table {
+        return Request { only: vec![case.id.clone()], no_peak: true, processes: None, ..request.clone() };
     }
     let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };
-    Request { selection, no_peak, ..Request::default() }
+    Request { selection, no_peak: true, ..Request::default() }
 }
 
 /// Writes the SPIR-V of each dispatch to a file. Returns the dispatches with their constants and grids.
@@ -201,19 +193,23 @@ fn write_dispatches(
         let label = dispatch.shader.label();
         // No two labels of built-in kernels differ only in `/` and `-`.
         let file = file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.clone() }) + ".spv";
-        let in_its_place = substitute.filter(|(label, _)| *label == dispatch.shader.label());
-        let spirv = in_its_place.map_or(&dispatch.shader.spirv[..], |(_, spirv)| spirv);
+        let spirv = match substitute {
+            Some((replaced, spirv)) if *replaced == label => &spirv[..],
+            _ => &dispatch.shader.spirv[..],
+        };
         std::fs::write(folder.join(&file), spirv)?;
         let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
         let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
-        // Users' kernels may have unnamed arguments; their bindings are written instead.
-        let (arguments, bindings) = if dispatch.shader.built_in {
-            (dispatch.values().map(|value| format!("{value:?}")).collect::<Vec<_>>(), Value::Null)
+        let mut arguments = vec![];
+        let mut bindings = Value::Null;
+        if dispatch.shader.built_in {
+            arguments.extend(dispatch.values().map(|value| format!("{value:?}")));
         } else {
-            (vec![], bindings(dispatch, &name))
-        };
+            // Users' kernels may have unnamed arguments; their bindings are written instead.
+            bindings = bindings_of(dispatch, &name);
+        }
         dispatches.push(json!({
-            "kernel": dispatch.shader.label(),
+            "kernel": label,
             "spirv": file,
             "constants": words,
             "subgroup_size": dispatch.subgroup_size,
@@ -226,7 +222,7 @@ fn write_dispatches(
 }
 
 /// Returns the descriptors, push constants, addresses and wide constants of a user's kernel.
-fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
+fn bindings_of<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
         let Binding { set, binding, element, kind, buffer, offset, range: _ } = *at;
         let buffer = name(buffer);
@@ -238,7 +234,7 @@ fn bindings<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Valu
     let addresses = dispatch
         .addresses
         .iter()
-        .map(|at| json!({ "byte": at.offset, "buffer": name(at.buffer), "skipped": at.skipped }));
+        .map(|address| json!({ "byte": address.offset, "buffer": name(address.buffer), "skipped": address.skipped }));
     let sized = dispatch.constants.iter().filter(|constant| constant.bytes != 4);
     let sized = sized.map(|constant| json!([constant.id, constant.data()]));
     json!({
@@ -258,25 +254,26 @@ fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>>
     } else {
         Err(Error::Failure(format!("inputs of more than {MAX_INPUT_BYTES} are not kept")))
     };
-    let missing = inputs.as_ref().err().map(ToString::to_string);
+    let missing_reason = inputs.as_ref().err().map(ToString::to_string);
     let mut inputs = inputs.unwrap_or_default().into_iter();
     let mut buffers = vec![];
     for spec in specs {
-        let (mut file, mut reason) = (None, None);
-        if spec.role.is_input() {
-            reason = missing.as_ref();
-            if let Some(input) = inputs.next() {
-                let name = file.insert(file_name(&spec.name) + ".bin");
-                std::fs::write(folder.join(name), input.as_bytes())?;
-            }
-        }
-        buffers.push(json!({
+        let mut buffer = json!({
             "name": spec.name,
             "dtype": spec.dtype,
             "elements": spec.len,
-            "input": file,
-            "missing": reason,
-        }));
+            "input": null,
+            "missing": null,
+        });
+        if spec.role.is_input() {
+            buffer["missing"] = json!(missing_reason);
+            if let Some(input) = inputs.next() {
+                let file = file_name(&spec.name) + ".bin";
+                std::fs::write(folder.join(&file), input.as_bytes())?;
+                buffer["input"] = file.into();
+            }
+        }
+        buffers.push(buffer);
     }
     Ok(buffers)
 }
@@ -284,14 +281,10 @@ fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::Oracle;
-    use crate::basis::dtype::{DType, HostArray};
-    use crate::basis::layout::Layout;
-    use crate::basis::units::Work;
-    use crate::case::{CaseOptions, Goal};
     use crate::device::fixture::software_device;
-    use crate::kernel::buffer::{BufferSpec, Role};
+    use crate::kernel::buffer::Role;
     use crate::record::fixture::six_cases;
+    use crate::{BufferSpec, CaseOptions, DType, Goal, HostArray, Layout, Oracle, Work};
 
     /// Problem whose only input cannot be generated.
     struct MissingInput;
@@ -310,11 +303,11 @@ mod tests {
             Work::default()
         }
 
-        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
+        fn oracle(&self, _: &[HostArray]) -> Result<Box<dyn Oracle>> {
             unreachable!("nobody asks for an answer")
         }
 
-        fn inputs(&self) -> Result<Vec<HostArray>, Error> {
+        fn inputs(&self) -> Result<Vec<HostArray>> {
             Err(Error::Usage("inputs.command failed".into()))
         }
     }
@@ -330,9 +323,9 @@ mod tests {
     #[test]
     fn an_earlier_reproducer_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
-        let made = ["case", "case", "case", "other"]
+        let folders = ["case", "case", "case", "other"]
             .map(|name| create_unique(&folder.path().join("kept"), name).expect("made"));
-        let names = made.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+        let names = folders.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
         assert_eq!(names, ["case", "case_2", "case_3", "other"]);
     }
 

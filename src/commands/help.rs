@@ -1,8 +1,7 @@
 //! The help of the commands, with the same headings in each: `-h` is one screen, `--help` has everything.
 
-use super::cli::Cli;
 use super::options::Options;
-use crate::plan::request::VulkanOptions;
+use crate::{Cli, VulkanOptions};
 use anstream::ColorChoice;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::ffi::OsString;
@@ -65,19 +64,19 @@ pub(super) fn command_line() -> Command {
         let own_page = format!("gpukern {} --help", command.get_name());
         let mut references = vec![];
         for [page, options] in SHARED.into_iter().filter(|[page, _]| *page != own_page) {
-            let mut named = vec![];
+            let mut shared = vec![];
             command = command.mut_args(|arg| {
                 let name = arg.get_long().unwrap_or_default();
                 // An option that `-h` shows has a meaning of its own in this command.
-                if arg.is_hide_set() || !arg.is_hide_short_help_set() || !options.split(' ').any(|other| other == name)
-                {
+                let is_shared = arg.is_hide_short_help_set() && options.split(' ').any(|option| option == name);
+                if arg.is_hide_set() || !is_shared {
                     return arg;
                 }
-                named.push(format!("--{name}"));
+                shared.push(format!("--{name}"));
                 arg.hide_long_help(true)
             });
-            if !named.is_empty() {
-                references.push(format!("`{page}` describes {}", named.join(", ")));
+            if !shared.is_empty() {
+                references.push(format!("`{page}` describes {}", shared.join(", ")));
             }
         }
         let examples = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -106,39 +105,39 @@ pub(super) fn documented() -> Command {
             "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
             _ => &["verbose"],
         };
-        let own = global.iter().map(|arg| {
-            let hides = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
-            arg.clone().hide(hides).global(false).help_heading(None)
+        let copies = global.iter().map(|arg| {
+            let is_hidden = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
+            arg.clone().hide(is_hidden).global(false).help_heading(None)
         });
-        arranged(command.args(own).arg(help()))
+        arrange(command.args(copies).arg(help()))
     })
 }
 
-/// Returns the option for help.
 fn help() -> Arg {
     let text = "Print this help (--help: in full)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
 }
 
 /// Puts the options of a command in order under their headings.
-fn arranged(mut command: Command) -> Command {
+fn arrange(mut command: Command) -> Command {
     let name = command.get_name().to_string();
-    let mut place = 0;
+    let mut position = 0;
     for Heading { title, usual, more } in HEADINGS {
         let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
             let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
-            let lacks_place = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
-            let Some(arg) = command.get_arguments().find(lacks_place).filter(|_| command_name == name) else {
+            if command_name != name {
                 continue;
-            };
+            }
+            let lacks_heading = |arg: &&Arg| arg.get_long() == Some(option) && arg.get_help_heading().is_none();
+            let Some(arg) = command.get_arguments().find(lacks_heading) else { continue };
             let id = arg.get_id().clone();
-            place += 1;
+            position += 1;
             let is_usual = is_usual || option == "help";
             // clap moves a changed argument to the end, so headings appear in the order of the table.
             command = command.mut_arg(id, |arg| {
                 let arg = if entry == "devices/verbose" { arg.help(DEVICES_VERBOSE) } else { arg };
-                arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(place)
+                arg.next_line_help(false).help_heading(title).hide_short_help(!is_usual).display_order(position)
             });
         }
     }
@@ -192,15 +191,16 @@ mod tests {
         }
         for option in HEADINGS.iter().flat_map(|heading| heading.usual.split(' ').chain(heading.more.split(' '))) {
             let option = option.rsplit('/').next();
-            let known = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
-            assert!(known, "{option:?} is an option of no command");
+            let exists = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
+            assert!(exists, "{option:?} is an option of no command");
         }
     }
 
     #[test]
     fn short_help_is_one_screen_and_long_help_has_examples() {
         for mut command in commands().into_iter().map(|command| command.term_width(80)) {
-            let (name, short) = (command.get_name().to_string(), command.render_help().to_string());
+            let name = command.get_name().to_string();
+            let short = command.render_help().to_string();
             let widest = short.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(short.lines().count() <= 40 && widest <= 80, "{} lines\n{short}", short.lines().count());
             let options = short.lines().filter(|line| line.trim_start().starts_with('-'));

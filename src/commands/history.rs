@@ -1,40 +1,34 @@
 //! `gpukern history`.
 
-use super::CommandOutput;
-use super::document::{Document, Files, Target, create_folder, write_files};
-use super::host::Host;
-use crate::basis::error::{self, Error, Exit};
-use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief};
+use super::{CommandOutput, Document, Files, Target, create_folder, judging, write_files};
+use crate::basis::error;
 use crate::commands::cli::HistoryArgs;
-use crate::compare::gate;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
-use crate::kernels::CATALOGUE;
 use crate::record::is_commit;
-use crate::report;
+use crate::{CATALOGUE, Error, Exit, Host, Result, Shown, brief, input_file, report};
 use std::fmt::Write;
 use std::path::Path;
 
 const PAGE: Document = ["a page", "--output"];
 const OTAVA: Document = ["a file for Otava", "--output"];
 
-pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     let settings = settings(args)?;
-    let otava = match (args.to.as_deref(), &args.output) {
-        (None, _) => false,
-        (Some("otava"), Some(folder)) if folder != Path::new("-") => true,
+    // `--output` is a folder for Otava, and otherwise a page.
+    let (otava_folder, page) = match (args.to.as_deref(), &args.output) {
+        (None, page) => (None, page.as_ref()),
+        (Some("otava"), Some(folder)) if folder != Path::new("-") => (Some(folder), None),
         (Some("otava"), _) => {
             return Err(Error::Usage("--to otava writes several files; name a folder: -o DIR".into()));
         }
-        (Some(other), _) => return Err(Error::Usage(error::unknown("format", other, "", &["otava"]))),
+        (Some(format), _) => return Err(Error::Usage(error::unknown("format", format, "", &["otava"]))),
     };
     let (records, left_out) = store::files(&args.folder)?;
-    let list = Some(&args.order).filter(|_| matches!(settings.order, RunOrder::Listed(_)));
-    let files = Files::default().read("a record", &records).read("--order", list);
-    let files = files.written("--output", args.output.as_ref().filter(|_| !otava));
+    let list_of_commits = matches!(settings.order, RunOrder::Listed(_)).then_some(&args.order);
+    let files = Files::default().read("a record", &records).read("--order", list_of_commits).written("--output", page);
     files.check(host)?;
-    let page = args.output.as_deref().filter(|_| !otava).map(|path| Target::open(PAGE, path)).transpose()?;
+    let page = Target::open_if_named(PAGE, page)?;
     let (runs, left_out) = store::read(&records, left_out, &CATALOGUE);
     let history = History::new(runs, left_out, &settings);
     let mut notes = String::new();
@@ -44,60 +38,62 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput, Erro
         let _ = writeln!(notes, "left out: {first}{more}");
     }
     if history.series.is_empty() {
-        let shown = args.folder.shown();
+        let folder = args.folder.shown();
         let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
-        return Err(Error::Usage(format!(
-            "no measured case in the folder '{shown}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
-        )));
+        return Err(usage!(
+            "no measured case in the folder '{folder}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
+        ));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);
-    if otava && let Some(folder) = &args.output {
+    if let Some(folder) = otava_folder {
         let documents = otava::documents(&history)?;
         files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check(host)?;
         create_folder(folder, "write to", "-o folder")?;
         write_files(OTAVA, folder, &documents)?;
     }
-    if let Some(page) = page {
-        answer.deliver(page, &report::html::history(&history));
-    }
+    answer.deliver(page, || Ok(report::html::history(&history)))?;
     Ok(answer)
 }
 
-/// Returns the settings that the options state.
-fn settings(args: &HistoryArgs) -> Result<HistorySettings, Error> {
-    let traits = args.apart.iter().map(|text| {
-        let names = SEPARATING_TRAITS.map(|(name, _)| name);
-        let found = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text);
-        found.map(|(_, separating)| separating).ok_or_else(|| Error::Usage(error::unknown("--apart", text, "", &names)))
-    });
-    let min_effect = args.min_effect.as_deref().map(gate::percentage).transpose();
+fn settings(args: &HistoryArgs) -> Result<HistorySettings> {
+    let order = order(&args.order)?;
+    let mut separating_traits = vec![];
+    for text in &args.apart {
+        let Some((_, separating)) = SEPARATING_TRAITS.into_iter().find(|(name, _)| name == text) else {
+            let names = SEPARATING_TRAITS.map(|(name, _)| name);
+            return Err(Error::Usage(error::unknown("--apart", text, "", &names)));
+        };
+        separating_traits.push(separating);
+    }
     Ok(HistorySettings {
-        order: order(&args.order)?,
-        separating_traits: traits.collect::<Result<_, _>>()?,
-        min_effect: min_effect.map_err(|e| Error::Usage(format!("--min-effect: {e}")))?.unwrap_or(MIN_EFFECT),
+        order,
+        separating_traits,
+        min_effect: judging::percentage("min-effect", args.min_effect.as_deref())?.unwrap_or(MIN_EFFECT),
     })
 }
 
 /// Returns the order that `--order` names: a keyword, or a file of commits.
-fn order(text: &str) -> Result<RunOrder, Error> {
+fn order(text: &str) -> Result<RunOrder> {
     match text {
         "started" => return Ok(RunOrder::Started),
         "committed" => return Ok(RunOrder::Committed),
         _ => {}
     }
     let refuse = |reason: String| {
-        Error::Usage(format!(
+        usage!(
             "--order '{}': {reason}; write started, committed, or a file of commits, the oldest first: \
              git log --reverse --format=%H > FILE",
             brief(text)
-        ))
+        )
     };
     let list = input_file::read_text(Path::new(text)).map_err(|e| refuse(e.to_string()))?;
     let words = list.lines().filter_map(|line| line.split_whitespace().next());
     let commits: Vec<String> = words.map(str::to_lowercase).collect();
-    match commits.iter().find(|commit| !is_commit(commit)) {
-        Some(other) => Err(refuse(format!("'{}' is no commit", brief(other)))),
-        None if commits.is_empty() => Err(refuse("it has no commits".into())),
-        None => Ok(RunOrder::Listed(commits)),
+    if let Some(word) = commits.iter().find(|commit| !is_commit(commit)) {
+        return Err(refuse(format!("'{}' is no commit", brief(word))));
     }
+    if commits.is_empty() {
+        return Err(refuse("it has no commits".into()));
+    }
+    Ok(RunOrder::Listed(commits))
 }

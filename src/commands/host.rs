@@ -2,10 +2,9 @@
 
 use super::interrupt;
 use crate::basis::color;
-use crate::basis::error::Error;
 use crate::basis::messages::{self, Messages, Verbosity};
 use crate::basis::printable::printable_lines;
-use crate::device::cache::CacheFolder;
+use crate::{CacheFolder, Error, Result};
 use anstream::ColorChoice;
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -35,8 +34,8 @@ pub struct Host {
     started: Instant,
     /// Files kept between runs, which no output may overwrite.
     pub(super) cache: CacheFolder,
-    /// Commands of descriptions that have been printed.
-    pub(super) named_commands: RefCell<BTreeSet<String>>,
+    /// Shell commands of descriptions that have been printed.
+    pub(super) printed_commands: RefCell<BTreeSet<String>>,
 }
 
 /// Source of requests to end.
@@ -59,15 +58,10 @@ pub struct Printed {
 impl Host {
     /// Returns the process itself.
     pub fn of_process() -> Self {
+        // A write beyond the file-size limit is to be an error, not the end of the process.
         interrupt::outlive_file_limits();
-        let variables = std::env::vars_os().collect();
-        Self::new(
-            std::env::args_os().collect(),
-            variables,
-            Messages::default(),
-            None,
-            Signals::Process(OnceCell::new()),
-        )
+        let arguments = std::env::args_os().collect();
+        Self::new(arguments, std::env::vars_os(), Messages::default(), Signals::Process(OnceCell::new()))
     }
 
     /// Returns a process with these arguments and variables that prints to memory and receives no signals. It starts workers
@@ -77,37 +71,33 @@ impl Host {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         program: impl Into<PathBuf>,
     ) -> Self {
-        let messages = Messages::in_memory();
         let signals = Signals::Flag(Box::leak(Box::default()));
-        let host = Self::new(
-            arguments.into_iter().collect(),
-            variables.into_iter().collect(),
-            messages,
-            Some(Arc::default()),
-            signals,
-        );
-        Self { program: Some(program.into()), max_wait: Duration::from_millis(20), ..host }
+        Self {
+            memory: Some(Arc::default()),
+            program: Some(program.into()),
+            max_wait: Duration::from_millis(20),
+            ..Self::new(arguments.into_iter().collect(), variables, Messages::in_memory(), signals)
+        }
     }
 
     fn new(
         arguments: Vec<OsString>,
-        variables: BTreeMap<OsString, OsString>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
         messages: Messages,
-        memory: Option<Arc<Mutex<Vec<u8>>>>,
         signals: Signals,
     ) -> Self {
         let mut host = Self {
             arguments,
-            variables,
+            variables: variables.into_iter().collect(),
             messages,
-            memory,
+            memory: None,
             colors_output: false,
             signals,
             program: None,
             max_wait: Duration::MAX,
             started: Instant::now(),
             cache: CacheFolder::none(),
-            named_commands: RefCell::default(),
+            printed_commands: RefCell::default(),
         };
         host.messages.columns = host.columns();
         host
@@ -126,7 +116,6 @@ impl Host {
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "gpukern".into())
     }
 
-    /// Returns a variable, if it is set.
     pub(super) fn variable_os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
@@ -136,7 +125,6 @@ impl Host {
         self.variable_os(name).and_then(OsStr::to_str).filter(|value| !value.is_empty()).map(String::from)
     }
 
-    /// Returns the width that `COLUMNS` states.
     fn columns(&self) -> Option<usize> {
         self.variable("COLUMNS").and_then(|columns| columns.trim().parse().ok())
     }
@@ -146,7 +134,6 @@ impl Host {
         messages::output_width(self.columns())
     }
 
-    /// Returns whether `--verbose` is given.
     pub(super) fn is_verbose(&self) -> bool {
         self.messages.verbosity == Verbosity::Verbose
     }
@@ -196,7 +183,7 @@ impl Host {
     }
 
     /// Starts to listen for requests to end, which until then end the process. Returns the flag that the first one sets.
-    pub(super) fn listen(&self) -> Result<&'static AtomicBool, Error> {
+    pub(super) fn listen(&self) -> Result<&'static AtomicBool> {
         if let Signals::Process(listening) = &self.signals {
             listening.get_or_init(interrupt::listen).clone().map_err(Error::Failure)?;
         }

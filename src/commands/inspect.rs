@@ -1,37 +1,31 @@
 //! `gpukern inspect`.
 
-use super::campaign::measure;
-use super::document::{Files, JSON, JUNIT, Target, create_folder};
-use super::{CommandOutput, combined_exit, measuring, old_options, origin};
-use crate::basis::error::Error;
+use super::{
+    CommandOutput, Files, JSON, JUNIT, Measuring, Target, create_folder, measuring, old_options, origin,
+    run as user_run,
+};
 use crate::basis::file_name::file_name;
-use crate::basis::printable::{Shown, brief};
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;
-use crate::commands::host::Host;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::Selection;
-use crate::plan::request::FieldOptions;
-use crate::plan::request::Request;
-use crate::plan::{Plan, PlanSection, Purpose};
-use crate::record::Record;
-use crate::report;
 use crate::report::inspect::{KernelRow, rows};
-use crate::user::algorithm::UserKernels;
 use crate::user::options;
 use crate::user::resolve;
+use crate::{
+    CATALOGUE, Error, FieldOptions, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
+};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
-    let (plan, kernels) = planned(args)?;
+pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+    let mut plan = Plan { sections: vec![], run_tables: vec![] };
+    let kernels = add_cases(&mut plan, args)?;
     let plan = plan.only(&args.only)?;
-    let files = Files::default().read("the loader", &setup.loader).of_kernels(&kernels);
-    let files = files.written("--json", &args.json).written("--junit", &args.junit);
-    let files = files.written("--save", &args.save);
+    let files = Files::default()
+        .read("the loader", &setup.loader)
+        .of_kernels(&kernels)
+        .written("--json", &args.json)
+        .written("--junit", &args.junit)
+        .written("--save", &args.save);
     files.check(host)?;
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
@@ -42,26 +36,25 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     let tuned = measuring::tuned(&Request::default())?;
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
-        origin: origin::current(None, host)?,
+        origin: origin::of_this_process(None, host)?,
         options_hash: Some(plan.options()),
         ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, &setup, &options, host)?;
-    let mut notes = report::bench::outcomes(&record);
-    let exit = combined_exit(measuring::exit(&record), validated, &mut notes);
+    let MeasuredPlan { record, validated, .. } = Measuring::new(&plan, &setup, &options, host).measure()?;
+    let notes = report::bench::outcomes(&record);
+    let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
+    answer.note_error(validated);
     if let Some(folder) = &args.save {
-        answer.add_note(save(folder, &record, args, &files, host));
+        answer.add_late_note(save(folder, &record, args, &files, host));
     }
     answer.deliver_json(json, &record);
-    if let Some(target) = junit {
-        answer.deliver(target, &Format::Junit.export(&record)?);
-    }
+    answer.deliver(junit, || Format::Junit.export(&record))?;
     Ok(answer)
 }
 
-/// Returns the plan: cases of built-in algorithms, or of descriptions and kernels.
-fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
+/// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan. Returns those kernels.
+fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
     let is_file = |word: &&String| word.contains(['.', '/', std::path::MAIN_SEPARATOR]);
     let files: Vec<PathBuf> = args.what.iter().filter(is_file).map(PathBuf::from).collect();
     let selection = Selection {
@@ -75,49 +68,52 @@ fn planned(args: &InspectArgs) -> Result<(Plan, Vec<UserKernels>), Error> {
     if files.is_empty() {
         if let Some(spec) = args.spec.iter().chain(&args.set).next() {
             let option = if args.spec.is_empty() { "--set" } else { "--spec" };
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "{option} {} is for your own kernels; built-in ones have variants and tiles",
                 brief(spec)
-            )));
+            ));
         }
-        let run = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
-        return Ok((Plan { sections: vec![run], run_tables: vec![] }, vec![]));
+        plan.sections.push(PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?);
+        return Ok(vec![]);
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
-        return Err(Error::Usage(format!(
+        return Err(usage!(
             "'{}' is an algorithm and '{}' a file; inspect them one after the other",
             brief(algorithm),
             files[0].shown()
-        )));
+        ));
     }
     if let Some(variant) = args.variant.first() {
-        return Err(Error::Usage(format!(
-            "--variant {} chooses built-in kernels; your own are those of the files",
-            brief(variant)
-        )));
+        return Err(usage!("--variant {} chooses built-in kernels; your own are those of the files", brief(variant)));
     }
     let selection = Selection { algorithm: vec![], size: vec![], ..selection };
-    plan_files(&files, args, &selection)
+    add_files(plan, &files, args, &selection)
 }
 
-/// Returns the plan for descriptions and kernels, with every choice of their specialization constants.
-fn plan_files(files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<(Plan, Vec<UserKernels>), Error> {
+/// Adds the cases of descriptions and kernels to a plan, with every choice of their specialization constants. Returns the
+/// kernels.
+fn add_files(
+    plan: &mut Plan,
+    files: &[PathBuf],
+    args: &InspectArgs,
+    selection: &Selection,
+) -> Result<Vec<UserKernels>> {
     let mut set = args.set.clone();
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
-    let described = |files: &[PathBuf]| resolve::resolve(&CATALOGUE, &options::describe(files, None, &fields)?);
     // Each description is a problem of its own; kernels next to a description solve its problem.
     let only_descriptions = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    let parts: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
-    let (mut sections, mut all) = (vec![], vec![]);
-    for part in parts {
-        let kernels = super::run::named_kernels(&[], described(part)?, &all)?;
-        sections.push(super::run::planned(&kernels, true, selection)?);
-        all.push(kernels);
+    let problems: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
+    let mut all_kernels = vec![];
+    for files in problems {
+        let problem = resolve::resolve(&CATALOGUE, &options::describe(files, None, &fields)?)?;
+        let kernels = user_run::named_kernels(&[], problem, &all_kernels)?;
+        plan.sections.push(user_run::plan_section(&kernels, true, selection)?);
+        all_kernels.push(kernels);
     }
-    Ok((Plan { sections, run_tables: vec![] }, all))
+    Ok(all_kernels)
 }
 
 impl InspectArgs {
@@ -129,25 +125,26 @@ impl InspectArgs {
     /// Returns whether `representation` is to be shown or saved. Without --isa and --ir, --save takes all and --diff takes
     /// machine code.
     fn wants(&self, representation: &Representation) -> bool {
-        match (self.isa, self.ir) {
-            (false, false) => self.save.is_some() || representation.is_isa(),
-            (isa, _) if representation.is_isa() => isa,
-            (_, ir) => ir,
+        if !self.isa && !self.ir {
+            self.save.is_some() || representation.is_isa()
+        } else if representation.is_isa() {
+            self.isa
+        } else {
+            self.ir
         }
     }
 }
 
-/// Returns the text for standard output.
-fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Error> {
+fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
     let wanted = |representation: &Representation| args.wants(representation);
     if args.diff {
         let rows = rows(&record.cases);
         let [a, b] = &rows[..] else {
             let labels = rows.iter().map(KernelRow::label).take(5).collect::<Vec<_>>().join("; ");
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "--diff compares two kernels, but {} are selected: {labels}; narrow with -V, -s or --only",
                 rows.len()
-            )));
+            ));
         };
         return Ok(report::inspect::diff(record, [a, b], wanted, width));
     }
@@ -161,7 +158,7 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String, Err
 }
 
 /// Writes each of the driver's representations to a file in `folder`. Returns a note.
-fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String, Error> {
+fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String> {
     let mut count = 0;
     for row in rows(&record.cases) {
         for representation in row.texts(|representation| args.wants(representation)) {
@@ -174,8 +171,8 @@ fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host:
             count += 1;
         }
     }
-    Ok(match count {
-        0 => "note      the driver shows no representations; nothing was saved\n".into(),
-        count => format!("saved     {count} files in '{}'\n", folder.shown()),
-    })
+    if count == 0 {
+        return Ok("note      the driver shows no representations; nothing was saved\n".into());
+    }
+    Ok(format!("saved     {count} files in '{}'\n", folder.shown()))
 }

@@ -1,9 +1,9 @@
 //! Signals that ask this process to end. The first ends the case in flight and keeps all results; a second Ctrl-C ends the
 //! process at once.
 
-use crate::basis::error::{Error, Exit};
 #[cfg(unix)]
 use crate::basis::threads;
+use crate::{Error, Exit, Result};
 #[cfg(unix)]
 use nix::{
     sys::signal::{Signal, kill},
@@ -35,7 +35,7 @@ pub(super) fn listen() -> Result<(), String> {
 }
 
 /// Ignores requests to end: the parent process receives them too, and ends this process.
-pub(super) fn ignore() -> Result<(), Error> {
+pub(super) fn ignore() -> Result<()> {
     let unread = Box::leak(Box::default());
     register(unread).map_err(|e| Error::Failure(format!("cannot listen for Ctrl-C: {e}")))
 }
@@ -89,11 +89,12 @@ fn exit_at_second_ctrl_c() -> io::Result<()> {
 /// Starts a program and waits for its end. The program receives Ctrl-C itself, being in the same process group; SIGTERM and
 /// SIGHUP, which may be sent to this process only, are forwarded.
 #[cfg(unix)]
-pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child>) -> Result<ExitStatus> {
     let failed = |e: io::Error| Error::Failure(format!("cannot wait for the program: {e}"));
-    let ends = [consts::SIGINT, consts::SIGQUIT, consts::SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
-    let ends: Vec<_> = ends.chain([consts::SIGTERM]).collect();
-    let mut signals = Signals::new(ends.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
+    let mut requests = vec![consts::SIGINT, consts::SIGQUIT, consts::SIGHUP];
+    requests.retain(|signal| !is_ignored(*signal));
+    requests.push(consts::SIGTERM);
+    let mut signals = Signals::new(requests.iter().chain(&[consts::SIGCHLD])).map_err(failed)?;
     let mut child = start()?;
     // The process id cannot be reused until this process has waited for the program.
     let program = Pid::from_raw(child.id().cast_signed());
@@ -107,7 +108,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
         status = child.try_wait().map_err(failed)?;
     }
     // From here on each of these signals ends this process again.
-    for signal in ends {
+    for signal in requests {
         let always = Arc::new(AtomicBool::new(true));
         flag::register_conditional_default(signal, always).map_err(failed)?;
     }
@@ -116,7 +117,7 @@ pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<
 
 /// Starts a program and waits for its end. The program receives Ctrl-C itself.
 #[cfg(windows)]
-pub(super) fn supervise(start: impl FnOnce() -> Result<Child, Error>) -> Result<ExitStatus, Error> {
+pub(super) fn supervise(start: impl FnOnce() -> Result<Child>) -> Result<ExitStatus> {
     ignore()?;
     start()?.wait().map_err(|e| Error::Failure(format!("cannot wait for the program: {e}")))
 }
@@ -141,7 +142,7 @@ pub(super) fn outlive_file_limits() {
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    let mask = u64::from_str_radix(digits.trim(), 16).unwrap_or_default();
     mask >> (signal - 1) & 1 != 0
 }

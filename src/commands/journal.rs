@@ -1,17 +1,12 @@
 //! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
 //! the cases in flight.
 
-use super::campaign::Announcements;
-use super::progress::Progress;
+use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
-use crate::basis::error::Error;
-use crate::basis::printable::{Shown, printable};
-use crate::device::capability::DeviceInfo;
-use crate::engine::executor::Observer;
-use crate::kernels::CATALOGUE;
+use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::reader;
-use crate::record::{Case, Outcome, Record};
+use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, printable};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -27,9 +22,60 @@ pub(super) struct Journal {
     /// Index of this process among those that measure the record.
     process: usize,
     /// Whether a line could not be written; reported once.
-    complained: bool,
+    is_incomplete: bool,
     /// Whether the journal takes no more cases.
-    closed: bool,
+    is_closed: bool,
+}
+
+/// Destination of a measurement's record.
+#[derive(Default)]
+pub(super) struct RecordFile {
+    target: Option<Target>,
+    /// Record to be completed; taken when the measurement starts.
+    pub(super) earlier: Option<Record>,
+    /// Journal that the measurement wrote.
+    pub(super) journal: Option<Journal>,
+}
+
+impl RecordFile {
+    /// Opens the file of `--json` or `--resume`. Refuses a new record if a journal of a killed run is in the way.
+    pub(super) fn open(output: &OutputArgs, notes: &mut String) -> Result<Self> {
+        let target = Target::open_if_named(JSON, output.json.as_ref().or(output.resume.as_ref()))?;
+        let earlier = output.resume.as_deref().map(|path| read_earlier(path, notes)).transpose()?;
+        let file = Self { target, earlier, journal: None };
+        if let (Some(path), None) = (file.path(), &file.earlier) {
+            check_no_journal(path)?;
+        }
+        Ok(file)
+    }
+
+    /// Returns the path of the record, unless it goes to standard output or nowhere.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.target.as_ref()?.file()
+    }
+
+    /// Returns whether the record to be completed is one of all cases of `plan`.
+    pub(super) fn completes(&self, plan: &Plan) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.plan.as_ref() == Some(&plan.hash()))
+    }
+
+    pub(super) fn remove_journal(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            let _ = std::fs::remove_file(&journal.path);
+        }
+    }
+
+    /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
+    /// record could not be written.
+    pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
+        let is_written = answer.deliver_json(self.target.take(), record);
+        if is_written {
+            self.remove_journal();
+        } else if let Some(journal) = &self.journal {
+            answer.late_notes.push_str(&journal.note());
+        }
+        is_written
+    }
 }
 
 /// Returns the path of the journal for the record at `path`.
@@ -40,46 +86,46 @@ pub(super) fn path_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the record to be completed by `--resume`: its journal if the run was killed, otherwise the file itself.
-pub(super) fn earlier(path: &Path, notes: &mut String) -> Result<Record, Error> {
+fn read_earlier(path: &Path, notes: &mut String) -> Result<Record> {
     let journal = path_of(path);
     if journal.exists() {
         check_free(&journal)?;
-        return Ok(super::read(&journal, notes)?.record);
+        return Ok(super::read_record(&journal, notes)?.record);
     }
     if !path.exists() {
-        let (shown, journal) = (path.shown(), journal.shown());
-        return Err(Error::Usage(format!(
-            "there is nothing to resume: neither '{journal}' nor '{shown}' is there; begin with --json '{shown}'"
-        )));
+        let name = path.shown();
+        return Err(usage!(
+            "there is nothing to resume: neither '{}' nor '{name}' is there; begin with --json '{name}'",
+            journal.shown()
+        ));
     }
-    Ok(super::read(path, notes)?.record)
+    Ok(super::read_record(path, notes)?.record)
 }
 
 /// Refuses a new run with its record at `path` if a journal there still has cases of a killed run.
-pub(super) fn check_none(path: &Path) -> Result<(), Error> {
+fn check_no_journal(path: &Path) -> Result<()> {
     let journal = path_of(path);
     if !journal.exists() {
         return Ok(());
     }
     check_free(&journal)?;
-    let cases = reader::read(&journal, &CATALOGUE).map(|loaded| loaded.record.cases.len());
-    if matches!(cases, Ok(0)) {
-        return Ok(());
-    }
-    let problem =
-        cases.map_or_else(|_| "is in the way".into(), |count| format!("has {count} cases of a run that was killed"));
-    Err(Error::Usage(format!(
+    let problem = match reader::read(&journal, &CATALOGUE).map(|loaded| loaded.record.cases.len()) {
+        Ok(0) => return Ok(()),
+        Ok(count) => format!("has {count} cases of a run that was killed"),
+        Err(_) => "is in the way".into(),
+    };
+    Err(usage!(
         "'{}' {problem}; --resume '{}' in place of --json completes it, or delete it",
         journal.shown(),
         path.shown()
-    )))
+    ))
 }
 
 /// Refuses a journal that another process is writing.
-fn check_free(journal: &Path) -> Result<(), Error> {
+fn check_free(journal: &Path) -> Result<()> {
     match File::open(journal).map(|file| file.try_lock()) {
         Ok(Err(TryLockError::WouldBlock)) => {
-            Err(Error::Usage(format!("'{}' is being written by another process; wait for it", journal.shown())))
+            Err(usage!("'{}' is being written by another process; wait for it", journal.shown()))
         }
         _ => Ok(()),
     }
@@ -87,109 +133,101 @@ fn check_free(journal: &Path) -> Result<(), Error> {
 
 impl Journal {
     /// Creates the journal for the record at `path`, with the cases of `record`, whose last process is this one. Replaces an
-    /// existing journal.
-    ///
-    /// # Errors
-    /// If the file cannot be written, such as on a full disk.
+    /// existing journal. Fails with the reason if the file cannot be written, such as on a full disk.
     fn begin(path: &Path, record: &Record) -> Result<Self, String> {
         let path = path_of(path);
+        Self::try_begin(&path, record)
+            .map_err(|e| format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.shown()))
+    }
+
+    fn try_begin(path: &Path, record: &Record) -> io::Result<Self> {
+        let mut text = json_line(&Record { cases: vec![], ..record.clone() })?;
+        for case in &record.cases {
+            text.extend(json_line(case)?);
+        }
+        // Replaced in one step, so that a process killed here loses no case.
+        Destination::open(path)?.write(&text)?;
+        // Windows cannot truncate or lock a file that is open only for appending.
+        let mut file = File::options().write(true).open(path)?;
+        file.seek(SeekFrom::End(0))?;
+        // Some file systems have no locks; the journal is used without one there.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(io::Error::other("another process is writing it"));
+        }
         let process = record.processes.len().saturating_sub(1);
-        let begin = || -> io::Result<(File, u64)> {
-            let mut text = line(&Record { cases: vec![], ..record.clone() })?;
-            for case in &record.cases {
-                text.extend(line(case)?);
-            }
-            // Replaced in one step, so that a process killed here loses no case.
-            Destination::open(&path)?.write(&text)?;
-            // Windows cannot truncate or lock a file that is open only for appending.
-            let mut file = File::options().write(true).open(&path)?;
-            file.seek(SeekFrom::End(0))?;
-            // Some file systems have no locks; the journal is used without one there.
-            if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                return Err(io::Error::other("another process is writing it"));
-            }
-            Ok((file, text.len() as u64))
-        };
-        let (file, length) = begin().map_err(|e| {
-            format!("no journal can be kept in '{}', so a run that is killed is lost: {e}", path.shown())
-        })?;
-        Ok(Self { path, file, length, process, complained: false, closed: false })
+        let length = text.len() as u64;
+        Ok(Self { path: path.to_path_buf(), file, length, process, is_incomplete: false, is_closed: false })
     }
 
     /// Adds a finished case. If it cannot be written, such as on a full disk, the journal stays as it was; the reason is
     /// returned the first time.
     fn add(&mut self, case: &Case) -> Option<String> {
-        if self.closed || case.outcome == Outcome::Interrupted {
+        if self.is_closed || case.outcome == Outcome::Interrupted {
             return None;
         }
         let case = Case { process: self.process, ..case.clone() };
-        let written = line(&case).and_then(|text| self.file.write_all(&text).map(|()| text.len() as u64));
-        let written = written.map_err(explained);
-        match written {
-            Ok(length) => {
-                self.length += length;
-                None
-            }
-            Err(error) => {
-                // Half a line would make every later line unreadable.
-                let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
-                let (id, path) = (printable(&case.id), self.path.shown());
-                (!std::mem::replace(&mut self.complained, true))
-                    .then(|| format!("cannot add {id} to '{path}': {error}; it is kept in memory until the end"))
-            }
+        let error = match self.write_line(&case) {
+            Ok(()) => return None,
+            Err(error) => explained(error),
+        };
+        // Half a line would make every later line unreadable.
+        let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)));
+        if self.is_incomplete {
+            return None;
         }
+        self.is_incomplete = true;
+        let id = printable(&case.id);
+        Some(format!("cannot add {id} to '{}': {error}; it is kept in memory until the end", self.path.shown()))
     }
 
-    /// Removes the journal once its record is written.
-    pub(super) fn remove(self) {
-        let _ = std::fs::remove_file(&self.path);
+    fn write_line(&mut self, case: &Case) -> io::Result<()> {
+        let text = json_line(case)?;
+        self.file.write_all(&text)?;
+        self.length += text.len() as u64;
+        Ok(())
     }
 
     /// Returns a note about the journal of a record that could not be written.
-    pub(super) fn note(&self) -> String {
-        let lacks = if self.complained { "some of " } else { "" };
+    fn note(&self) -> String {
+        let lacks = if self.is_incomplete { "some of " } else { "" };
         let record = self.path.with_extension("");
         format!("{lacks}what was measured is in '{}'; --resume '{}' completes it\n", self.path.shown(), record.shown())
     }
 }
 
-/// Returns `document` as one line of JSON.
-fn line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+fn json_line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(document)?;
     text.push(b'\n');
     Ok(text)
 }
 
-/// Observer of a run: shows progress and writes the journal.
+/// Observer of a measurement: shows progress and writes the journal.
 pub(super) struct RunObserver {
     pub(super) progress: Progress,
-    announcements: Announcements,
-    /// Path of the record, if the run keeps a journal.
-    path: Option<PathBuf>,
+    /// Whether devices and skipped cases are announced.
+    pub(super) announces: bool,
+    /// Path of the record, if a journal is kept beside it.
+    pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
-}
-
-impl RunObserver {
-    /// Returns a watch over a run that writes its record to `path`.
-    pub(super) fn new(progress: Progress, announcements: Announcements, path: Option<&Path>) -> Self {
-        Self { progress, announcements, path: path.map(Path::to_path_buf), journal: None }
-    }
 }
 
 impl Observer for RunObserver {
     fn process(&mut self, record: &Record) {
         let Some(path) = &self.path else { return };
-        // Another process may have started one since `check_none`.
-        let free = if self.journal.is_some() { Ok(()) } else { check_free(&path_of(path)) };
-        let ready = free.map_err(|busy| format!("no journal is kept: {busy}"));
-        match ready.and_then(|()| Journal::begin(path, record)) {
+        // Another process may have started a journal after this one checked that there was none.
+        let busy = if self.journal.is_none() { check_free(&path_of(path)).err() } else { None };
+        let journal = match busy {
+            None => Journal::begin(path, record),
+            Some(busy) => Err(format!("no journal is kept: {busy}")),
+        };
+        match journal {
             Ok(journal) => self.journal = Some(journal),
             // Cases of a process that has no entry in the journal could not be read back.
             Err(reason) => {
                 self.path = None;
                 if let Some(journal) = &mut self.journal {
-                    journal.complained = true;
-                    journal.closed = true;
+                    journal.is_incomplete = true;
+                    journal.is_closed = true;
                 }
                 self.progress.line(&reason);
             }
@@ -197,13 +235,13 @@ impl Observer for RunObserver {
     }
 
     fn device(&mut self, info: &DeviceInfo) {
-        if self.announcements == Announcements::Full {
+        if self.announces {
             self.progress.device(info);
         }
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        if self.announcements == Announcements::Full {
+        if self.announces {
             self.progress.skipped(skipped);
         }
     }

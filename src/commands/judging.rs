@@ -1,73 +1,63 @@
 //! Comparison of records, shared by several commands: options, refusals, the exit code.
 
-use super::read;
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::printable;
+use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Change, Comparison, Difference, Settings, State, Unmatched, Verdict};
-use crate::record::Record;
-use crate::report;
+use crate::compare::{self, Change, Comparison, Difference, State, Unmatched, Verdict};
+use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Returns the settings of a comparison, from its options.
-pub(super) fn settings(judging: &Judging) -> Result<Settings, Error> {
-    let percentage = |name: &str, text: Option<&str>| {
-        let share = text.map(gate::percentage).transpose();
-        share.map_err(|reason| Error::Usage(format!("--{name}: {reason}")))
-    };
+pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>> {
+    let fraction = text.map(gate::percentage).transpose();
+    fraction.map_err(|reason| usage!("--{option}: {reason}"))
+}
+
+pub(super) fn settings(judging: &Judging) -> Result<Settings> {
     let default = Settings::default();
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
-        other_problems: judging.force || judging.allow.iter().any(|name| ["work", "buffers"].contains(&name.as_str())),
+        other_problems: judging.force || judging.allow.iter().any(|name| name == "work" || name == "buffers"),
         noise: percentage("process-noise", judging.process_noise.as_deref())?,
         ..default
     })
 }
 
 /// Reads the records of a side, one per process.
-pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>, Error> {
+pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record>> {
     let mut records: Vec<Record> = vec![];
     for path in paths {
-        let loaded = read(path, notes)?;
+        let NamedRecord { name, record, .. } = read_record(path, notes)?;
         // The same run given twice would look like a second process with identical times.
-        let again =
-            |record: &&Record| (&record.started, &record.command) == (&loaded.record.started, &loaded.record.command);
-        if records.iter().any(|record| again(&record)) {
-            return Err(Error::Usage(format!(
-                "'{}' is the same run as another record of its side; give each run once",
-                loaded.name
-            )));
+        if records.iter().any(|known| known.started == record.started && known.command == record.command) {
+            return Err(usage!("'{name}' is the same run as another record of its side; give each run once"));
         }
-        records.push(loaded.record);
+        records.push(record);
     }
     Ok(records)
 }
 
 /// Replaces the first file of each side for which there is a replacement.
-pub(super) fn replace(first: [Option<&mut PathBuf>; 2], replaced: [Option<String>; 2]) {
-    for (path, replaced) in first.into_iter().zip(replaced) {
-        if let (Some(path), Some(replaced)) = (path, replaced) {
-            *path = replaced.into();
+pub(super) fn replace_first(files: [Option<&mut PathBuf>; 2], replacements: [Option<String>; 2]) {
+    for (file, replacement) in files.into_iter().zip(replacements) {
+        if let (Some(file), Some(replacement)) = (file, replacement) {
+            *file = replacement.into();
         }
     }
 }
 
 /// Refuses records whose differences make times incomparable, unless options allow them.
-pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<(), Error> {
+pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<()> {
     let mut refused = compare::differences(baseline, candidate);
     refused.retain(|difference| difference.refused && !judging.allow.contains(&difference.name()));
     if judging.force || refused.is_empty() {
         return Ok(());
     }
-    let ids = |side: &'_ [Record]| {
-        side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect::<BTreeSet<_>>()
-    };
-    let [before, after] = [ids(baseline), ids(candidate)];
-    if before.is_disjoint(&after) {
+    let baseline_ids = case_ids(baseline);
+    let candidate_ids = case_ids(candidate);
+    if baseline_ids.is_disjoint(&candidate_ids) {
         // Without common cases, --allow would not help.
-        return Err(no_common_case([before.first(), after.first()]));
+        return Err(no_common_case(baseline_ids.first(), candidate_ids.first()));
     }
     let lines = report::compare::differences(&refused);
     let names = refused.iter().map(Difference::name).collect::<Vec<_>>().join(",");
@@ -76,42 +66,43 @@ pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judgin
     } else {
         format!("measure both sides the same way, or add --allow {names} to compare them anyway")
     };
-    Err(Error::Usage(format!("the records were not measured under the same conditions:\n{lines}{hint}")))
+    Err(usage!("the records were not measured under the same conditions:\n{lines}{hint}"))
+}
+
+fn case_ids(side: &[Record]) -> BTreeSet<String> {
+    side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect()
 }
 
 /// Refuses a comparison without a case on both sides.
-pub(super) fn check_common_case(comparison: &Comparison) -> Result<(), Error> {
+pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     // A case whose description changed is unmatched, but measured on both sides.
-    let both = |case: &Unmatched| [case.baseline, case.candidate] == [State::Measured; 2];
-    if !comparison.cases.is_empty()
-        || !comparison.inspected.is_empty()
-        || comparison.unmatched.iter().any(|case| case.newly_wrong || both(case))
-    {
+    let is_common = |case: &Unmatched| case.newly_wrong || [case.baseline, case.candidate] == [State::Measured; 2];
+    let Comparison { cases, inspected, unmatched, .. } = comparison;
+    if !cases.is_empty() || !inspected.is_empty() || unmatched.iter().any(is_common) {
         return Ok(());
     }
-    let on =
-        |absent: fn(&Unmatched) -> bool| comparison.unmatched.iter().find(|case| absent(case)).map(|case| &case.id);
-    Err(no_common_case([on(|case| case.candidate == State::Absent), on(|case| case.baseline == State::Absent)]))
+    let only_in_baseline = unmatched.iter().find(|case| case.candidate == State::Absent);
+    let only_in_candidate = unmatched.iter().find(|case| case.baseline == State::Absent);
+    Err(no_common_case(only_in_baseline.map(|case| &case.id), only_in_candidate.map(|case| &case.id)))
 }
 
-/// Returns the error for sides without a common case, with an example from each.
-fn no_common_case(only: [Option<&String>; 2]) -> Error {
-    let [before, after] = only.map(|id| id.map_or("none".into(), |id| printable(id)));
-    Error::Usage(format!(
-        "no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}"
-    ))
+/// Returns the error for sides without a common case, with the id of an example from each.
+fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
+    let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));
+    usage!("no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}")
 }
 
-/// Returns the exit code of a comparison.
-pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
-    let open = |verdict: Verdict| {
-        let cases = comparison.cases.iter().enumerate();
-        cases.into_iter().any(|(index, case)| case.verdict == verdict && ruling.settled.binary_search(&index).is_err())
+/// Returns the exit code of a comparison. Cases that a limit of `--gate` settles do not count.
+pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
+    let is_open = |index: usize| ruling.settled.binary_search(&index).is_err();
+    let has_open = |verdict: Verdict| {
+        comparison.cases.iter().enumerate().any(|(index, case)| case.verdict == verdict && is_open(index))
     };
-    let wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
-    if wrong || comparison.changed(Change::Worse) > 0 || open(Verdict::Slower) || !ruling.violations.is_empty() {
+    let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
+    let worse = newly_wrong || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
+    if worse || !ruling.violations.is_empty() {
         Exit::Rejected
-    } else if open(Verdict::Undecided)
+    } else if has_open(Verdict::Undecided)
         || comparison.unmatched.iter().any(|case| case.interrupted)
         || !ruling.undecided.is_empty()
     {
@@ -124,67 +115,59 @@ pub(super) fn exit(comparison: &Comparison, ruling: &Ruling) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Case;
     use crate::compare::gate::ComparisonDocument;
     use crate::export::{junit, markdown};
-    use crate::record::NamedRecord;
     use crate::record::fixture::four_cases;
 
-    /// Returns two records of cases with these verdicts and ratios, and their comparison.
-    fn judged(found: &[(Verdict, f64)]) -> ([NamedRecord; 2], Comparison) {
-        let sides = ["before.json", "after.json"].map(|name| {
-            let mut record = four_cases();
-            let case = record.cases[0].clone();
-            let sized = |at: usize| {
-                let mut case = case.clone();
-                (case.id, case.size) = (format!("matmul/naive/f32/{at}"), at.to_string().into());
-                case
-            };
-            record.cases = (1..=found.len()).map(sized).collect();
-            NamedRecord::new(name, record)
-        });
-        let [before, after] = sides.each_ref().map(|side| std::slice::from_ref(&side.record));
-        let mut comparison = compare::compare(before, after, &Settings::default());
-        for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(found) {
+    /// Returns a record of cases of sizes 1 to `count`.
+    fn record(count: usize) -> Record {
+        let mut record = four_cases();
+        let case = record.cases[0].clone();
+        record.cases.clear();
+        for size in 1..=count {
+            let id = format!("matmul/naive/f32/{size}");
+            record.cases.push(Case { id, size: size.to_string().into(), ..case.clone() });
+        }
+        record
+    }
+
+    /// Returns a comparison of `record` with itself whose cases have these verdicts and ratios.
+    fn comparison(record: &Record, verdicts: &[(Verdict, f64)]) -> Comparison {
+        let side = std::slice::from_ref(record);
+        let mut comparison = compare::compare(side, side, &Settings::default());
+        for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(verdicts) {
             (case.verdict, case.ratio) = (*verdict, Some(*ratio));
             case.interval = Some([ratio * 0.9, ratio * 2.6]);
         }
-        (sides, comparison)
+        comparison
     }
 
     #[test]
     fn every_form_of_a_comparison_says_the_same() {
         use Verdict::{Faster, Same, Slower, Undecided};
-        let counts =
-            |all: &[(Verdict, f64)]| Verdict::ALL.map(|verdict| all.iter().filter(|(own, _)| *own == verdict).count());
         let open = "undecided: matmul 1 may take 10× as long (9 … 26)";
-        for (found, headline, summary, code) in [
-            (
-                vec![(Undecided, 10.0)],
-                "1 case undecided: matmul 1 may take 10× as long (9 … 26)",
-                None,
-                Exit::Undecided,
-            ),
+        for (verdicts, headline, summary, code) in [
+            (vec![(Undecided, 10.0)], "1 case undecided: matmul 1 may take 10× as long (9 … 26)", "", Exit::Undecided),
             (
                 vec![(Undecided, 10.0), (Undecided, 0.1), (Same, 1.0)],
                 "2 cases undecided: matmul 1 may take 10× as long (9 … 26), and matmul 2 may be 10× as fast (0.09 … 0.26)",
-                Some(
-                    "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul 1)",
-                ),
+                "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul 1)",
                 Exit::Undecided,
             ),
             (
                 vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5), (Same, 1.0)],
                 "matmul 2 takes 2.5× as long; matmul 3 is 2× as fast; 1 case undecided",
-                Some(
-                    "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10×",
-                ),
+                "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10×",
                 Exit::Rejected,
             ),
-            (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", Some("0 % slower; worst 1.01×"), Exit::Success),
+            (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", "0 % slower; worst 1.01×", Exit::Success),
         ] {
-            let (runs, comparison) = judged(&found);
+            let record = record(verdicts.len());
+            let comparison = comparison(&record, &verdicts);
+            let runs = ["before.json", "after.json"].map(|name| NamedRecord::new(name, record.clone()));
             let ruling = Ruling::default();
-            let exit = exit(&comparison, &ruling);
+            let exit = exit_of_comparison(&comparison, &ruling);
             assert_eq!(exit as u8, code as u8, "{headline}");
             let text = report::compare::text(&comparison, &ruling, 400);
             let markdown = markdown::comparison(&comparison, &ruling);
@@ -192,14 +175,15 @@ mod tests {
             let page = report::html::report(&runs, Some(&comparison)).html;
             let json = serde_json::to_string(&ComparisonDocument::new(&comparison, &[], exit)).expect("JSON");
             for (form, said) in [("Markdown", &markdown), ("JUnit", &junit), ("page", &page), ("text", &text)] {
-                let single = form == "text" && found.len() == 1;
+                let single = form == "text" && verdicts.len() == 1;
                 assert!(single || said.contains(headline), "{form} lacks '{headline}': {said}");
-                assert!(found[0].0 != Undecided || single || said.contains(open), "{form}: {said}");
-                assert!(summary.is_none_or(|summary| said.contains(summary)), "{form} lacks '{summary:?}': {said}");
-                assert!(summary.is_some() || !said.contains("geometric mean"), "{form}: one case has no mean: {said}");
+                assert!(verdicts[0].0 != Undecided || single || said.contains(open), "{form}: {said}");
+                assert!(said.contains(summary), "{form} lacks '{summary}': {said}");
+                // One case has no mean.
+                assert!(!summary.is_empty() || !said.contains("geometric mean"), "{form}: {said}");
                 assert!(!said.contains("No change found"), "{form}: {said}");
             }
-            let [slower, faster, undecided, same] = counts(&found);
+            let [slower, faster, undecided, same] = Verdict::ALL.map(|verdict| comparison.count(verdict));
             assert_eq!(junit.matches(r#"<failure type="slower""#).count(), slower, "{junit}");
             assert_eq!(junit.matches(r#"<skipped type="undecided""#).count(), undecided, "{junit}");
             for (count, name) in [(slower, "slower"), (faster, "faster"), (undecided, "undecided"), (same, "same")] {
@@ -209,7 +193,7 @@ mod tests {
                     assert_eq!(said.contains(&format!("{count} {name}")), count > 0, "{form}, {count} {name}: {said}");
                 }
             }
-            assert_eq!(json.contains("geometric_mean"), summary.is_some(), "{json}");
+            assert_eq!(json.contains("geometric_mean"), !summary.is_empty(), "{json}");
         }
     }
 }

@@ -1,43 +1,43 @@
 //! `gpukern list` and `gpukern devices`.
 
 use super::CommandOutput;
-use super::host::Host;
+use crate::{CATALOGUE, DeviceInfo, Error, Exit, Host, Result, Setup, Timing, Tuned};
 
-use crate::basis::error::{Error, Exit};
 use crate::basis::printable;
-use crate::device::capability::DeviceInfo;
-use crate::engine::runner::Timing;
-use crate::engine::session::{Session, Setup};
-use crate::kernels::CATALOGUE;
+use crate::engine::session::Session;
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, ListedAlgorithm};
 use crate::report::table;
-use crate::tuning::tuned::Tuned;
 use crate::vulkan::VulkanError;
 use std::fmt::Write;
 
 /// Lists all algorithms, or one of them with details of its variants.
-pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput, Error> {
-    let named = name.map(|name| CATALOGUE.find(name)).transpose().map_err(Error::Usage)?;
-    let chosen = named.map_or_else(|| CATALOGUE.algorithms.to_vec(), |algorithm| vec![algorithm]);
-    let width = host.width();
-    Ok(CommandOutput::success(match named {
-        _ if json => {
-            let listed: Vec<_> = chosen.iter().map(|algorithm| ListedAlgorithm::new(algorithm)).collect();
-            let text = serde_json::to_string_pretty(&listed);
-            printable::json(text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n")
-        }
-        Some(algorithm) => list::long(algorithm, width),
-        None => list::short(&chosen, width),
-    }))
+pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<CommandOutput> {
+    let algorithms = match name {
+        Some(name) => vec![CATALOGUE.find(name).map_err(Error::Usage)?],
+        None => CATALOGUE.algorithms.to_vec(),
+    };
+    let text = if json {
+        let listed: Vec<_> = algorithms.iter().map(|algorithm| ListedAlgorithm::new(algorithm)).collect();
+        let text = serde_json::to_string_pretty(&listed);
+        printable::json(text.map_err(|e| Error::Failure(format!("cannot write the list as JSON: {e}")))? + "\n")
+    } else if name.is_some() {
+        list::long(algorithms[0], host.width())
+    } else {
+        list::short(&algorithms, host.width())
+    };
+    Ok(CommandOutput::success(text))
 }
 
 /// Returns whether a device executes nothing. Assumes that software devices, and devices with kept limits, execute kernels.
 fn executes_nothing(session: &Session<'_>, device: &DeviceInfo, host: &Host) -> bool {
-    let known = !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some();
-    let open =
-        || session.executor(device, Timing::VerifyOnly, &Tuned::none(), host.interrupted()).ok()?.executes().ok();
-    !known && open() == Some(false)
+    if !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some() {
+        return false;
+    }
+    match session.executor(device, Timing::VerifyOnly, &Tuned::none(), host.interrupted()) {
+        Ok(mut executor) => executor.executes() == Ok(false),
+        Err(_) => false,
+    }
 }
 
 /// Lists the devices matching `selectors`, or all. Marks the default devices of other commands: those matching `preferred`.
@@ -47,34 +47,38 @@ pub(super) fn devices(
     json: bool,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     let session = Session::open(setup)?;
-    let all = ["all".to_string()];
-    let chosen = session.select(if selectors.is_empty() { &all[..] } else { selectors })?;
-    let mut reports: Vec<_> = chosen.iter().map(|device| DeviceCard::new(device, &CATALOGUE)).collect();
-    for report in &mut reports {
-        report.idle = executes_nothing(&session, report.info, host);
+    let every_device = ["all".to_string()];
+    let devices = session.select(if selectors.is_empty() { &every_device[..] } else { selectors })?;
+    let mut cards: Vec<_> = devices.iter().map(|device| DeviceCard::new(device, &CATALOGUE)).collect();
+    for card in &mut cards {
+        card.idle = executes_nothing(&session, card.info, host);
     }
     let output = if json {
-        printable::json(serde_json::to_string_pretty(&reports).map_err(|e| Error::Failure(e.to_string()))? + "\n")
+        printable::json(serde_json::to_string_pretty(&cards).map_err(|e| Error::Failure(e.to_string()))? + "\n")
     } else {
         // A default that matches no device is reported by the commands that use it.
         let defaults = session.select(preferred).unwrap_or_default();
-        let (width, everything) = (host.width(), host.is_verbose());
-        let card = |report: &DeviceCard<'_>| {
-            let is_default = defaults.iter().any(|device| device.index == report.info.index);
-            let form = if everything { DeviceCard::card } else { DeviceCard::summary };
-            form(report, is_default, session.cached_limits(report.info).as_ref(), width)
-        };
-        let more = "`gpukern devices -v` lists features, all limits and what each variant needs";
-        let more = if everything || reports.is_empty() { String::new() } else { table::prose(more, width, 2) };
-        reports.iter().map(card).chain((!more.is_empty()).then_some(more)).collect::<Vec<_>>().join("\n")
+        let width = host.width();
+        let form = if host.is_verbose() { DeviceCard::card } else { DeviceCard::summary };
+        let mut texts = vec![];
+        for card in &cards {
+            let is_default = defaults.iter().any(|device| device.index == card.info.index);
+            texts.push(form(card, is_default, session.cached_limits(card.info).as_ref(), width));
+        }
+        if !host.is_verbose() && !cards.is_empty() {
+            let hint = "`gpukern devices -v` lists features, all limits and what each variant needs";
+            texts.push(table::prose(hint, width, 2));
+        }
+        texts.join("\n")
     };
     session.check_validation()?;
     let mut notes: String = session.dead_drivers().iter().map(|driver| format!("{driver}\n")).collect();
-    if reports.is_empty() {
+    let mut exit = Exit::Success;
+    if cards.is_empty() {
         let _ = writeln!(notes, "{}", VulkanError::NoDriver);
+        exit = Exit::Failure;
     }
-    let exit = if reports.is_empty() { Exit::Failure } else { Exit::Success };
     Ok(CommandOutput::new(output, notes, exit))
 }

@@ -1,8 +1,12 @@
 //! The commands: each takes its parsed options and returns what to print and how the process ends.
 
+/// Returns the error for a mistake of the user, with a message as `format!` takes it.
+macro_rules! usage {
+    ($($message:tt)*) => { crate::Error::Usage(format!($($message)*)) };
+}
+
 mod ab;
 mod bench;
-mod campaign;
 mod capture;
 pub(crate) mod cli;
 mod compare;
@@ -26,31 +30,29 @@ pub(crate) mod progress;
 mod records;
 mod rounds;
 mod run;
+mod session;
 mod shell;
 mod suggest;
 mod tune;
 mod verify;
 
 use crate::basis::destination::explained;
-use crate::basis::error::{Error, Exit};
 use crate::basis::messages::Verbosity;
-use crate::basis::printable::{Shown, printable_lines};
-use crate::commands::cli::{Cli, Command};
-use crate::device::cache::CacheFolder;
-use crate::engine::session::{Isolation, Setup};
+use crate::basis::printable::printable_lines;
+use crate::commands::cli::Command;
+use crate::engine::session::Isolation;
 use crate::engine::worker::serve;
-use crate::kernels::CATALOGUE;
-use crate::plan::request::VulkanOptions;
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
-use crate::record::{NamedRecord, reader};
+use crate::record::reader;
 use crate::user::front_end;
-use crate::vulkan::Validation;
-use campaign::measure_quietly;
+use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
 use clap::error::ErrorKind;
 use config::Defaults;
-use document::{Files, Target};
+use document::{Document, Files, JSON, JUNIT, Target, create_folder, write_files};
 use host::Host;
+use progress::Progress;
 use serde::Serialize;
+use session::{DeviceSession, Measuring};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
@@ -64,12 +66,12 @@ pub(crate) struct CommandOutput {
     pub output: String,
     /// Text for standard error, printed before the output.
     pub notes: String,
-    /// Text for standard error, printed after the output: documents that could not be written.
-    pub trouble: String,
+    /// Text for standard error, printed after the output: files that were saved, or could not be written.
+    pub late_notes: String,
     /// Exit code of the process.
     pub exit: Exit,
-    /// Nonzero exit code of a program that the command ran; replaces `exit`.
-    program: Option<u8>,
+    /// Nonzero exit code of the program that `capture` ran; replaces `exit`.
+    program_exit: Option<u8>,
     /// Whether the output is for a program, and so never colored.
     is_document: bool,
 }
@@ -80,58 +82,79 @@ impl CommandOutput {
         if let Cow::Owned(shown) = printable_lines(&output) {
             output = shown;
         }
-        Self { output, notes, trouble: String::new(), exit, program: None, is_document: false }
+        Self { output, notes, late_notes: String::new(), exit, program_exit: None, is_document: false }
     }
 
     /// Returns a document for a program, unchanged.
-    fn document(output: String, notes: String, exit: Exit) -> Self {
-        Self { output, notes, trouble: String::new(), exit, program: None, is_document: true }
+    fn document(output: String, notes: String) -> Self {
+        Self { output, is_document: true, ..Self::new(String::new(), notes, Exit::Success) }
     }
 
     fn success(output: String) -> Self {
         Self::new(output, String::new(), Exit::Success)
     }
 
-    /// Writes `text` to its target: in place of the output, or to a file. A failure adds an error and keeps the output.
-    fn deliver(&mut self, target: Target, text: &str) {
-        self.delivered(target.deliver(text));
+    /// Writes `text` to its target, if there is one: in place of the output, or to a file. If that fails, adds an error and
+    /// keeps the output.
+    fn deliver(&mut self, target: Option<Target>, text: impl FnOnce() -> Result<String>) -> Result<()> {
+        if let Some(target) = target {
+            self.add_delivered(target.deliver(&text()?));
+        }
+        Ok(())
     }
 
     /// Writes `document` as JSON if there is a target. Returns false, and adds an error, if it could not be written.
     fn deliver_json(&mut self, target: Option<Target>, document: &impl Serialize) -> bool {
-        target.is_none_or(|target| self.delivered(target.deliver_json(document)))
+        target.is_none_or(|target| self.add_delivered(target.deliver_json(document)))
     }
 
-    fn delivered(&mut self, delivered: Result<Option<String>, Error>) -> bool {
+    /// Takes the text of a document that goes to standard output, or adds the error that kept it from its file.
+    fn add_delivered(&mut self, delivered: Result<Option<String>>) -> bool {
         match delivered {
-            Ok(None) => {}
-            Ok(Some(text)) => (self.output, self.is_document) = (text, true),
+            Ok(None) => true,
+            Ok(Some(text)) => {
+                self.output = text;
+                self.is_document = true;
+                true
+            }
             Err(error) => {
-                self.fail(error);
-                return false;
+                self.add_late_note(Err(error));
+                false
             }
         }
-        true
     }
 
     /// Adds a note about files written beside the output, or the error that prevented them.
-    fn add_note(&mut self, note: Result<String, Error>) {
+    fn add_late_note(&mut self, note: Result<String>) {
         match note {
-            Ok(note) => self.trouble.push_str(&note),
-            Err(error) => self.fail(error),
+            Ok(note) => self.late_notes.push_str(&note),
+            Err(error) => {
+                let _ = writeln!(self.late_notes, "error: {error}");
+                self.add_exit_of(&error);
+            }
         }
     }
 
-    /// Adds an error, keeping the output.
-    fn fail(&mut self, error: Error) {
-        self.exit = combined_exit(self.exit, Err(error), &mut self.trouble);
+    /// Adds the error in `result` to the notes that are printed before the output.
+    fn note_error(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            let _ = writeln!(self.notes, "error: {error}");
+            self.add_exit_of(&error);
+        }
+    }
+
+    /// Takes the exit code of an error, unless an answer was wrong: that outweighs the error.
+    fn add_exit_of(&mut self, error: &Error) {
+        if self.exit != Exit::Rejected {
+            self.exit = error.exit();
+        }
     }
 }
 
 /// Runs the command line of `host` and prints the result. Returns the exit code.
 pub fn run(host: &mut Host) -> u8 {
     match parse(host).and_then(|cli| execute(cli, host)) {
-        Ok(answer) => print(host, &answer),
+        Ok(answer) => print_answer(host, &answer),
         Err(Stop::Error(error)) => {
             host.messages.say(&format!("error: {error}\n"));
             error.exit() as u8
@@ -145,7 +168,10 @@ pub fn run(host: &mut Host) -> u8 {
             } else {
                 host.print_mistake(&error, help::color(&host.arguments))
             };
-            printed.map_or(Exit::Failure as u8, |()| u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
+            match printed {
+                Ok(()) => u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8),
+                Err(_) => Exit::Failure as u8,
+            }
         }
     }
 }
@@ -163,37 +189,34 @@ impl From<Error> for Stop {
     }
 }
 
-/// Parses the command line.
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
     Cli::parsed(&host.arguments, &host.variables).map_err(|error| Stop::Mistake(Box::new(error)))
 }
 
 /// Prints the result of a command. Returns the exit code.
-fn print(host: &Host, answer: &CommandOutput) -> u8 {
+fn print_answer(host: &Host, answer: &CommandOutput) -> u8 {
     host.messages.say(&answer.notes);
     let written = if answer.is_document { host.print_raw(&answer.output) } else { host.print(&answer.output) };
-    host.messages.say(&answer.trouble);
+    host.messages.say(&answer.late_notes);
     match written {
         // A reader such as `head` may close the pipe early.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             host.messages.say(&format!("error: cannot write to standard output: {}\n", explained(error)));
             Exit::Failure as u8
         }
-        _ => answer.program.unwrap_or(answer.exit as u8),
+        _ => answer.program_exit.unwrap_or(answer.exit as u8),
     }
 }
 
-/// Runs a parsed command line.
 fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
-    let verbosity = match (cli.quiet, cli.verbose) {
+    host.messages.verbosity = match (cli.quiet, cli.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
         _ => Verbosity::Usual,
     };
-    host.messages.verbosity = verbosity;
     match cli.command {
-        Command::Worker { compiler } => return Ok(worker(compiler)?),
+        Command::Worker { compiler } => return Ok(serve_parent(compiler)?),
         Command::Guard { words, scratch, joined } => {
             guarded::guard(&words, &scratch, joined).map_err(|e| Error::Failure(e.to_string()))?;
             return Ok(CommandOutput::success(String::new()));
@@ -201,7 +224,7 @@ fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
         _ => {}
     }
     host.messages.wraps = true;
-    // Errors in the user's file of defaults are already colored as the command line and the environment ask.
+    // Errors in the user's file of defaults are colored too, as the command line and the environment ask.
     host.choose_colors(Defaults::default().color(cli.color, host));
     let defaults = match cli.command {
         Command::Completions { .. } | Command::Man { .. } => Defaults::default(),
@@ -214,8 +237,7 @@ fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     Ok(dispatch(cli, &setup, &defaults, host)?)
 }
 
-/// Runs one of the user's commands.
-fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput, Error> {
+fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result<CommandOutput> {
     // Standard output may be redirected to a file that every command reads.
     Files::default().check(host)?;
     match cli.command {
@@ -226,7 +248,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
             bench::run(&args, setup, host)
         }
         Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_ref(), setup, host),
-        Command::Tune(args) => tune::run(args, setup, host),
+        Command::Tune(args) => tune::run(&args, setup, host),
         Command::Verify(args) => verify::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
         Command::Ab(args) => ab::run(&args, &cli.vulkan, setup, host),
@@ -244,41 +266,37 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
     }
 }
 
-/// Returns the setup that the options ask for.
-fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
+fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
-    let validation = if *validation { Validation::On } else { Validation::Off };
     let cache = CacheFolder::new(cache_dir.as_deref());
     // An unusable default folder is not worth a note.
-    if let Some(named) = cache_dir
+    if let Some(folder) = cache_dir
         && let Some(trouble) = cache.trouble()
     {
-        let shown = named.shown();
-        let note = format!("note      nothing is kept in --cache-dir '{shown}' for later runs: {trouble}\n");
+        let folder = folder.shown();
+        let note = format!("note      nothing is kept in --cache-dir '{folder}' for later runs: {trouble}\n");
         host.messages.say(&note);
     }
     // The system's loader would block on a pipe without a writer.
-    if let Some(path) = loader.as_ref().filter(|path| path.metadata().is_ok_and(|there| !there.is_file())) {
-        return Err(Error::Usage(format!(
-            "--loader '{}' is not a file; name a library such as libvulkan.so.1",
-            path.shown()
-        )));
+    if let Some(path) = loader
+        && path.metadata().is_ok_and(|metadata| !metadata.is_file())
+    {
+        return Err(usage!("--loader '{}' is not a file; name a library such as libvulkan.so.1", path.shown()));
     }
-    let isolation = if *in_process { Isolation::InProcess } else { Isolation::Workers };
-    let (timeout, max_run) = (duration("timeout", timeout)?, duration("max-run", max_run)?);
-    let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Separate };
+    let timeout = parse_duration("timeout", timeout)?;
+    let max_run = parse_duration("max-run", max_run)?;
     // A test binary cannot start itself as guard or compiler.
     if host.program.is_none() {
+        let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Separate };
         guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
     }
-    let loader = loader.clone().map(PathBuf::into_os_string);
     Ok(Setup {
         catalogue: &CATALOGUE,
-        validation,
-        loader,
+        validation: if *validation { Validation::On } else { Validation::Off },
+        loader: loader.clone().map(PathBuf::into_os_string),
         drivers: None,
         cache,
-        isolation,
+        isolation: if *in_process { Isolation::InProcess } else { Isolation::Workers },
         timeout,
         max_run,
         max_wait: host.max_wait,
@@ -290,8 +308,8 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup, Error> {
     })
 }
 
-/// Serves another process of this program: compiles kernels, or works on a device. Ctrl-C is handled by that process.
-fn worker(compiler: bool) -> Result<CommandOutput, Error> {
+/// Serves the process that started this one: compiles kernels, or works on a device. The parent handles Ctrl-C.
+fn serve_parent(compiler: bool) -> Result<CommandOutput> {
     if compiler {
         front_end::serve()?;
     } else {
@@ -302,22 +320,15 @@ fn worker(compiler: bool) -> Result<CommandOutput, Error> {
 }
 
 /// Parses the time that `--option` states.
-fn duration(option: &str, text: &str) -> Result<Duration, Error> {
-    crate::plan::options::duration(text).map_err(|reason| Error::Usage(format!("--{option}: {reason}")))
+fn parse_duration(option: &str, text: &str) -> Result<Duration> {
+    crate::plan::options::duration(text).map_err(|reason| usage!("--{option}: {reason}"))
 }
 
 /// Reads the record in a file; the reader's remarks go to `notes`.
-fn read(path: &Path, notes: &mut String) -> Result<NamedRecord, Error> {
+fn read_record(path: &Path, notes: &mut String) -> Result<NamedRecord> {
     let loaded = reader::read(path, &CATALOGUE)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");
     }
     Ok(loaded)
-}
-
-/// Returns `exit` combined with the error in `result`, which is added to `notes`. A wrong answer outweighs the error.
-fn combined_exit(exit: Exit, result: Result<(), Error>, notes: &mut String) -> Exit {
-    let Err(error) = result else { return exit };
-    let _ = writeln!(notes, "error: {error}");
-    if exit == Exit::Rejected { exit } else { error.exit() }
 }

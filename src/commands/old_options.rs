@@ -1,6 +1,6 @@
 //! Options of earlier versions for the fields of a description, each translated to `--set`.
 
-use crate::basis::printable::brief;
+use crate::brief;
 use crate::user::written::{inline, key, line};
 use crate::user::{ENDINGS, split};
 use clap::error::ErrorKind;
@@ -53,9 +53,9 @@ impl clap::Args for OldOptions {
 
 impl FromArgMatches for OldOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut own = Self::default();
-        own.update_from_arg_matches(matches)?;
-        Ok(own)
+        let mut options = Self::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -69,7 +69,7 @@ impl FromArgMatches for OldOptions {
     }
 }
 
-/// Translates an option with this value. The error names the key to set.
+/// Translates an option with this value to values of `--set`. The error names the key to set.
 pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
     let template = OPTIONS.iter().find(|(name, _)| *name == option).map_or("", |(_, key)| key);
     let malformed = || {
@@ -92,9 +92,9 @@ pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
         _ => template.replace("NAME", &key(name)),
     };
     let value = match option {
-        "buffer" => return buffer(&field, value).ok_or_else(malformed),
-        "check" => check(value).ok_or_else(malformed)?,
-        "right" => format!("{{ {} }}", right(value).ok_or_else(malformed)?),
+        "buffer" => return buffer_sets(&field, value).ok_or_else(malformed),
+        "check" => check_value(value).ok_or_else(malformed)?,
+        "right" => format!("{{ {} }}", reference_fields(value).ok_or_else(malformed)?),
         "right-by" => format!("{{ command = {} }}", line(value)),
         "where" | "inputs-by" | "vulkan" => line(value),
         _ => list(value),
@@ -114,8 +114,8 @@ fn list(text: &str) -> String {
     }
 }
 
-/// Translates `TYPE[SHAPE]:FILL`.
-fn buffer(field: &str, text: &str) -> Option<Vec<String>> {
+/// Translates `TYPE[SHAPE]:FILL`; `None` if it is malformed.
+fn buffer_sets(field: &str, text: &str) -> Option<Vec<String>> {
     let (element, rest) = text.split_once('[')?;
     let (shape, rest) = rest.split_once(']')?;
     let mut sets = vec![format!("{field}.type={}", line(element.trim())), format!("{field}.shape={}", list(shape))];
@@ -129,26 +129,29 @@ fn buffer(field: &str, text: &str) -> Option<Vec<String>> {
     Some(sets)
 }
 
-/// Formats `rtol:1e-4,atol:1e-5`, or the name of a check, as TOML.
-fn check(text: &str) -> Option<String> {
+/// Formats `rtol:1e-4,atol:1e-5`, or the name of a check, as TOML; `None` if it is malformed.
+fn check_value(text: &str) -> Option<String> {
     if ["exact", "set"].contains(&text) {
         return Some(line(text));
     }
-    let figures = text.split(',').map(|part| {
-        let (kind, figure) = part.split_once(':')?;
-        let (kind, figure) = (kind.trim(), figure.trim());
-        let figure = match figure.parse::<i64>() {
-            _ if kind == "picks" => line(figure),
-            Ok(whole) => whole.to_string(),
-            Err(_) => inline(&Value::Float(figure.parse().ok()?)),
+    let mut fields = vec![];
+    for part in text.split(',') {
+        let (kind, limit) = part.split_once(':')?;
+        let kind = kind.trim();
+        let limit = match limit.trim() {
+            buffer if kind == "picks" => line(buffer),
+            limit => match limit.parse::<i64>() {
+                Ok(whole) => whole.to_string(),
+                Err(_) => inline(&Value::Float(limit.parse().ok()?)),
+            },
         };
-        Some(format!("{} = {figure}", key(kind)))
-    });
-    Some(format!("{{ {} }}", figures.collect::<Option<Vec<_>>>()?.join(", ")))
+        fields.push(format!("{} = {limit}", key(kind)));
+    }
+    Some(format!("{{ {} }}", fields.join(", ")))
 }
 
-/// Translates a file, a kernel, or an algorithm with its extents to a field of `[reference]`.
-fn right(text: &str) -> Option<String> {
+/// Translates a file, a kernel, or an algorithm with its extents to fields of `[reference]`; `None` if it is none of these.
+fn reference_fields(text: &str) -> Option<String> {
     let ending = Path::new(text).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match (ending, text.split_once('[')) {
         ("npy" | "bin", _) => Some(format!("file = {}", line(text))),
@@ -210,8 +213,8 @@ mod tests {
             ("right", "matmul"),
             ("right", "matmul[N"),
         ] {
-            let said = as_sets(name, text).expect_err(text);
-            assert!(said.starts_with(&format!("--{name} '{text}' cannot be read; write --set '")), "{said}");
+            let error = as_sets(name, text).expect_err(text);
+            assert!(error.starts_with(&format!("--{name} '{text}' cannot be read; write --set '")), "{error}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
 //! of a help text, `--help` all of it.
 
-use crate::plan::axes::{AXES, AxisValues, Value};
-use crate::plan::options::{SamplingArgs, Selection};
-use crate::plan::request::{Request, VulkanOptions};
+use crate::plan::axes::{AXES, Axis, Value};
+use crate::plan::options::SamplingArgs;
+use crate::{AxisValues, Request, Selection, VulkanOptions};
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
@@ -16,13 +16,10 @@ pub trait Options: Default {
     fn options(command: &str) -> Vec<Entry<Self>>;
 }
 
-/// Function that sets a field from the parsed command line.
-type SetField<T> = Box<dyn Fn(&mut T, &ArgMatches)>;
-
-/// Option, and the field that it sets.
+/// Option, and the function that sets its field from the parsed command line.
 pub struct Entry<T> {
     arg: Arg,
-    set: SetField<T>,
+    set: Box<dyn Fn(&mut T, &ArgMatches)>,
 }
 
 /// Value parsed from the command line.
@@ -82,19 +79,17 @@ impl<T: 'static> Entry<T> {
         Self { arg, set: Box::new(set) }
     }
 
-    /// Returns the id of the argument.
     pub(super) fn id(&self) -> &str {
         self.arg.get_id().as_str()
     }
 
-    /// Applies `change` to the argument.
     fn with(self, change: impl FnOnce(Arg) -> Arg) -> Self {
         Self { arg: change(self.arg), ..self }
     }
 
-    /// Makes this an option of a value that contains its own at `at`.
-    fn within<U: 'static>(self, at: fn(&mut U) -> &mut T) -> Entry<U> {
-        Entry { arg: self.arg, set: Box::new(move |target, matches| (self.set)(at(target), matches)) }
+    /// Makes this an option of a value that has its own value in a field.
+    fn within<U: 'static>(self, field: fn(&mut U) -> &mut T) -> Entry<U> {
+        Entry { arg: self.arg, set: Box::new(move |target, matches| (self.set)(field(target), matches)) }
     }
 }
 
@@ -110,15 +105,13 @@ fn documented(usage: &'static str, help: &'static str) -> Arg {
     }
 }
 
-/// Returns an option without a value.
-fn flag<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut bool) -> Entry<T> {
-    let set = move |target: &mut T, values: Vec<bool>| *of(target) = values == [true];
+fn flag<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut bool) -> Entry<T> {
+    let set = move |target: &mut T, values: Vec<bool>| *field(target) = values == [true];
     Entry::new(documented(usage, help).action(ArgAction::SetTrue), set)
 }
 
-/// Returns an option with a text value.
-fn text<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<String>) -> Entry<T> {
-    let set = move |target: &mut T, mut values: Vec<String>| *of(target) = values.pop();
+fn text<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Option<String>) -> Entry<T> {
+    let set = move |target: &mut T, mut values: Vec<String>| *field(target) = values.pop();
     Entry::new(documented(usage, help), set)
 }
 
@@ -127,27 +120,25 @@ fn time<T: 'static>(
     usage: &'static str,
     default: &'static str,
     help: &'static str,
-    of: fn(&mut T) -> &mut String,
+    field: fn(&mut T) -> &mut String,
 ) -> Entry<T> {
-    let set = move |target: &mut T, values: Vec<String>| *of(target) = values.concat();
+    let set = move |target: &mut T, values: Vec<String>| *field(target) = values.concat();
     Entry::new(documented(usage, help).default_value(default), set)
 }
 
-/// Returns an option with a number value.
-fn number<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
-    let set = move |target: &mut T, mut values: Vec<u32>| *of(target) = values.pop();
+fn number<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
+    let set = move |target: &mut T, mut values: Vec<u32>| *field(target) = values.pop();
     Entry::new(documented(usage, help).value_parser(value_parser!(u32)), set)
 }
 
-/// Returns an option with a path value.
-fn path<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Option<PathBuf>) -> Entry<T> {
-    let set = move |target: &mut T, mut values: Vec<PathBuf>| *of(target) = values.pop();
+fn path<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Option<PathBuf>) -> Entry<T> {
+    let set = move |target: &mut T, mut values: Vec<PathBuf>| *field(target) = values.pop();
     Entry::new(documented(usage, help).value_parser(value_parser!(PathBuf)), set)
 }
 
 /// Returns an option that can be repeated.
-fn list<T: 'static>(usage: &'static str, help: &'static str, of: fn(&mut T) -> &mut Vec<String>) -> Entry<T> {
-    let set = move |target: &mut T, values: Vec<String>| *of(target) = values;
+fn list<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Vec<String>) -> Entry<T> {
+    let set = move |target: &mut T, values: Vec<String>| *field(target) = values;
     Entry::new(documented(usage, help).action(ArgAction::Append), set)
 }
 
@@ -290,31 +281,29 @@ impl Options for Selection {
 
 impl Options for AxisValues {
     fn options(command: &str) -> Vec<Entry<Self>> {
-        let entry = |axis: &&'static crate::plan::axes::Axis| {
-            let axis = *axis;
-            let arg = Arg::new(axis.name).long(axis.name).help(axis.help.of(command)?);
-            let arg = axis.short.into_iter().fold(arg, Arg::short);
-            let set = |target: &mut Self, texts| target.set(axis, texts);
-            Some(match axis.value {
-                Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |target: &mut Self, values: Vec<bool>| {
-                    target.set(axis, values.into_iter().filter(|set| *set).map(|_| "true".into()).collect());
-                }),
-                Value::List(name) => {
-                    Entry::new(arg.value_name(name).action(ArgAction::Append).value_delimiter(','), set)
-                }
-                Value::Word(name) => Entry::new(arg.value_name(name), set),
-                Value::Whole(name, most) => {
-                    let parser = RangedU64ValueParser::<u64>::new().range(0..=most).map(|number| number.to_string());
-                    Entry::new(arg.value_name(name).value_parser(ValueParser::new(parser)), set)
-                }
-                Value::Real(name) => {
-                    let parser = |text: &str| text.parse::<f64>().map(|number| number.to_string());
-                    Entry::new(arg.value_name(name).allow_negative_numbers(true).value_parser(parser), set)
-                }
-            })
-        };
-        AXES.iter().filter_map(entry).collect()
+        AXES.iter().filter_map(|axis| axis_option(axis, command)).collect()
     }
+}
+
+/// Returns the option of an axis; `None` if the command does not have it.
+fn axis_option(axis: &'static Axis, command: &str) -> Option<Entry<AxisValues>> {
+    let arg = Arg::new(axis.name).long(axis.name).short(axis.short).help(axis.help.of(command)?);
+    let set = |target: &mut AxisValues, texts| target.set(axis, texts);
+    Some(match axis.value {
+        Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |target: &mut AxisValues, values: Vec<bool>| {
+            target.set(axis, values.into_iter().filter(|is_set| *is_set).map(|_| "true".into()).collect());
+        }),
+        Value::List(name) => Entry::new(arg.value_name(name).action(ArgAction::Append).value_delimiter(','), set),
+        Value::Word(name) => Entry::new(arg.value_name(name), set),
+        Value::Whole(name, most) => {
+            let parser = RangedU64ValueParser::<u64>::new().range(0..=most).map(|number| number.to_string());
+            Entry::new(arg.value_name(name).value_parser(ValueParser::new(parser)), set)
+        }
+        Value::Real(name) => {
+            let parser = |text: &str| text.parse::<f64>().map(|number| number.to_string());
+            Entry::new(arg.value_name(name).allow_negative_numbers(true).value_parser(parser), set)
+        }
+    })
 }
 
 impl Options for SamplingArgs {

@@ -1,10 +1,8 @@
 //! The origin of a record: commit, branch, job, host and variables, from git, the CI system and the environment.
 
-use super::host::Host;
-use crate::basis::error::Error;
-use crate::basis::printable::brief;
 use crate::basis::threads;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
+use crate::{Host, Result, brief};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -31,20 +29,17 @@ const SYSTEMS: [[&str; 4]; 12] = [
 /// Variable that names the commit where there is no git, such as in containers and on nodes of a cluster.
 const COMMIT: &str = "GPUKERN_COMMIT";
 
-/// Returns the origin of a record that this process measures.
-///
-/// # Errors
-/// If the label or a variable is malformed.
-pub(super) fn current(label: Option<&str>, here: &Host) -> Result<Origin, Error> {
+/// Returns the origin of a record that this process measures. Refuses a malformed label or variable.
+pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin> {
     check_label(label)?;
-    let variable = |name: &str| here.variable(name);
-    let (host, system) = host_and_system(variable);
-    let known = match from_user(variable)? {
+    let variable = |name: &str| host.variable(name);
+    let mut origin = match from_user(variable)? {
         Some(origin) => origin,
         None => combined(from_git(), from_ci(variable)),
     };
-    let environment = environment(here);
-    let mut origin = Origin { label: label.map(String::from), host, system, environment, ..known };
+    origin.label = label.map(String::from);
+    origin.environment = environment(host);
+    name_host(&mut origin, variable);
     // A text too long for a record is left out.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && !exceeds_record(text));
@@ -54,8 +49,8 @@ pub(super) fn current(label: Option<&str>, here: &Host) -> Result<Origin, Error>
 
 /// Returns the variables that choose the driver, except those too long for a record.
 pub(super) fn environment(host: &Host) -> BTreeMap<String, String> {
-    let set = CHOOSING.iter().filter_map(|name| Some((name.to_string(), host.variable(name)?)));
-    set.filter(|(_, value)| !exceeds_record(value)).collect()
+    let variables = CHOOSING.iter().filter_map(|name| Some((name.to_string(), host.variable(name)?)));
+    variables.filter(|(_, value)| !exceeds_record(value)).collect()
 }
 
 /// Returns whether a variable is set, and too long for a record.
@@ -69,36 +64,33 @@ fn exceeds_record(text: &str) -> bool {
 }
 
 /// Returns the commit and branch that the user's variables state.
-fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>, Error> {
+fn from_user(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Origin>> {
     let Some(commit) = variable(COMMIT) else { return Ok(None) };
     if !is_commit(&commit) {
-        let shown = brief(&commit);
-        return Err(Error::Usage(format!(
-            "{COMMIT} is '{shown}', which is no commit; write 7 to 64 hexadecimal digits"
-        )));
+        return Err(usage!("{COMMIT} is '{}', which is no commit; write 7 to 64 hexadecimal digits", brief(&commit)));
     }
     Ok(Some(Origin { commit: Some(commit), branch: variable("GPUKERN_BRANCH"), ..Origin::default() }))
 }
 
 /// Refuses a label that is blank or too long.
-fn check_label(label: Option<&str>) -> Result<(), Error> {
+fn check_label(label: Option<&str>) -> Result<()> {
     match label {
-        Some(label) if label.trim().is_empty() || exceeds_record(label) => Err(Error::Usage(format!(
+        Some(label) if label.trim().is_empty() || exceeds_record(label) => Err(usage!(
             "--label '{}' is no label; write one of 1 to {MAX_TEXT_LENGTH} characters, such as 'mesa-main, 24 h'",
             brief(label)
-        ))),
+        )),
         _ => Ok(()),
     }
 }
 
-/// Combines the origins from git and from the CI system. If both name the same commit, the CI system adds its branch and job;
-/// outside a git repository, its origin is used.
+/// Combines the origins from git and from the CI system, which adds its job. If both name the same commit, it also adds its
+/// branch if git knows none; outside a git repository, its origin is used.
 fn combined(git: Origin, ci: Origin) -> Origin {
-    match (&git.commit, &ci.commit) {
-        (None, _) => ci,
-        (Some(here), Some(there)) if here == there => Origin { branch: git.branch.or(ci.branch), job: ci.job, ..git },
-        _ => Origin { job: ci.job, ..git },
+    if git.commit.is_none() {
+        return ci;
     }
+    let ci_branch = if git.commit == ci.commit { ci.branch } else { None };
+    Origin { branch: git.branch.or(ci_branch), job: ci.job, ..git }
 }
 
 /// Returns the origin that the variables of a CI system state.
@@ -159,17 +151,21 @@ fn output_of(command: &mut Command, timeout: Duration) -> Option<String> {
     Some(text?.ok()?.trim().to_string()).filter(|_| status.success())
 }
 
-/// Returns the names of this host and of its operating system.
+/// Sets the names of this host and of its operating system.
 #[cfg(unix)]
-fn host_and_system(_: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
-    let Ok(name) = nix::sys::utsname::uname() else { return (None, None) };
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    (Some(text(name.nodename())), Some(format!("{} {}", text(name.sysname()), text(name.release()))))
+fn name_host(origin: &mut Origin, _: impl Fn(&str) -> Option<String>) {
+    if let Ok(uname) = nix::sys::utsname::uname() {
+        origin.host = Some(uname.nodename().to_string_lossy().into_owned());
+        let [name, release] = [uname.sysname(), uname.release()].map(std::ffi::OsStr::to_string_lossy);
+        origin.system = Some(format!("{name} {release}"));
+    }
 }
 
+/// Sets the names of this host and of its operating system.
 #[cfg(not(unix))]
-fn host_and_system(variable: impl Fn(&str) -> Option<String>) -> (Option<String>, Option<String>) {
-    (variable("COMPUTERNAME"), variable("OS"))
+fn name_host(origin: &mut Origin, variable: impl Fn(&str) -> Option<String>) {
+    origin.host = variable("COMPUTERNAME");
+    origin.system = variable("OS");
 }
 
 #[cfg(test)]
@@ -205,23 +201,27 @@ mod tests {
 
     #[test]
     fn git_comes_first_and_the_ci_system_completes_the_same_commit() {
-        let of = |commit: Option<&str>, branch: Option<&str>, job: Option<&str>| {
-            let [commit, branch, job] = [commit, branch, job].map(|text| text.map(String::from));
+        let origin = |texts: [Option<&str>; 3]| {
+            let [commit, branch, job] = texts.map(|text| text.map(String::from));
             Origin { commit, branch, job, ..Origin::default() }
         };
-        let there = of(Some(COMMIT), Some("main"), Some("job"));
-        assert_eq!(combined(of(None, None, None), there.clone()), there);
-        assert_eq!(combined(of(Some(COMMIT), None, None), there.clone()), there);
-        assert_eq!(combined(of(Some(COMMIT), Some("own"), None), there.clone()).branch.as_deref(), Some("own"));
-        let other = combined(of(Some("fedcba9"), None, None), there);
-        assert_eq!(other, of(Some("fedcba9"), None, Some("job")), "the branch is that of another repository");
+        let ci = [Some(COMMIT), Some("main"), Some("job")];
+        for (git, expected) in [
+            ([None, None, None], ci),
+            ([Some(COMMIT), None, None], ci),
+            ([Some(COMMIT), Some("own"), None], [Some(COMMIT), Some("own"), Some("job")]),
+            // The branch is that of another repository.
+            ([Some("fedcba9"), None, None], [Some("fedcba9"), None, Some("job")]),
+        ] {
+            assert_eq!(combined(origin(git), origin(ci)), origin(expected));
+        }
     }
 
     #[test]
     fn a_commit_that_the_user_states_is_used_or_refused() {
-        let said = |value: &'static str| from_user(move |name| (name == super::COMMIT).then(|| value.to_string()));
-        assert_eq!(said("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
-        let error = said("HEAD").expect_err("no commit").to_string();
+        let stated = |value: &str| from_user(|name| (name == super::COMMIT).then(|| value.to_string()));
+        assert_eq!(stated("0123456").expect("a commit").and_then(|origin| origin.commit).as_deref(), Some("0123456"));
+        let error = stated("HEAD").expect_err("no commit").to_string();
         assert_eq!(error, "GPUKERN_COMMIT is 'HEAD', which is no commit; write 7 to 64 hexadecimal digits");
         assert!(from_user(|_| None).expect("nothing").is_none());
     }
@@ -229,19 +229,21 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_program_that_does_not_end_is_not_waited_for() {
-        let of = |line: &str, seconds| output_of(Command::new("sh").args(["-c", line]), Duration::from_secs(seconds));
-        assert_eq!(of("echo ' main '", 60).as_deref(), Some("main"));
-        assert_eq!(of("echo main; exit 1", 60), None);
+        let run = |line: &str, seconds| output_of(Command::new("sh").args(["-c", line]), Duration::from_secs(seconds));
+        assert_eq!(run("echo ' main '", 60).as_deref(), Some("main"));
+        assert_eq!(run("echo main; exit 1", 60), None);
         let started = std::time::Instant::now();
-        assert_eq!(of("exec sleep 100", 0), None);
+        assert_eq!(run("exec sleep 100", 0), None);
         assert!(started.elapsed() < Duration::from_secs(50));
     }
 
     #[test]
     fn variables_that_choose_the_driver_are_kept() {
-        let of = |name: &str, value: &str| environment(&Host::in_memory([], [(name.into(), value.into())], "gpukern"));
-        assert_eq!(of("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
-        assert!(of("HOME", "/root").is_empty() && of("VK_DRIVER_FILES", &"x".repeat(MAX_TEXT_LENGTH + 1)).is_empty());
+        let kept =
+            |name: &str, value: &str| environment(&Host::in_memory([], [(name.into(), value.into())], "gpukern"));
+        assert_eq!(kept("VK_DRIVER_FILES", "a b.json"), [("VK_DRIVER_FILES".into(), "a b.json".into())].into());
+        assert!(kept("HOME", "/root").is_empty());
+        assert!(kept("VK_DRIVER_FILES", &"x".repeat(MAX_TEXT_LENGTH + 1)).is_empty());
     }
 
     #[test]

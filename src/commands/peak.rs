@@ -1,20 +1,9 @@
 //! `gpukern peak`.
 
-use super::CommandOutput;
-use super::campaign::Campaign;
-use super::document::{Files, JSON, Target};
-use crate::basis::error::{Error, Exit};
-use crate::commands::host::Host;
-use crate::commands::progress::Progress;
-use crate::engine::executor::Observer;
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::kernels::CATALOGUE;
-use crate::peak;
+use super::{CommandOutput, DeviceSession, Files, JSON, Progress, Target};
 use crate::plan::estimate;
 use crate::record::peak::Extent;
-use crate::record::{Case, Outcome};
-use crate::report;
+use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};
 use std::path::PathBuf;
 
 pub(super) fn run(
@@ -23,54 +12,35 @@ pub(super) fn run(
     json: Option<&PathBuf>,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
+) -> Result<CommandOutput> {
     Files::default().read("the loader", &setup.loader).written("--json", json).check(host)?;
     let target = Target::open_if_named(JSON, json)?;
     let extent = if quick { Extent::Quick } else { Extent::Full };
-    let mut campaign = Campaign::begin(setup, [devices], host)?;
-    let (mut peaks, mut worst) = (vec![], Exit::Success);
-    campaign.on_each_device(devices, Timing::Sample, |executor| {
+    let mut session = DeviceSession::open(setup, [devices], host)?;
+    let mut peaks = vec![];
+    let mut worst = Exit::Success;
+    session.on_each_device(devices, Timing::Sample, |executor| {
         let device = executor.info();
-        let run = peak::limit_section(&CATALOGUE, device, extent);
+        let section = peak::limit_section(&CATALOGUE, device, extent);
         let mut expected = vec![];
-        for group in &run.groups {
-            let time = estimate::of_case(group, device.kind, Some(&run.sampling));
+        for group in &section.groups {
+            let time = estimate::of_case(group, device.kind, Some(&section.sampling));
             expected.extend(group.variants.iter().map(|variant| (group.id(variant).to_string(), time)));
         }
         let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
         progress.announce_duration("kernel", device.kind.runs_on_host_cores());
-        let mut watch = PeakWatch { progress, worst };
-        peaks.push(executor.measure_limits(extent, &mut watch));
-        watch.progress.finish();
-        worst = watch.worst;
+        peaks.push(executor.measure_limits(extent, &mut progress));
+        progress.finish();
+        // A limit may be missing because a kernel was wrong or the device failed, not because the device lacks it.
+        if worst != Exit::Rejected && progress.exit != Exit::Success {
+            worst = progress.exit;
+        }
         Ok(())
     })?;
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();
     let mut answer = CommandOutput::new(tables.join("\n"), String::new(), worst);
-    campaign.end(&mut answer);
+    session.end(&mut answer);
     answer.deliver_json(target, &peaks);
     Ok(answer)
-}
-
-/// Observer that shows progress and records the worst exit code: a limit may be missing because a kernel was wrong or the
-/// device failed, not because the device lacks it.
-struct PeakWatch {
-    progress: Progress,
-    worst: Exit,
-}
-
-impl Observer for PeakWatch {
-    fn begin(&mut self, id: &str) {
-        self.progress.begin(id);
-    }
-
-    fn end(&mut self, case: &Case) {
-        match case.outcome {
-            Outcome::Rejected(_) => self.worst = Exit::Rejected,
-            ref other if other.failure().is_some() && self.worst == Exit::Success => self.worst = Exit::Failure,
-            _ => {}
-        }
-        self.progress.end(case);
-    }
 }

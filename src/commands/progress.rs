@@ -1,32 +1,34 @@
 //! Progress on standard error: a bar on a terminal, otherwise a line every ten seconds.
 
+use crate::basis::alike::grouped_where;
 use crate::basis::messages::{Messages, Verbosity};
-use crate::basis::printable::printable;
 use crate::basis::threads;
-use crate::basis::units::{Nanos, about, counted};
-use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::engine::executor::Observer;
 use crate::plan::{CaseId, axes};
-use crate::record::{Case, Outcome};
+use crate::{Case, DeviceInfo, DeviceKind, Exit, Nanos, Observer, Outcome, about, counted, printable};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Intervals between updates of the bar, and between lines without a terminal.
-const UPDATE_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+const BAR_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between lines where there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Progress through cases.
+/// Progress through cases, shown on standard error.
 pub(crate) struct Progress {
     bar: ProgressBar,
     messages: Messages,
     forecast: Arc<Mutex<Forecast>>,
     /// Ids of cases that no device can run; not counted.
     skipped: BTreeSet<String>,
+    /// Exit code of the worst case that has ended: `Rejected`, `Failure` or `Success`.
+    pub(crate) exit: Exit,
     /// Thread that updates the display, and the channel whose end stops it.
-    clock: Option<(Sender<()>, JoinHandle<()>)>,
+    updater: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 /// Forecast of the remaining time, from the expected times of cases and the progress so far.
@@ -48,8 +50,10 @@ struct Forecast {
     last_change: Instant,
     /// Expected times of device limits whose measurement has not started.
     limits: Vec<Nanos>,
-    /// Fraction shown last, and the elapsed time then: the bar never goes back and never stops.
-    shown: (f64, Nanos),
+    /// Fraction shown last; the bar never goes back and never stops.
+    shown_fraction: f64,
+    /// Elapsed time when it was shown.
+    shown_at: Nanos,
 }
 
 /// Expected time after which observed times outweigh expected ones.
@@ -60,20 +64,22 @@ const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
 const BUSY_SLOWDOWN: f64 = 3.0;
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
-/// Steps of the bar.
-const STEPS: u64 = 1000;
+const BAR_STEPS: u64 = 1000;
+/// Waiting time without a change from which a case is late, besides [`LATE_RATIO`] times its expected time.
+const LATE: Nanos = Nanos(5e9);
+/// Multiple of the expected time of the running cases from which they are late.
+const LATE_RATIO: f64 = 3.0;
 /// Name shown while device limits are measured, which is not a case.
 const LIMITS: &str = "limits of the device";
 
 impl Forecast {
     fn new(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos]) -> Self {
-        let once: Nanos = expected.iter().map(|(_, time)| *time).sum();
+        let one_process: Nanos = expected.iter().map(|(_, time)| *time).sum();
         // Each process measures every case once more.
-        let total = Nanos(once.0 * cases as f64 / expected.len().max(1) as f64) + limits.iter().copied().sum();
-        let expected = expected.iter().cloned().collect();
+        let total = Nanos(one_process.0 * cases as f64 / expected.len().max(1) as f64) + limits.iter().copied().sum();
         let started = Instant::now();
         Self {
-            expected,
+            expected: expected.iter().cloned().collect(),
             total,
             done: Nanos::default(),
             cases,
@@ -83,7 +89,8 @@ impl Forecast {
             started,
             last_change: started,
             limits: limits.to_vec(),
-            shown: (0.0, Nanos::default()),
+            shown_fraction: 0.0,
+            shown_at: Nanos::default(),
         }
     }
 
@@ -106,8 +113,8 @@ impl Forecast {
 
     fn begin_limits(&mut self) {
         self.end_limits();
-        let limits = self.limits.pop().unwrap_or_default();
-        self.expected.insert(LIMITS.into(), limits);
+        let expected = self.limits.pop().unwrap_or_default();
+        self.expected.insert(LIMITS.into(), expected);
         self.begin(LIMITS);
     }
 
@@ -119,15 +126,14 @@ impl Forecast {
         }
     }
 
+    /// Counts the rest of a case as done; all of it if it never began.
     fn end(&mut self, id: &str) {
-        let left = match self.running.iter().position(|running| running == id) {
-            Some(index) => {
-                self.running.remove(index);
-                0.5
-            }
-            None => 1.0,
-        };
-        self.done = self.done + Nanos(left * self.expected_time(id).0);
+        let mut rest = 1.0;
+        if let Some(index) = self.running.iter().position(|running| running == id) {
+            self.running.remove(index);
+            rest = 0.5;
+        }
+        self.done = self.done + Nanos(rest * self.expected_time(id).0);
         if self.current == id {
             self.current = self.running.last().cloned().unwrap_or_default();
         }
@@ -136,29 +142,40 @@ impl Forecast {
     }
 
     /// Estimates the remaining time, `waited` after a case last started or ended, assuming that the rest is as slow as the
-    /// finished work. The estimate shrinks while no case ends, but stays positive.
+    /// finished work. The estimate shrinks while no case ends, but stays positive. `None` if nothing is predicted.
     fn remaining(&self, elapsed: Nanos, waited: Nanos) -> Option<Nanos> {
-        let then = Nanos((elapsed.0 - waited.0).max(0.0));
-        let slowness = (then + PRIOR_WEIGHT).0 / (self.done + PRIOR_WEIGHT).0;
-        let left = (self.total.0 - self.done.0).max(0.0) * slowness;
-        (self.total.0 > 0.0).then(|| Nanos(if left > 0.0 { left * left / (left + waited.0) } else { 0.0 }))
+        if self.total.0 <= 0.0 {
+            return None;
+        }
+        let at_last_change = Nanos((elapsed.0 - waited.0).max(0.0));
+        let slowness = (at_last_change + PRIOR_WEIGHT).0 / (self.done + PRIOR_WEIGHT).0;
+        let remaining = (self.total.0 - self.done.0).max(0.0) * slowness;
+        if remaining <= 0.0 {
+            return Some(Nanos(0.0));
+        }
+        Some(Nanos(remaining * remaining / (remaining + waited.0)))
     }
 
     /// Returns the finished fraction: of the time if that is predicted, otherwise of the cases.
-    fn fraction(&self, elapsed: Nanos, left: Option<Nanos>) -> f64 {
-        let of_cases = self.ended as f64 / self.cases.max(1) as f64;
-        left.map_or(of_cases, |left| elapsed.0 / (elapsed + left).0.max(1.0))
+    fn fraction(&self, elapsed: Nanos, remaining: Option<Nanos>) -> f64 {
+        match remaining {
+            Some(remaining) => elapsed.0 / (elapsed + remaining).0.max(1.0),
+            None => self.ended as f64 / self.cases.max(1) as f64,
+        }
     }
 
     /// Returns the position of the bar in steps, `waited` after a case last started or ended. While cases take longer than
     /// expected it advances at half speed; it is never full before the end.
     fn position(&mut self, elapsed: Nanos, waited: Nanos) -> u64 {
-        let (shown, then) = self.shown;
-        let (left, passed) = (self.remaining(elapsed, waited), elapsed.0 - then.0);
-        let pace = left.map_or(0.0, |left| 0.5 * (1.0 - shown) * passed / (left.0 + passed).max(1.0));
-        let part = self.fraction(elapsed, left).max(shown + pace);
-        self.shown = (part, elapsed);
-        ((part * STEPS as f64) as u64).min(STEPS - 1)
+        let remaining = self.remaining(elapsed, waited);
+        let mut least = self.shown_fraction;
+        if let Some(remaining) = remaining {
+            let passed = elapsed.0 - self.shown_at.0;
+            least += 0.5 * (1.0 - self.shown_fraction) * passed / (remaining.0 + passed).max(1.0);
+        }
+        self.shown_fraction = self.fraction(elapsed, remaining).max(least);
+        self.shown_at = elapsed;
+        ((self.shown_fraction * BAR_STEPS as f64) as u64).min(BAR_STEPS - 1)
     }
 
     fn current_position(&mut self) -> u64 {
@@ -169,26 +186,32 @@ impl Forecast {
     /// remaining time while a step, such as a user's reference command, takes much longer than expected.
     fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.running.iter().map(|id| self.expected_time(id).0).sum();
-        let left = self.remaining(elapsed, waited);
-        let (place, now, elapsed) = (self.place(), printable(&self.current), about(elapsed));
-        if waited.0 > 5e9 + 3.0 * expected {
-            let now = if now.is_empty() { "waiting".into() } else { now };
-            return format!("{elapsed}: {place}, {now} for {} so far", about(waited));
+        let current = printable(&self.current);
+        let mut text = about(elapsed);
+        if waited.0 > LATE.0 + LATE_RATIO * expected {
+            let current = if current.is_empty() { "waiting".into() } else { current };
+            return format!("{text}: {}, {current} for {} so far", self.case_numbers(), about(waited));
         }
-        let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
-        let now = if now.is_empty() { String::new() } else { format!(", {now}") };
-        format!("{elapsed}{left}: {place}{now}")
+        if let Some(remaining) = self.remaining(elapsed, waited) {
+            let _ = write!(text, ", about {} left", about(remaining));
+        }
+        let _ = write!(text, ": {}", self.case_numbers());
+        if !current.is_empty() {
+            let _ = write!(text, ", {current}");
+        }
+        text
     }
 
     /// Returns which cases are being measured: `12–22 of 22 in turns`.
-    fn place(&self) -> String {
+    fn case_numbers(&self) -> String {
+        let Self { cases, ended, .. } = *self;
         let running = self.running.iter().filter(|running| *running != LIMITS).count();
-        let (first, last, all) = (self.ended + 1, (self.ended + running).min(self.cases), self.cases);
-        match running {
-            0 => format!("{} of {all} done", self.ended),
-            _ if last <= first => format!("{last} of {all}"),
-            _ => format!("{first}–{last} of {all} in turns"),
+        if running == 0 {
+            return format!("{ended} of {cases} done");
         }
+        let first = ended + 1;
+        let last = (ended + running).min(cases);
+        if last <= first { format!("{last} of {cases}") } else { format!("{first}–{last} of {cases} in turns") }
     }
 
     /// Returns the text beside the bar, without the name of the case if that does not fit in `columns`.
@@ -202,16 +225,21 @@ impl Forecast {
 
     /// Returns the line to print where there is no terminal.
     fn line(&mut self) -> String {
-        format!("{} % after {}", 100 * self.current_position() / STEPS, self.current_text(usize::MAX))
+        format!("{} % after {}", 100 * self.current_position() / BAR_STEPS, self.current_text(usize::MAX))
     }
 
     /// Returns the expected duration if it is long: `22 cases, about 40 s`. With `uses_cpu`, adds the duration while other
     /// programs use the CPU.
     fn announcement(&self, what: &str, uses_cpu: bool) -> Option<String> {
-        let busy = about(Nanos(BUSY_SLOWDOWN * self.total.0));
-        let busy = if uses_cpu { format!(" (up to {busy} if other programs use the CPU)") } else { String::new() };
-        (self.total.0 >= MIN_ANNOUNCED_TIME.0)
-            .then(|| format!("{}, about {}{busy}", counted(self.cases, what), about(self.total)))
+        if self.total.0 < MIN_ANNOUNCED_TIME.0 {
+            return None;
+        }
+        let mut text = format!("{}, about {}", counted(self.cases, what), about(self.total));
+        if uses_cpu {
+            let busy = about(Nanos(BUSY_SLOWDOWN * self.total.0));
+            let _ = write!(text, " (up to {busy} if other programs use the CPU)");
+        }
+        Some(text)
     }
 }
 
@@ -224,26 +252,37 @@ impl Progress {
     /// Returns the progress of measuring `cases` cases and then the limits of their devices, with the expected time of
     /// each.
     pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
-        let (terminal, shows) = (messages.on_terminal(), messages.verbosity >= Verbosity::Usual);
-        let bar = if terminal && shows { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        let is_shown = messages.verbosity >= Verbosity::Usual;
+        let bar = if is_shown && messages.on_terminal() { ProgressBar::new(BAR_STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR_COLUMNS}}} {{wide_msg}}")) {
             bar.set_style(style.progress_chars("━╸ "));
         }
         let forecast = Arc::new(Mutex::new(Forecast::new(cases, expected, limits)));
-        let clock = shows.then_some(()).and_then(|()| {
-            let (alive, ended) = mpsc::channel();
-            let (bar, forecast, messages) = (bar.clone(), Arc::clone(&forecast), messages.clone());
-            let interval = UPDATE_INTERVALS[usize::from(!terminal)];
-            let clock = threads::start(move || {
-                while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    let Ok(mut forecast) = forecast.lock() else { return };
-                    if terminal { draw(&bar, &mut forecast, &messages) } else { messages.line(&forecast.line()) }
-                }
-            });
+        let messages = messages.clone();
+        let mut progress =
+            Self { bar, messages, forecast, skipped: BTreeSet::new(), exit: Exit::Success, updater: None };
+        if is_shown {
             // Without the thread, progress is shown only when cases start and end.
-            Some((alive, clock.ok()?))
+            progress.updater = progress.start_updater().ok();
+        }
+        progress
+    }
+
+    /// Starts the thread that updates the bar, or prints lines where there is no terminal.
+    fn start_updater(&self) -> io::Result<(Sender<()>, JoinHandle<()>)> {
+        let (alive, ended) = mpsc::channel();
+        let bar = self.bar.clone();
+        let forecast = Arc::clone(&self.forecast);
+        let messages = self.messages.clone();
+        let on_terminal = messages.on_terminal();
+        let interval = if on_terminal { BAR_INTERVAL } else { LINE_INTERVAL };
+        let thread = threads::start(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                let Ok(mut forecast) = forecast.lock() else { return };
+                if on_terminal { draw(&bar, &mut forecast, &messages) } else { messages.line(&forecast.line()) }
+            }
         });
-        Self { bar, messages: messages.clone(), forecast, skipped: BTreeSet::new(), clock }
+        Ok((alive, thread?))
     }
 
     /// Prints the number of cases (or of `what`) and their expected duration, if that is long. `uses_cpu` if other programs can
@@ -255,6 +294,7 @@ impl Progress {
         }
     }
 
+    /// Changes the forecast, and shows it.
     fn update(&self, change: impl FnOnce(&mut Forecast)) {
         if let Ok(mut forecast) = self.forecast.lock() {
             change(&mut forecast);
@@ -262,12 +302,10 @@ impl Progress {
         }
     }
 
-    /// Sets the text beside the bar.
     pub(crate) fn message(&self, text: &str) {
         self.update(|forecast| forecast.current = text.into());
     }
 
-    /// Counts one more case as done.
     pub(crate) fn advance(&self) {
         self.update(|forecast| forecast.ended += 1);
     }
@@ -277,17 +315,15 @@ impl Progress {
         self.bar.suspend(|| self.messages.line(text));
     }
 
-    /// Removes the bar.
     pub(crate) fn finish(&mut self) {
-        if let Some((alive, clock)) = self.clock.take() {
+        if let Some((alive, thread)) = self.updater.take() {
             drop(alive);
-            let _ = clock.join();
+            let _ = thread.join();
         }
         self.bar.finish_and_clear();
     }
 }
 
-/// Updates the bar and its text.
 fn draw(bar: &ProgressBar, forecast: &mut Forecast, messages: &Messages) {
     bar.set_position(forecast.current_position());
     let columns = messages.width().map_or(usize::MAX, |width| width.saturating_sub(BAR_COLUMNS + 1));
@@ -303,7 +339,7 @@ impl Observer for Progress {
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        match &skips(skipped)[..] {
+        match &skipped_lines(skipped)[..] {
             [] => {}
             [line] => self.line(line),
             // The notes at the end list each with its reason.
@@ -331,6 +367,12 @@ impl Observer for Progress {
         if self.messages.verbosity == Verbosity::Verbose {
             self.line(&outcome_line(case));
         }
+        if matches!(case.outcome, Outcome::Rejected(_)) {
+            self.exit = Exit::Rejected;
+        } else if case.outcome.failure().is_some() && self.exit == Exit::Success {
+            self.exit = Exit::Failure;
+        }
+        // A case that is known to be skipped is not part of the forecast.
         if matches!(case.outcome, Outcome::Skipped { .. }) && self.skipped.contains(&case.id) {
             return;
         }
@@ -343,48 +385,50 @@ fn outcome_line(case: &Case) -> String {
     match &case.outcome {
         Outcome::Measured(measured) => {
             let summary = &measured.summary;
-            let error = summary.relative_error().map_or_else(String::new, |error| format!(" ± {:.1} %", error * 100.0));
-            format!("{}: {}{error}, {} samples", case.id, case.shown(summary.median), summary.count)
+            let mut text = format!("{}: {}", case.id, case.shown(summary.median));
+            if let Some(error) = summary.relative_error() {
+                let _ = write!(text, " ± {:.1} %", error * 100.0);
+            }
+            format!("{text}, {} samples", summary.count)
         }
-        other => format!("{}: {}", case.id, other.status()),
+        outcome => format!("{}: {}", case.id, outcome.status()),
     }
 }
 
 /// Returns one line for all skipped cases that share variant, options and reason, whatever their sizes. Cases with other tiles
 /// are other programs, and keep their own line.
-pub(super) fn skips(skipped: &[(CaseId, String)]) -> Vec<String> {
-    let same = |a: &CaseId, b: &CaseId| {
-        (&a.algorithm.name, &a.variant) == (&b.algorithm.name, &b.variant)
-            && axes::same(&a.options, &b.options, |separates| separates.tiles)
-    };
-    let mut lines: Vec<(&CaseId, &str, usize)> = vec![];
-    for (id, reason) in skipped {
-        match lines.iter_mut().find(|(first, why, _)| why == reason && same(first, id)) {
-            Some((.., more)) => *more += 1,
-            None => lines.push((id, reason, 0)),
-        }
+pub(super) fn skipped_lines(skipped: &[(CaseId, String)]) -> Vec<String> {
+    let mut lines = vec![];
+    for group in grouped_where(skipped, |(a, reason_a), (b, reason_b)| reason_a == reason_b && is_same_program(a, b)) {
+        let (first, reason) = group[0];
+        let more = if group.len() > 1 { format!(" and {} more like it", group.len() - 1) } else { String::new() };
+        lines.push(format!("{first}{more} will be skipped: {reason}"));
     }
-    let line = |(first, reason, more): (&CaseId, &str, usize)| {
-        let more = if more > 0 { format!(" and {more} more like it") } else { String::new() };
-        format!("{first}{more} will be skipped: {reason}")
-    };
-    lines.into_iter().map(line).collect()
+    lines
+}
+
+/// Returns whether two cases differ at most in their sizes and in options that tiles do not depend on.
+fn is_same_program(a: &CaseId, b: &CaseId) -> bool {
+    a.algorithm.name == b.algorithm.name
+        && a.variant == b.variant
+        && axes::same(&a.options, &b.options, |separates| separates.tiles)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::dtype::DType;
+    use crate::DType;
     use crate::kernels::matmul::MATMUL;
     use crate::plan::axes::AXES;
 
+    fn case_id(variant: &str, dtype: DType, extents: &str) -> CaseId {
+        let options = MATMUL.options(dtype);
+        CaseId { algorithm: (&MATMUL).into(), variant: variant.into(), extents: extents.into(), options }
+    }
+
     #[test]
     fn sizes_of_a_variant_that_share_a_reason_share_a_line() {
-        let case = |variant: &str, dtype, extents: &str, reason: &str| {
-            let (variant, extents) = (variant.into(), extents.into());
-            let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options: MATMUL.options(dtype) };
-            (id, reason.to_string())
-        };
+        let case = |variant, dtype, extents, reason: &str| (case_id(variant, dtype, extents), reason.to_string());
         let skipped = [
             case("split", DType::F32, "8x8x8", "no units"),
             case("coopmat", DType::F16, "8x8x8", "no units"),
@@ -397,12 +441,12 @@ mod tests {
             "matmul/coopmat/f16/8x8x8 will be skipped: no units",
             "matmul/split/f32/64x64x64 will be skipped: too large",
         ];
-        assert_eq!(skips(&skipped), lines);
+        assert_eq!(skipped_lines(&skipped), lines);
         for axis in AXES {
             let [a, mut b] = ["8x8x8", "16x16x16"].map(|extents| case("split", DType::F32, extents, "no units"));
             b.0.options = crate::plan::fixture::unusual_on(axis);
-            let separate_lines = axis.separates.tiles;
-            assert_eq!(skips(&[a, b]).len(), 1 + usize::from(separate_lines), "{}", axis.name);
+            let expected = if axis.separates.tiles { 2 } else { 1 };
+            assert_eq!(skipped_lines(&[a, b]).len(), expected, "{}", axis.name);
         }
     }
 
@@ -455,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_takes_much_longer_than_expected_says_nothing_of_the_others() {
+    fn a_late_case_hides_the_remaining_time() {
         let mut forecast = forecast(&["a", "b"], 5.0);
         let text = |forecast: &Forecast, waited| forecast.text(Nanos(240e9), Nanos(waited));
         forecast.begin("a");
@@ -467,33 +511,36 @@ mod tests {
     }
 
     #[test]
-    fn while_nothing_ends_less_is_left_every_second_and_more_is_done() {
+    fn the_remaining_time_shrinks_while_no_case_ends() {
         let mut forecast = forecast(&["a", "b"], 5.0);
         forecast.begin("a");
         forecast.begin("b");
-        let at = |second: f64| {
-            let elapsed = Nanos::from_seconds(second);
-            let left = forecast.remaining(elapsed, elapsed);
-            (left.expect("an estimate").0, forecast.fraction(elapsed, left))
-        };
-        let all: Vec<_> = (0..60).map(|second| at(f64::from(second))).collect();
-        assert!(all.windows(2).all(|pair| pair[1].0 < pair[0].0 && pair[1].0 > 0.0), "{all:?}");
-        assert!(all.windows(2).all(|pair| pair[1].1 > pair[0].1 && pair[1].1 < 1.0), "{all:?}");
+        let mut last_remaining = f64::INFINITY;
+        let mut last_fraction = -1.0;
+        for second in 0..60 {
+            let elapsed = Nanos::from_seconds(f64::from(second));
+            let remaining = forecast.remaining(elapsed, elapsed);
+            let fraction = forecast.fraction(elapsed, remaining);
+            let remaining = remaining.expect("an estimate").0;
+            assert!(0.0 < remaining && remaining < last_remaining, "{second}: {remaining}");
+            assert!(last_fraction < fraction && fraction < 1.0, "{second}: {fraction}");
+            (last_remaining, last_fraction) = (remaining, fraction);
+        }
     }
 
     #[test]
     fn the_bar_never_stops_or_goes_back_and_is_full_only_at_the_end() {
         let mut forecast = forecast(&["a", "b", "c", "d"], 5.0);
         let mut last = 0;
-        let mut look = |forecast: &mut Forecast, second: f64, waited: f64| {
+        let mut check_position = |forecast: &mut Forecast, second: f64, waited: f64| {
             let position = forecast.position(Nanos::from_seconds(second), Nanos::from_seconds(waited));
-            assert!((last + 1..STEPS).contains(&position), "{last} {position} at {second} s");
+            assert!((last + 1..BAR_STEPS).contains(&position), "{last} {position} at {second} s");
             last = position;
         };
         forecast.begin("a");
         forecast.begin("b");
         for tens in 1..=4 {
-            look(&mut forecast, 10.0 * f64::from(tens), 10.0 * f64::from(tens));
+            check_position(&mut forecast, 10.0 * f64::from(tens), 10.0 * f64::from(tens));
         }
         // Both took four times as long as expected: more is left than it seemed.
         forecast.end("a");
@@ -501,19 +548,19 @@ mod tests {
         forecast.begin("c");
         forecast.begin("d");
         for tens in 1..=4 {
-            look(&mut forecast, 40.0 + 10.0 * f64::from(tens), 10.0 * f64::from(tens));
+            check_position(&mut forecast, 40.0 + 10.0 * f64::from(tens), 10.0 * f64::from(tens));
         }
         forecast.end("c");
         forecast.end("d");
         forecast.begin_limits();
-        look(&mut forecast, 90.0, 0.5);
+        check_position(&mut forecast, 90.0, 0.5);
     }
 
     #[test]
-    fn a_long_run_is_foretold() {
-        let announced = |seconds: f64, limits: &[Nanos], others| {
+    fn a_long_measurement_is_announced() {
+        let announced = |seconds: f64, limits: &[Nanos], uses_cpu| {
             let forecast = Forecast::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
-            forecast.announcement("case", others)
+            forecast.announcement("case", uses_cpu)
         };
         assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s"));
         let busy = "27 cases, about 48 s (up to 2 min if other programs use the CPU)";
@@ -543,9 +590,7 @@ mod tests {
         let mut case = record.cases[0].clone();
         case.outcome = Outcome::Skipped { reason: "no units".into() };
         let mut progress = Progress::new(2, &Messages::in_memory());
-        let (variant, extents) = ("split".into(), "8x8x8".into());
-        let options = MATMUL.options(DType::F32);
-        let id = CaseId { algorithm: (&MATMUL).into(), variant, extents, options };
+        let id = case_id("split", DType::F32, "8x8x8");
         case.id = id.to_string();
         progress.skipped(&[(id, "no units".into())]);
         progress.end(&case);

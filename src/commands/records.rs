@@ -1,43 +1,35 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
-use super::document::{Files, JSON, Target, create_folder, write_files};
-use super::host::Host;
-use super::{CommandOutput, judging, read};
+use super::{CommandOutput, Files, JSON, Target, create_folder, judging, read_record, write_files};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::{Error, Exit};
-use crate::basis::printable::{Shown, shown_word};
-use crate::basis::units::counted;
+use crate::basis::printable::shown_word;
 use crate::commands::cli::ReportArgs;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
-use crate::export::Format;
 use crate::record::merge::merge as merged;
-use crate::record::{NamedRecord, Record};
 use crate::report::html;
+use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes a record in the format of this name.
-pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     let format: Format = format.parse().map_err(Error::Usage)?;
     Files::default().read("the record", [run]).written("--output", output).check(host)?;
     let mut notes = String::new();
-    let text = format.export(&read(run, &mut notes)?.record)?;
+    let text = format.export(&read_record(run, &mut notes)?.record)?;
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
-    Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes, Exit::Success))
+    Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes))
 }
 
 /// Draws records as a page, and its charts as files of the folder of --svg.
-pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
-    let files = |charts: &[PathBuf]| {
-        let files = Files::default().read("a record", &paths);
-        files.written("--output", [&args.output]).written("--svg", charts).check(host)
-    };
-    files(&[])?;
-    let (runs, comparison) = read_runs(args, host, &mut notes)?;
+    let files = Files::default().read("a record", &paths).written("--output", [&args.output]);
+    files.check(host)?;
+    let mut comparison = None;
+    let runs = read_runs(args, host, &mut comparison, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
@@ -45,7 +37,7 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Er
     }
     let report = html::report(&runs, comparison.as_ref());
     let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
-    files(&charts.collect::<Vec<_>>())?;
+    files.written("--svg", charts).check(host)?;
     let target = Target::open(["a report", "--output"], &args.output)?;
     if let Some(folder) = &args.svg {
         create_folder(folder, "write charts to", "--svg folder")?;
@@ -53,22 +45,23 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput, Er
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
-    Ok(CommandOutput::document(output, notes, Exit::Success))
+    Ok(CommandOutput::document(output, notes))
 }
 
-/// Reads the records of a page, pools those of each side, and compares the sides. Two records are two sides. Records that
-/// cannot be compared are an error only if options name the sides; otherwise there is no comparison.
+/// Reads the records of a page, pools those of each side, and sets the comparison of the sides. Two records are two sides.
+/// Records that cannot be compared are an error only if options name the sides; otherwise there is no comparison.
 fn read_runs(
     args: &ReportArgs,
     host: &Host,
+    comparison: &mut Option<Comparison>,
     notes: &mut String,
-) -> Result<(Vec<NamedRecord>, Option<Comparison>), Error> {
+) -> Result<Vec<NamedRecord>> {
     let ReportArgs { run, baseline, candidate, judging, .. } = args;
     let settings = judging::settings(judging)?;
     let sides: [&[PathBuf]; 2] = match &run[..] {
         [] => [baseline, candidate],
         [before, after] => [std::slice::from_ref(before), std::slice::from_ref(after)],
-        _ if judging.given().is_some() => {
+        _ if judging.first_given().is_some() => {
             return Err(Error::Usage(
                 "--allow, --force, --min-effect and --process-noise are about a comparison; name two records, or \
                  --baseline and --candidate"
@@ -78,65 +71,67 @@ fn read_runs(
         _ => {
             let mut runs = vec![];
             for path in run {
-                runs.push(NamedRecord { name: name(path), ..read(path, notes)? });
+                runs.push(NamedRecord { name: short_name(path), ..read_record(path, notes)? });
             }
-            return Ok((runs, None));
+            return Ok(runs);
         }
     };
-    let paths = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
-    let records = [judging::read_all(&paths[0], notes)?, judging::read_all(&paths[1], notes)?];
-    let [before, after] = &records;
-    let comparison = match judging::check_conditions(before, after, judging) {
+    let [paths_before, paths_after] = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+    let before = judging::read_all(&paths_before, notes)?;
+    let after = judging::read_all(&paths_after, notes)?;
+    match judging::check_conditions(&before, &after, judging) {
         Err(error) if run.is_empty() => return Err(error),
-        Err(_) => None,
+        Err(_) => {}
         Ok(()) => {
-            let mut comparison = compare::compare(before, after, &settings);
-            let pools = [0, 1].map(|side| SideFiles { records: &records[side], paths: &paths[side] });
+            let comparison = comparison.insert(compare::compare(&before, &after, &settings));
+            let files = [
+                SideFiles { records: &before, paths: &paths_before },
+                SideFiles { records: &after, paths: &paths_after },
+            ];
             let program = host.program_name();
-            let command = |_, replaced| with_records(args, &program, replaced);
+            let command = |_, replacements| command_with_records(args, &program, replacements);
             let again = ComparisonCommand { program: &program, completes: false, command: &command };
-            (comparison.remarks, comparison.decide) = recipe(&comparison, pools, &settings, &again);
-            Some(comparison)
+            (comparison.remarks, comparison.decide) = recipe(comparison, files, &settings, &again);
+            if run.is_empty() {
+                judging::check_common_case(comparison)?;
+            }
         }
-    };
-    if let Some(comparison) = comparison.as_ref().filter(|_| run.is_empty()) {
-        judging::check_common_case(comparison)?;
     }
-    let same = paths[0].first().map(|path| name(path)) == paths[1].first().map(|path| name(path));
-    let shown = ["baseline", "candidate"].into_iter().zip(records).zip(paths).filter_map(|((side, records), paths)| {
-        let name = match &paths[..] {
-            [only] if same => only.shown(),
-            [only] => name(only),
-            _ => side.to_string(),
-        };
-        Some(NamedRecord::new(name, Record::pooled(records)?))
-    });
-    Ok((shown.collect(), comparison))
+    // Two files of the same name are told apart by their folders.
+    let file_name = |paths: &[&Path]| paths.first().map(|path| short_name(path));
+    let same_name = file_name(&paths_before) == file_name(&paths_after);
+    let name = |side: &str, paths: &[&Path]| match paths {
+        [path] if same_name => path.shown(),
+        [path] => short_name(path),
+        _ => side.to_string(),
+    };
+    let baseline = Record::pooled(before).map(|record| NamedRecord::new(name("baseline", &paths_before), record));
+    let candidate = Record::pooled(after).map(|record| NamedRecord::new(name("candidate", &paths_after), record));
+    Ok(baseline.into_iter().chain(candidate).collect())
 }
 
 /// Returns the command of the same report, with the first file of each side replaced.
-fn with_records(args: &ReportArgs, program: &str, replaced: [Option<String>; 2]) -> String {
+fn command_with_records(args: &ReportArgs, program: &str, replacements: [Option<String>; 2]) -> String {
     let mut args = args.clone();
-    let first = match &mut args.run[..] {
+    let files = match &mut args.run[..] {
         [before, after] => [Some(before), Some(after)],
         _ => [args.baseline.first_mut(), args.candidate.first_mut()],
     };
-    judging::replace(first, replaced);
+    judging::replace_first(files, replacements);
     format!("{} report {}", shown_word(program), arguments(stated(&args, &ReportArgs::default())))
 }
 
 /// Returns the name of a record's file without its folder.
-fn name(path: &Path) -> String {
+pub(super) fn short_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.shown(), |name| name.to_string_lossy().into())
 }
 
-/// Joins records into one.
-pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
     Files::default().read("a record", paths).written("--output", output).check(host)?;
     let mut notes = String::new();
     let mut parts = vec![];
     for path in paths {
-        parts.push(NamedRecord { name: path.shown(), ..read(path, &mut notes)? });
+        parts.push(NamedRecord { name: path.shown(), ..read_record(path, &mut notes)? });
     }
     let (record, missing) = merged(parts, host.command_line()).map_err(Error::Usage)?;
     for note in missing {
@@ -151,5 +146,5 @@ pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Re
     );
     let target = Target::open(JSON, output.unwrap_or(Path::new("-")))?;
     let output = target.deliver_json(&record)?.unwrap_or_default();
-    Ok(CommandOutput::document(output, notes, Exit::Success))
+    Ok(CommandOutput::document(output, notes))
 }

@@ -1,34 +1,28 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
-use super::document::{Document, create_folder, write_files};
-use super::{CommandOutput, help};
-use crate::basis::dtype::DType;
-use crate::basis::error::{Error, Exit};
-use crate::basis::layout::Layout;
-use crate::basis::printable::Shown;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
+use super::{CommandOutput, Document, create_folder, help, write_files};
+use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use std::path::Path;
 
 const PAGE: Document = ["a manual page", "--output"];
 
-/// Returns the completion script of a shell.
 pub(super) fn completions(shell: Shell) -> CommandOutput {
-    let (mut program, mut script) = (with_names(), vec![]);
+    let mut program = with_names();
+    let mut script = vec![];
     clap_complete::generate(shell, &mut program, "gpukern", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Fish {
         // For fish, clap completes the values of options but not positional arguments.
         let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
         for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
-            let (command, names) = (command.get_name(), names(command.get_name(), "algorithm").join(" "));
-            let line = format!("complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'\n");
-            script.push_str(&line);
+            let command = command.get_name();
+            let names = names(command, "algorithm").join(" ");
+            script += &format!("complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'\n");
         }
     }
-    CommandOutput::document(script, String::new(), Exit::Success)
+    CommandOutput::document(script, String::new())
 }
 
 /// Returns the command line with the names that its arguments accept. The program itself parses them as text, to suggest the
@@ -64,13 +58,13 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
 }
 
 /// Returns the manual page of the program, or writes those of the program and all commands to a folder.
-pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
+pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput> {
     // A page has no text for an option that `-h` does not show.
-    let shown = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
-    let mut program = shown(help::documented()).mut_subcommands(shown);
+    let show_all = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
+    let mut program = show_all(help::documented()).mut_subcommands(show_all);
     program.build();
     let Some(folder) = folder else {
-        return Ok(CommandOutput::document(page(&program)?, String::new(), Exit::Success));
+        return Ok(CommandOutput::document(page(&program)?, String::new()));
     };
     create_folder(folder, "write manual pages to", "--output folder")?;
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
@@ -79,8 +73,8 @@ pub(super) fn man(folder: Option<&Path>) -> Result<CommandOutput, Error> {
         pages.push((format!("{}.1", page_name(command)), page(command)?));
     }
     write_files(PAGE, folder, &pages)?;
-    let pages = pages.len();
-    Ok(CommandOutput::new(String::new(), format!("{pages} pages in {}\n", folder.shown()), Exit::Success))
+    let note = format!("{} pages in {}\n", pages.len(), folder.shown());
+    Ok(CommandOutput::new(String::new(), note, Exit::Success))
 }
 
 /// Returns the name of a manual page: gpukern-bench for `gpukern bench`, as git and cargo name theirs.
@@ -88,8 +82,7 @@ fn page_name(command: &clap::Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-")
 }
 
-/// Returns the manual page of one command.
-fn page(command: &clap::Command) -> Result<String, Error> {
+fn page(command: &clap::Command) -> Result<String> {
     let mut roff = vec![];
     let manual = clap_mangen::Man::new(command.clone()).title(page_name(command).to_uppercase());
     manual.render(&mut roff).map_err(|e| Error::Failure(format!("the manual page cannot be made: {e}")))?;

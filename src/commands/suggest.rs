@@ -1,8 +1,7 @@
 //! Suggestions by meaning: the equivalents of other benchmark tools' options and commands, and the command for a kernel.
 
-use crate::basis::printable::{brief, shell_word};
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
+use crate::basis::printable::shell_word;
+use crate::{CATALOGUE, Format, brief};
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
@@ -19,6 +18,7 @@ struct ForeignWords {
 /// Mark of words in the place of a command.
 const COMMAND: &str = "COMMAND";
 
+/// Returns the lines of `suggest.txt`.
 fn foreign_words() -> impl Iterator<Item = ForeignWords> {
     let lines = include_str!("suggest.txt").lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
@@ -61,7 +61,6 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     error
 }
 
-/// Returns whether the required `--output` is missing.
 fn lacks_output(error: &Error) -> bool {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|option| option.starts_with("--output")),
@@ -85,7 +84,7 @@ fn value(option: &str, words: &[OsString]) -> String {
 
 /// Returns whether `word` is in a list separated by spaces.
 fn is_among(word: &str, words: &str) -> bool {
-    words.split(' ').any(|other| other == word)
+    words.split(' ').any(|listed| listed == word)
 }
 
 /// Returns the equivalent of an option of another tool.
@@ -105,13 +104,13 @@ fn option_tip(command: Option<&str>, option: &str, value: &str) -> Option<String
         }
         _ => {}
     }
-    let applies = |commands: &str| match command {
-        _ if commands == COMMAND => false,
-        Some(command) => commands.is_empty() || is_among(command, commands),
-        None => true,
-    };
-    let found = foreign_words().find(|words| is_among(&name, words.names) && applies(words.commands));
-    found.map(|words| words.tip.to_string())
+    for ForeignWords { names, commands, tip } in foreign_words() {
+        let applies = commands.is_empty() || command.is_none_or(|command| is_among(command, commands));
+        if commands != COMMAND && applies && is_among(&name, names) {
+            return Some(tip.to_string());
+        }
+    }
+    None
 }
 
 /// Returns the equivalent of a format name of another tool.
@@ -122,7 +121,7 @@ fn format_of(word: &str) -> Option<&'static str> {
         "xml" | "xml-file" => Some("junit"),
         "csv-file" | "tsv" => Some("csv"),
         "ndjson" => Some("jsonl"),
-        other => Format::ALL.map(Format::name).into_iter().find(|name| *name == other),
+        word => Format::ALL.map(Format::name).into_iter().find(|name| *name == word),
     }
 }
 
@@ -143,8 +142,8 @@ fn command_tip(word: &str) -> Option<String> {
         _ => {}
     }
     let word = word.replace('_', "-");
-    let found = foreign_words().find(|words| words.commands == COMMAND && is_among(&word, words.names));
-    found.map(|words| words.tip.to_string())
+    let words = foreign_words().find(|words| words.commands == COMMAND && is_among(&word, words.names))?;
+    Some(words.tip.to_string())
 }
 
 /// Returns the file name extension of a word, or an empty text.
@@ -167,30 +166,28 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
         Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word),
         _ => None,
     };
-    let named = matches.get_many::<String>("algorithm").into_iter().flatten().filter(is_kernel);
-    let mut kernels: Vec<_> = named.collect();
+    let algorithms = matches.get_many::<String>("algorithm").into_iter().flatten();
+    let mut kernels: Vec<_> = algorithms.filter(is_kernel).collect();
     let first = *kernels.first()?;
     kernels.extend(refused.filter(is_kernel));
-    let configured = if extension(first) == "toml" && command == "bench" {
-        format!("; a configuration is named with --config={}", brief(first))
-    } else {
-        String::new()
-    };
-    let typed: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel)).collect();
-    Some(format!(
-        "'{}' is not a built-in algorithm, which `{command}` takes: `gpukern run {}{option}` {effect}{configured}",
-        brief(first),
-        typed.join(" ")
-    ))
+    let first = brief(first);
+    let words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel)).collect();
+    let mut message = format!(
+        "'{first}' is not a built-in algorithm, which `{command}` takes: `gpukern run {}{option}` {effect}",
+        words.join(" ")
+    );
+    if extension(kernels[0]) == "toml" && command == "bench" {
+        message += &format!("; a configuration is named with --config={first}");
+    }
+    Some(message)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cli::Cli;
     use super::super::help;
     use super::*;
+    use crate::Cli;
 
-    /// Returns the message for a mistaken command line.
     fn message(line: &str) -> String {
         Cli::parsed_line(line).expect_err(line).to_string()
     }
@@ -242,19 +239,18 @@ mod tests {
     fn every_tip_names_options_and_commands_that_there_are() {
         let root = help::documented();
         let has = |command: &str, option: &str| {
-            let found = root.find_subcommand(command).unwrap_or_else(|| panic!("no command {command}"));
-            found.get_arguments().any(|arg| arg.get_long() == Some(option))
+            root.find_subcommand(command).expect(command).get_arguments().any(|arg| arg.get_long() == Some(option))
         };
         let global = |option: &str| ["version", "help"].contains(&option) || has("list", option);
         for ForeignWords { commands, tip, .. } in foreign_words() {
             let commands = if commands == COMMAND { "" } else { commands };
             for quoted in tip.split('`').skip(1).step_by(2) {
-                let of = quoted.strip_prefix("gpukern ").and_then(|rest| rest.split(' ').next());
-                let of = of.filter(|of| !of.starts_with('-'));
-                assert!(of.is_none_or(|of| root.find_subcommand(of).is_some()), "{tip}");
+                let command = quoted.strip_prefix("gpukern ").and_then(|rest| rest.split(' ').next());
+                let command = command.filter(|word| !word.starts_with('-'));
+                assert!(command.is_none_or(|command| root.find_subcommand(command).is_some()), "{tip}");
+                let commands: Vec<_> = command.unwrap_or(commands).split(' ').collect();
                 for option in quoted.split(' ').filter_map(|word| word.strip_prefix("--")) {
-                    let all = of.map_or_else(|| commands.split(' ').collect(), |of| vec![of]);
-                    assert!(global(option) || all.iter().all(|command| has(command, option)), "{commands}: {tip}");
+                    assert!(global(option) || commands.iter().all(|command| has(command, option)), "{tip}");
                 }
             }
         }

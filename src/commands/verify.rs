@@ -1,46 +1,36 @@
 //! `gpukern verify`.
 
-use super::campaign::measure;
-use super::document::{Files, JUNIT, Target};
-use super::{CommandOutput, combined_exit, failures, measuring};
-use crate::basis::error::{Error, Exit};
-use crate::basis::input_file;
-use crate::basis::printable::Shown;
+use super::{CommandOutput, Files, JUNIT, Measuring, Target, failures, measuring, run as user_run};
 use crate::commands::cli::VerifyArgs;
-use crate::commands::host::Host;
 use crate::compare::known::{self, Expectations, KnownFailure};
-use crate::device::capability::DeviceKind;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions, MeasuredPlan};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::export::Format;
-use crate::kernels::CATALOGUE;
-use crate::plan::request::Request;
-use crate::plan::{Plan, PlanSection, Purpose};
-use crate::record::Record;
-use crate::report;
-use crate::tuning::tuned::Tuned;
-use crate::user::algorithm::UserKernels;
+use crate::{
+    CATALOGUE, DeviceKind, Error, Exit, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, input_file, report,
+};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Note about the cases that a quick run skips.
+/// Note about the sizes that `--quick` drops.
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
-pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
         selection: args.selection(),
         config: args.config.clone(),
         no_commands: args.no_commands,
         ..Request::default()
     };
-    let (plan, kernels, left_out) = planned(args, &request)?;
+    let mut plan = plan(&request)?;
+    let kernels = user_run::add_tables(&mut plan, &request)?;
+    // Sizes that the user names all run.
+    let is_quick = args.config.is_none() && !args.full && (args.quick || args.size.is_empty());
+    let left_out = is_quick && drop_large_sizes(&mut plan);
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
     let files = files.read("--config", &args.config).of_kernels(&kernels);
     files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check(host)?;
-    let known = args.expect.as_deref().map(read_known).transpose()?;
+    let known_failures = args.expect.as_deref().map(read_known).transpose()?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
-    let failed = args.keep_failures.as_deref().map(failures::open).transpose()?;
+    let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
     let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
     // `verify` checks the built-in tiles; `tune` verifies the tiles that it finds.
     let tuned = Tuned::none();
@@ -48,51 +38,48 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         left_out: left_out.then_some(QUICK_NOTE),
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = measure(&plan, setup, &options, host)?;
+    let MeasuredPlan { record, validated, .. } = Measuring::new(&plan, setup, &options, host).measure()?;
     let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
-    let exit = match &known {
-        None => measuring::exit(&record),
+    let exit = match &known_failures {
+        None => measuring::exit_of_record(&record),
         Some(known) => judge_known(&record, known, &mut notes),
     };
-    let exit = combined_exit(exit, validated, &mut notes);
     let mut answer = CommandOutput::new(output, notes, exit);
-    if let Some(folder) = failed {
-        answer.add_note(failures::save(folder, &record, &plan, &tuned, &request));
+    answer.note_error(validated);
+    if let Some(folder) = failures_folder {
+        answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
-    if let Some(target) = target {
-        answer.deliver(target, &Format::Junit.export(&record)?);
-    }
+    answer.deliver(target, || Format::Junit.export(&record))?;
     Ok(answer)
 }
 
-/// Returns the plan, the user's kernels in it, and whether it leaves out the largest sizes.
-fn planned(args: &VerifyArgs, request: &Request) -> Result<(Plan, Vec<UserKernels>, bool), Error> {
+/// Returns the plan of `--config`, or else of built-in algorithms at awkward sizes.
+fn plan(request: &Request) -> Result<Plan> {
     if let Some(path) = &request.config {
-        let mut plan = Plan::new(&CATALOGUE, &request.selection, Some((path, &request.defaults)))?;
-        let kernels = super::run::add_tables(&mut plan, request)?;
-        return Ok((plan, kernels, false));
+        return Plan::new(&CATALOGUE, &request.selection, Some((path, &request.defaults)));
     }
-    // Sizes that the user names all run.
-    let quick = !args.full && (args.quick || args.size.is_empty());
     let section = PlanSection::new(&CATALOGUE, &request.selection, Purpose::Verify).map_err(Error::Usage)?;
-    let on_software = |section: &PlanSection| section.groups_on(DeviceKind::Cpu).count();
-    let whole = on_software(&section);
-    let section = if quick { section.quick() } else { section };
-    let left_out = on_software(&section) < whole;
-    Ok((Plan { sections: vec![section], run_tables: vec![] }, vec![], left_out))
+    Ok(Plan { sections: vec![section], run_tables: vec![] })
+}
+
+/// Drops the sizes that take too long on a software device. Returns whether there are any.
+fn drop_large_sizes(plan: &mut Plan) -> bool {
+    let count = |plan: &Plan| plan.sections.iter().flat_map(|section| section.groups_on(DeviceKind::Cpu)).count();
+    let count_before = count(plan);
+    plan.sections = plan.sections.drain(..).map(PlanSection::quick).collect();
+    count(plan) < count_before
 }
 
 /// Example of a file of known failures.
 const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
-/// Reads a file of known failures.
-fn read_known(path: &Path) -> Result<Vec<KnownFailure>, Error> {
-    let refuse = |reason: String| Error::Usage(format!("cannot read known failures in '{}': {reason}", path.shown()));
+fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
+    let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }
@@ -109,7 +96,7 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> E
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
     }
-    match measuring::exit(&unexpected) {
+    match measuring::exit_of_record(&unexpected) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     }

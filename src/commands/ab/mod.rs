@@ -2,39 +2,28 @@
 
 mod pairs;
 
-use super::campaign::{self, Campaign, measure_in_fresh_processes};
-use super::document::{Files, JSON, Target};
-use super::{CommandOutput, combined_exit, duration, failures, judging, measuring};
-use crate::algorithms::{Algorithm, Variant};
+use super::{
+    CommandOutput, DeviceSession, Files, JSON, Measuring, Target, failures, judging, measuring, origin, parse_duration,
+    run as user_run,
+};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::error::{Error, Exit};
-use crate::basis::input_file;
-use crate::basis::printable::{Shown, printable, shown_word};
-use crate::basis::random::generator;
-use crate::basis::random::orders_seed;
-use crate::basis::units::{Nanos, about};
+use crate::basis::printable::shown_word;
+use crate::basis::random::{generator, orders_seed};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
-use crate::commands::host::Host;
 use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
-use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
 use crate::engine::timekeeper::MAX_ROUNDS;
-use crate::kernel::shaders::Shader;
 use crate::kernel::spirv;
-use crate::kernels::CATALOGUE;
-use crate::plan::options::{SamplingArgs, Selection};
-use crate::plan::request::{Request, VulkanOptions};
-use crate::plan::{CaseGroup, Plan, PlanSection, Purpose, Sampling};
-use crate::record::{Outcome, Record};
-use crate::report;
-use crate::stats;
-use crate::tuning::tuned::Tuned;
-use crate::vulkan::Validation;
+use crate::plan::Sampling;
+use crate::{
+    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, LimitPolicy, MeasureOptions, Nanos, Outcome, Plan,
+    PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
+    VulkanOptions, about, input_file, printable, report, stats,
+};
+use pairs::Pair;
 use rand::seq::SliceRandom;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -79,7 +68,7 @@ struct Contest<'a> {
     notes: String,
 }
 
-pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -88,69 +77,77 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
         .read("--a-driver", &args.a_driver)
         .read("--b-driver", &args.b_driver);
     files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
-    Contest::new(args, vulkan, host)?.play(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
+    Contest::new(args, vulkan, host)?.judge(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
 }
 
 /// Runs `run --ab`: finds the faster of two kernels, or of two choices of constants, in each case.
 pub(super) fn judge_run(
     args: &RunArgs,
     request: &Request,
-    runs: Vec<PlanSection>,
+    sections: Vec<PlanSection>,
     setup: &Setup,
     host: &Host,
-) -> Result<CommandOutput, Error> {
-    let Some(PlanSection { devices, sampling, .. }) = runs.first().cloned() else {
+) -> Result<CommandOutput> {
+    let Some(PlanSection { devices, sampling, .. }) = sections.first().cloned() else {
         return Err(Error::Usage("there is no kernel to run".into()));
     };
-    let matches = runs.into_iter().flat_map(|run| run.groups).map(|group| {
+    let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
+    let mut matches = vec![];
+    for group in sections.into_iter().flat_map(|section| section.groups) {
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
-            let given = match names[..] {
-                [one] => format!("only {one} was given"),
+            let problem = match names[..] {
+                [name] => format!("only {name} was given"),
                 _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
             };
-            return Err(Error::Usage(format!(
-                "--ab needs two kernels, or one with a list of two in [spec]; {given}; for example `gpukern run k.toml \
+            return Err(usage!(
+                "--ab needs two kernels, or one with a list of two in [spec]; {problem}; for example `gpukern run k.toml \
                  old.comp new.comp --ab`"
-            )));
+            ));
         };
-        Ok(Match::of_variants([a, b], group.clone()))
-    });
-    let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
-    let sampled = SamplingArgs { max_time: Some(ten_times(max_time)), ..request.selection.sampling.clone() };
-    let selection = Selection { sampling: sampled, ..request.selection.clone() };
-    let mut more = stated(&args.output.comparing.judging, &Judging::default());
-    more.insert("ab".into(), true.into());
+        matches.push(Match::of_variants(a, b, group.clone()));
+    }
+    let judging = &args.output.comparing.judging;
+    let mut longer = request.clone();
+    longer.selection.sampling.max_time = Some(ten_times(max_time));
+    let mut options = stated(judging, &Judging::default());
+    options.insert("ab".into(), true.into());
     let contest = Contest {
-        matches: matches.collect::<Result<_, _>>()?,
+        matches,
         devices,
         sampling,
-        min_effect: judging::settings(&args.output.comparing.judging)?.min_effect,
+        min_effect: judging::settings(judging)?.min_effect,
         max_time,
-        longer_command: Request { selection, ..request.clone() }.command_with(&host.program_name(), more),
+        longer_command: longer.command_with(&host.program_name(), options),
         notes: String::new(),
     };
-    contest.play(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
+    contest.judge(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
 }
 
-/// Parses `--max-time`, if it is given.
-fn max_time(typed: Option<&str>, default: Duration) -> Result<Duration, Error> {
-    typed.map_or(Ok(default), |text| duration("max-time", text))
+fn max_time(text: Option<&str>, default: Duration) -> Result<Duration> {
+    match text {
+        Some(text) => parse_duration("max-time", text),
+        None => Ok(default),
+    }
 }
 
 /// Returns the exit code of the worst trial.
-fn exit(trials: &Trials, host: &Host) -> Exit {
-    let decided = |trial: &Trial| {
-        skipped(trial).is_some() || trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided)
-    };
-    let sides = trials.cases.iter().flat_map(Trial::sides);
-    match measuring::worst(sides.map(|(_, side)| &side.case.outcome)) {
-        _ if trials.count(Verdict::Slower) > 0 => Exit::Rejected,
-        Exit::Success if trials.not_measured == 0 && trials.cases.iter().all(decided) => Exit::Success,
-        Exit::Success if host.is_interrupted() => Exit::Interrupted,
-        Exit::Success => Exit::Undecided,
-        worst => worst,
+fn exit_of_trials(trials: &Trials, host: &Host) -> Exit {
+    if trials.count(Verdict::Slower) > 0 {
+        return Exit::Rejected;
     }
+    let sides = trials.cases.iter().flat_map(Trial::sides);
+    let worst = measuring::exit_of_outcomes(sides.map(|(_, side)| &side.case.outcome));
+    let all_decided = trials.not_measured == 0 && trials.cases.iter().all(is_decided);
+    if worst != Exit::Success || all_decided {
+        return worst;
+    }
+    if host.is_interrupted() { Exit::Interrupted } else { Exit::Undecided }
+}
+
+/// Returns whether more rounds cannot change the result of a trial.
+fn is_decided(trial: &Trial) -> bool {
+    skipped(trial).is_some() || trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided)
 }
 
 /// Returns the side of a trial that its device cannot run, and the reason.
@@ -163,44 +160,42 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
 
 /// Returns whether a trial ended undecided for lack of time.
 fn needs_more_time(trial: &Trial) -> bool {
-    let measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
-    let open = measured && trial.verdict().is_none_or(|verdict| verdict == Verdict::Undecided);
-    open && (1..MAX_ROUNDS).contains(&trial.rounds.len())
+    let is_measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
+    is_measured && !is_decided(trial) && (1..MAX_ROUNDS).contains(&trial.rounds.len())
 }
 
-/// Returns ten times `max_time` as an option: for a case that needs more rounds.
+/// Returns ten times `max_time` as a value of the option, for a case that needs more rounds.
 fn ten_times(max_time: Duration) -> String {
-    match max_time.saturating_mul(10).as_millis().max(1) {
-        whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
-        millis => format!("{millis}ms"),
-    }
+    let millis = max_time.saturating_mul(10).as_millis().max(1);
+    if millis % 1000 == 0 { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
+}
+
+/// Returns names of variants with `all` as the pattern that matches all.
+fn expand_all(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| if name == "all" { "*".into() } else { name.clone() }).collect()
 }
 
 impl<'a> Contest<'a> {
-    /// Returns the contest that the command line asks for.
-    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self, Error> {
+    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self> {
         let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
-        let kinds = [!args.against.is_empty(), of_files, of_drivers];
-        if kinds.into_iter().filter(|given| *given).count() != 1 {
-            let problem = if kinds == [false; 3] { "nothing" } else { "more than one kind of thing" };
-            return Err(Error::Usage(format!(
+        let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
+        if kinds != 1 {
+            let problem = if kinds == 0 { "nothing" } else { "more than one kind of thing" };
+            return Err(usage!(
                 "{problem} to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver"
-            )));
+            ));
         }
-        let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
-        let expand_all = |names: &[String]| -> Vec<String> {
-            names.iter().map(|name| if name == "all" { "*".into() } else { name.clone() }).collect()
-        };
-        let [against, judged] = [&args.against, &args.variant].map(|names| expand_all(names));
-        if judged.is_empty() {
-            let use_of_it = if against.is_empty() { "that both run" } else { "to judge" };
-            return Err(Error::Usage(format!("no variant given {use_of_it}; add -V NAME")));
+        let baselines = expand_all(&args.against);
+        let candidates = expand_all(&args.variant);
+        if candidates.is_empty() {
+            let purpose = if baselines.is_empty() { "that both run" } else { "to judge" };
+            return Err(usage!("no variant given {purpose}; add -V NAME"));
         }
         let selection = Selection {
             algorithm: vec![args.algorithm.clone()],
-            variant: [&against[..], &judged[..]].concat(),
+            variant: [&baselines[..], &candidates[..]].concat(),
             size: args.size.clone(),
             axes: args.axes.0.clone(),
             device: args.device.iter().cloned().collect(),
@@ -208,18 +203,21 @@ impl<'a> Contest<'a> {
         };
         let PlanSection { devices, groups, sampling } =
             PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
-        let (matches, notes) = if of_drivers {
-            (driver_matches(args, groups)?, vec![])
+        let mut notes = vec![];
+        let matches = if of_drivers {
+            driver_matches(args, &groups)?
         } else if of_files {
-            (spirv_matches(args, groups)?, vec![])
+            spirv_matches(args, groups)?
         } else {
-            variant_matches(algorithm, &against, &judged, &groups)?
+            let pairs = pairs::pairs(algorithm, &baselines, &candidates, &mut notes).map_err(Error::Usage)?;
+            variant_matches(&pairs, args, &groups)?
         };
         let default = if of_drivers { DRIVERS_MAX_TIME } else { KERNELS_MAX_TIME };
         let max_time = max_time(args.max_time.as_deref(), default)?;
         let longer = AbArgs { max_time: Some(ten_times(max_time)), ..args.clone() };
         let mut options = stated(&longer, &AbArgs::default());
         options.extend(stated(vulkan, &VulkanOptions::default()));
+        let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
         Ok(Self {
             matches,
             devices,
@@ -232,33 +230,38 @@ impl<'a> Contest<'a> {
     }
 
     /// Saves reproducers of the sides that failed in `folder`. Returns a note.
-    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String, Error> {
+    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String> {
         let command = trials.command.join(" ");
         let mut saved = 0;
         for (current, trial) in self.matches.iter().zip(&trials.cases) {
-            let of_driver = || Side::new(&current.group.variants[0], None);
-            let drivers = [of_driver(), of_driver()];
             let kernels = match &current.sides {
-                Sides::Kernels(kernels) => kernels,
-                Sides::Drivers(_) => &drivers,
+                Sides::Kernels(kernels) => (**kernels).clone(),
+                Sides::Drivers(_) => {
+                    let own_kernel = Side::new(&current.group.variants[0], None);
+                    [own_kernel.clone(), own_kernel]
+                }
             };
-            let [a, b] = trial.sides().map(|(_, side)| side);
-            let sides = [("A", &a.case, &a.device, &kernels[0]), ("B", &b.case, &b.device, &kernels[1])];
-            saved += failures::save_sides(folder, sides, &current.group, &command, trials.validation)?;
+            for ((name, side), kernel) in trial.sides().into_iter().zip(&kernels) {
+                if failures::is_failure(&side.case.outcome) {
+                    let validation = trials.validation;
+                    failures::save_side(folder, name, side, kernel, &current.group, &command, validation)?;
+                    saved += 1;
+                }
+            }
         }
         Ok(failures::note(saved, folder))
     }
 
-    /// Plays all matches. Returns their verdicts as the result of the command.
-    fn play(
+    /// Lets the sides of each match take turns. Returns the verdicts as the result of the command.
+    fn judge(
         &self,
         json: Option<&PathBuf>,
         keep_failures: Option<&Path>,
         setup: &Setup,
         host: &Host,
-    ) -> Result<CommandOutput, Error> {
+    ) -> Result<CommandOutput> {
         let target = Target::open_if_named(JSON, json)?;
-        let failed = keep_failures.map(failures::open).transpose()?;
+        let failures_folder = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
         let mut trials = Trials {
             schema: AB_SCHEMA,
@@ -272,94 +275,88 @@ impl<'a> Contest<'a> {
             not_measured: self.matches.len(),
             exit: 0,
         };
-        let mut done = |trial| self.add_trial(trial, &mut trials, target.as_ref(), host);
+        let mut add_trial = |trial| self.add_trial(trial, &mut trials, target.as_ref(), host);
         let result = if of_drivers {
-            self.play_drivers(setup, host, &mut done)
+            self.judge_drivers(setup, host, &mut add_trial)
         } else {
-            self.play_kernels(setup, host, &mut done)
+            self.judge_kernels(setup, host, &mut add_trial)
         };
         if trials.cases.is_empty() {
             return Err(result.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
-        let reasons: Vec<_> = trials.cases.iter().map_while(skipped).collect();
-        if let Some((side, reason)) = reasons.first().filter(|_| reasons.len() == self.matches.len()) {
-            return Err(Error::Usage(format!(
-                "'{}' {reason}; choose a size and type that both can run",
-                printable(&side.label)
-            )));
+        let skipped_sides: Vec<_> = trials.cases.iter().map_while(skipped).collect();
+        if skipped_sides.len() == self.matches.len() {
+            let (side, reason) = skipped_sides[0];
+            return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }
-        let mut notes = self.notes.clone();
-        let exit = combined_exit(exit(&trials, host), result, &mut notes);
-        trials.exit = exit as u8;
         let mut text = report::ab::text(&trials, host.width());
         if trials.cases.iter().any(needs_more_time) && !host.is_interrupted() {
-            let command = recipe::assignments(&super::origin::environment(host)) + &self.longer_command;
+            let command = recipe::assignments(&origin::environment(host)) + &self.longer_command;
             let command = report::compare::to_paste(&command, host.width());
             let _ = write!(text, "to decide, give each case more time:\n{command}");
         }
-        let mut answer = CommandOutput::new(text, notes, exit);
+        let mut answer = CommandOutput::new(text, self.notes.clone(), exit_of_trials(&trials, host));
+        answer.note_error(result);
+        trials.exit = answer.exit as u8;
         answer.deliver_json(target, &trials);
-        if let Some(folder) = failed {
-            answer.add_note(self.save_failures(folder, &trials));
+        if let Some(folder) = failures_folder {
+            answer.add_late_note(self.save_failures(folder, &trials));
         }
         Ok(answer)
     }
 
     /// Adds the trial of the next match, and writes all trials so far, so that a killed process loses none.
-    fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<(), Error> {
-        let all = self.matches.len();
+    fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<()> {
+        let count = self.matches.len();
         trials.cases.push(trial);
         trials.correct();
-        trials.not_measured = all - trials.cases.len();
-        if all == 1 {
+        trials.not_measured = count - trials.cases.len();
+        if count == 1 {
             return Ok(());
         }
         if let Some(trial) = trials.cases.last() {
             let options = self.matches.iter().map(|current| &current.group.spec.options);
-            host.messages.line(&format!("{} of {all}: {}", trials.cases.len(), report::ab::brief(trial, options)));
+            host.messages.line(&format!("{} of {count}: {}", trials.cases.len(), report::ab::brief(trial, options)));
         }
-        trials.exit = exit(trials, host) as u8;
-        target.map_or(Ok(()), |target| target.write_unfinished(trials))
+        trials.exit = exit_of_trials(trials, host) as u8;
+        match target {
+            Some(target) => target.write_unfinished(trials),
+            None => Ok(()),
+        }
     }
 
     /// Prints how long the matches may take, if that is long.
     fn announce_duration(&self, host: &Host) {
         let count = self.matches.len();
-        let all = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
-        if count > 1 && all >= MIN_ANNOUNCED_TIME {
-            let [each, all] = [self.max_time, all].map(|time| about(time.into()));
-            host.messages.line(&format!("{count} cases, {each} each at most: up to {all}"));
+        let max_total = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        if count > 1 && max_total >= MIN_ANNOUNCED_TIME {
+            let [each, total] = [self.max_time, max_total].map(|time| about(time.into()));
+            host.messages.line(&format!("{count} cases, {each} each at most: up to {total}"));
         }
     }
 
-    /// Plays matches of kernels, in rounds of batches of samples on one device.
-    fn play_kernels(
-        &self,
-        setup: &Setup,
-        host: &Host,
-        done: &mut dyn FnMut(Trial) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut campaign = Campaign::begin(setup, [&self.devices[..]], host)?;
-        let chosen = campaign.session.select_usable(&self.devices)?;
-        let [device] = chosen[..] else {
-            return Err(Error::Usage(format!(
-                "ab runs on one device, --device matches {}; name one by its index",
-                chosen.len()
-            )));
+    /// Judges matches of kernels, in rounds of batches of samples on one device.
+    fn judge_kernels(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
+        let mut session = DeviceSession::open(setup, [&self.devices[..]], host)?;
+        let devices = session.session.select_usable(&self.devices)?;
+        let [device] = devices[..] else {
+            return Err(usage!("ab runs on one device, --device matches {}; name one by its index", devices.len()));
         };
         host.messages.line(&format!("device {}: {}", device.index, device.name));
-        super::run::name_commands(&setup.kernels, host);
+        user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
-        campaign.on_each_device(&self.devices, Timing::Sample, |executor| {
-            campaign::each(host, &self.matches, |current| match &current.sides {
-                Sides::Kernels(kernels) => done(self.duel(current, kernels, executor)),
-                Sides::Drivers(_) => Ok(()),
-            })
+        session.on_each_device(&self.devices, Timing::Sample, |executor| {
+            for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
+                if let Sides::Kernels(kernels) = &current.sides {
+                    add_trial(self.duel(current, kernels, executor))?;
+                }
+            }
+            Ok(())
         })?;
-        campaign.finish()
+        session.finish()
     }
 
-    /// Plays one match of kernels.
+    /// Judges one match of kernels.
     fn duel(&self, current: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
@@ -368,61 +365,59 @@ impl<'a> Contest<'a> {
         for case in &mut cases {
             case.attach_entry(&CATALOGUE);
         }
-        let measured = cases.iter().all(|case| case.measured().is_some());
+        let device = executor.info();
+        let [a, b] = &current.labels;
+        let [case_a, case_b] = cases;
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
-        let finding = schedule.last(&rounds).filter(|_| measured);
-        let mut side = 0;
-        let [a, b] = cases.map(|case| {
-            let label = current.labels[side].clone();
-            // Without rounds, a side may still have been measured.
-            let unpaired = case.measured().filter(|_| rounds.is_empty()).map(|measured| measured.summary.median);
-            let median = median(&rounds, side).or(unpaired);
-            side += 1;
-            SideResult { label, device: executor.info().clone(), case, median }
-        });
-        Trial { a, b, rounds, finding }
+        let is_measured = case_a.measured().is_some() && case_b.measured().is_some();
+        Trial {
+            a: result_of_side(a, device, case_a, &rounds, 0),
+            b: result_of_side(b, device, case_b, &rounds, 1),
+            finding: schedule.last(&rounds).filter(|_| is_measured),
+            rounds,
+        }
     }
 
-    /// Plays matches of drivers, in rounds of processes.
-    fn play_drivers(
-        &self,
-        setup: &Setup,
-        host: &Host,
-        done: &mut dyn FnMut(Trial) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Judges matches of drivers, in rounds of processes.
+    fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
         self.announce_duration(host);
         host.listen()?;
-        campaign::each(host, &self.matches, |current| {
-            let Sides::Drivers(manifests) = &current.sides else { return Ok(()) };
-            let (trial, error) = self.duel_drivers(current, manifests, setup, host)?;
-            done(trial)?;
-            error.map_or(Ok(()), Err)
-        })
+        for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
+            if let Sides::Drivers(manifests) = &current.sides {
+                self.duel_drivers(current, manifests, setup, host, add_trial)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Plays one match of drivers. Also returns the error that ended it early, if any.
+    /// Judges one match of drivers. An error that ends it after its first round is returned once the trial is added.
     fn duel_drivers(
         &self,
         current: &Match<'_>,
         manifests: &[&Path; 2],
         setup: &Setup,
         host: &Host,
-    ) -> Result<(Trial, Option<Error>), Error> {
+        add_trial: &mut dyn FnMut(Trial) -> Result<()>,
+    ) -> Result<()> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
-        let run = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
-        let plan = Plan { sections: vec![run], run_tables: vec![] };
+        let section = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
+        let plan = Plan { sections: vec![section], run_tables: vec![] };
         let mut first: [Option<SideResult>; 2] = [None, None];
-        let (mut rounds, mut failure): (Vec<Round>, _) = (vec![], None);
+        let mut rounds: Vec<Round> = vec![];
+        let mut failure = None;
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
-        let (started, mut orders) = (host.elapsed(), generator(orders_seed(), 0));
+        let started = host.elapsed();
+        let mut random = generator(orders_seed(), 0);
         while host.since(started) < self.max_time {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
-            order.shuffle(&mut orders);
-            match current.round(order, manifests, &plan, setup, host, &mut first)? {
-                Ok(round) => rounds.push(round),
+            order.shuffle(&mut random);
+            match current.round(order, manifests, &plan, setup, host, &mut first) {
+                Ok(Some(round)) => rounds.push(round),
+                Ok(None) => break,
+                // A process that fails late must not lose the earlier rounds.
                 Err(error) => {
-                    failure = error;
+                    failure = Some(error);
                     break;
                 }
             }
@@ -435,25 +430,26 @@ impl<'a> Contest<'a> {
         let [Some(mut a), Some(mut b)] = first else {
             return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
-        let measured = [&a, &b].iter().all(|side| side.case.measured().is_some());
-        let finding = schedule.last(&rounds).filter(|_| measured);
-        (a.median, b.median) = (median(&rounds, 0), median(&rounds, 1));
-        Ok((Trial { a, b, rounds, finding }, failure))
+        let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
+        let finding = schedule.last(&rounds).filter(|_| is_measured);
+        a.median = median(&rounds, 0);
+        b.median = median(&rounds, 1);
+        add_trial(Trial { a, b, rounds, finding })?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 }
 
 impl Match<'_> {
-    /// Returns a match of two variants on the problem of `group`.
-    fn of_variants(variants: [&Variant; 2], group: CaseGroup) -> Self {
-        let sides = Sides::Kernels(Box::new(variants.map(|variant| Side::new(variant, None))));
-        Self { labels: variants.map(|variant| variant.name.to_string()), sides, group }
+    fn of_variants(a: &Variant, b: &Variant, group: CaseGroup) -> Self {
+        let sides = Sides::Kernels(Box::new([Side::new(a, None), Side::new(b, None)]));
+        Self { labels: [a.name.to_string(), b.name.to_string()], sides, group }
     }
 
     /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
-    /// without a time.
-    ///
-    /// Returns the inner error if a time is missing, which ends the match; it is `None` for an interruption and if the case
-    /// itself failed.
+    /// without a time. Returns `None` if a time is missing or the user interrupted.
     fn round(
         &self,
         order: [usize; 3],
@@ -462,8 +458,9 @@ impl Match<'_> {
         setup: &Setup,
         host: &Host,
         first: &mut [Option<SideResult>; 2],
-    ) -> Result<Result<Round, Option<Error>>, Error> {
-        let (mut round, mut missing) = (Round::default(), false);
+    ) -> Result<Option<Round>> {
+        let mut round = Round::default();
+        let mut is_complete = true;
         for role in order {
             let side = usize::from(role == 1);
             let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
@@ -471,130 +468,131 @@ impl Match<'_> {
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            // A process that fails late must not lose the earlier rounds.
-            let result = match measure_in_fresh_processes(&name, plan, &setup, &options, host) {
-                Ok(Some(record)) => side_result(record, &self.labels[side], &name)?,
-                Ok(None) => return Ok(Err(None)),
-                Err(error) => return Ok(Err(Some(error))),
-            };
-            let time = result.case.measured().map(|measured| measured.summary.median);
+            let measuring = Measuring::new(plan, &setup, &options, host);
+            let Some(record) = measuring.measure_in_fresh_processes(&name)? else { return Ok(None) };
+            let result = result_of_process(record, &self.labels[side], &name)?;
+            let time = report::bench::median(&result.case);
             // A case without a time explains the end of the match.
             if first[side].is_none() || time.is_none() {
                 first[side] = Some(result);
             }
-            missing |= time.is_none();
+            is_complete &= time.is_some();
             round[role] = time.unwrap_or_default();
         }
-        Ok(if missing { Err(None) } else { Ok(round) })
+        Ok(is_complete.then_some(round))
     }
 }
 
-/// Returns a match for each pair of variants on each problem of both, and notes about variants without a partner.
-fn variant_matches<'a>(
-    algorithm: &'static Algorithm,
-    against: &[String],
-    judged: &[String],
-    groups: &[CaseGroup],
-) -> Result<(Vec<Match<'a>>, Vec<String>), Error> {
-    let (pairs, notes) = pairs::pairs(algorithm, against, judged).map_err(Error::Usage)?;
-    let on = |pair: &pairs::Pair, group: &CaseGroup| {
-        let find = |variant: &&Variant| group.variants.iter().find(|candidate| candidate.name == variant.name).cloned();
-        let [a, b] = pair.each_ref().map(find);
-        let (a, b) = (a?, b?);
-        let variants = if a.name == b.name { vec![a.clone()] } else { vec![a.clone(), b.clone()] };
-        Some(Match::of_variants([&a, &b], CaseGroup { variants, ..group.clone() }))
-    };
-    let matches: Vec<_> = pairs.iter().flat_map(|pair| groups.iter().filter_map(|group| on(pair, group))).collect();
-    if matches.is_empty() {
-        let [judged, against] = [judged, against].map(|names| names.join(","));
-        return Err(Error::Usage(format!(
-            "'{judged}' and '{against}' have no case in common; choose an element type and a layout that both have"
-        )));
+/// Returns a match for each pair of variants on each problem that both solve.
+fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
+    let mut matches = vec![];
+    for [a, b] in pairs {
+        for group in groups {
+            let find = |name: &str| group.variants.iter().find(|variant| variant.name == name).cloned();
+            let (Some(a), Some(b)) = (find(&a.name), find(&b.name)) else { continue };
+            let mut variants = vec![a.clone()];
+            if a.name != b.name {
+                variants.push(b.clone());
+            }
+            matches.push(Match::of_variants(&a, &b, CaseGroup { variants, ..group.clone() }));
+        }
     }
-    Ok((matches, notes))
+    if matches.is_empty() {
+        return Err(usage!(
+            "'{}' and '{}' have no case in common; choose an element type and a layout that both have",
+            expand_all(&args.variant).join(","),
+            expand_all(&args.against).join(",")
+        ));
+    }
+    Ok(matches)
 }
 
 /// Returns a match of the two drivers for each variant on each problem.
-fn driver_matches(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'_>>, Error> {
+fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
     let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else {
         return Err(Error::Usage("one side is missing; give both --a-driver and --b-driver".into()));
     };
     let manifests = [a.as_path(), b.as_path()];
     manifests.iter().try_for_each(|path| check_manifest(path))?;
-    let matches = |group: CaseGroup| {
-        let variants = group.variants.clone();
-        variants.into_iter().map(move |variant| Match {
-            labels: manifests.map(Shown::shown),
-            sides: Sides::Drivers(manifests),
-            group: CaseGroup { variants: vec![variant], ..group.clone() },
-        })
-    };
-    Ok(groups.into_iter().flat_map(matches).collect())
+    let mut matches = vec![];
+    for group in groups {
+        for variant in &group.variants {
+            matches.push(Match {
+                labels: manifests.map(Shown::shown),
+                sides: Sides::Drivers(manifests),
+                group: CaseGroup { variants: vec![variant.clone()], ..group.clone() },
+            });
+        }
+    }
+    Ok(matches)
 }
 
 /// Returns a match for each problem. On one side or both, a SPIR-V file replaces one kernel of the variant.
-fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>, Error> {
-    let matches = groups.into_iter().map(|group| {
+fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<'a>>> {
+    let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
+    let mut matches = vec![];
+    for group in groups {
         let [variant] = &group.variants[..] else {
-            return Err(Error::Usage(format!(
+            return Err(usage!(
                 "a file takes the place of a kernel of one variant, -V names {}; name one",
                 group.variants.len()
-            )));
+            ));
         };
         let shaders = variant.shaders(group.spec.dtype, group.spec.layout).unwrap_or_default();
-        let paths = [args.a_spirv.as_deref(), args.b_spirv.as_deref()];
-        let mut kernels: Vec<String> = vec![];
-        let mut side = |path: Option<&Path>| {
-            let substitute = path.map(|path| read_spirv(path, variant, &shaders)).transpose()?;
-            kernels.extend(substitute.as_ref().map(|(kernel, _)| kernel.clone()));
-            Ok::<_, Error>(Side::new(variant, substitute))
-        };
-        let sides = [side(paths[0])?, side(paths[1])?];
-        if let [a, b] = &kernels[..]
+        let read = |path: Option<&Path>| path.map(|path| read_spirv(path, variant, &shaders)).transpose();
+        let substitutes = [read(paths[0])?, read(paths[1])?];
+        let replaced: Vec<String> = substitutes.iter().flatten().map(|(kernel, _)| kernel.clone()).collect();
+        if let [a, b] = &replaced[..]
             && a != b
         {
-            return Err(Error::Usage(format!(
-                "the files replace two different kernels, {a} and {b}; give two for one of them"
-            )));
+            return Err(usage!("the files replace two different kernels, {a} and {b}; give two for one of them"));
         }
-        let label = |path: Option<&Path>| path.map_or_else(|| kernels[0].clone(), Shown::shown);
-        Ok(Match { labels: paths.map(label), sides: Sides::Kernels(Box::new(sides)), group })
-    });
-    matches.collect()
+        // A side without a file runs the kernel itself.
+        let labels = paths.map(|path| path.map_or_else(|| replaced[0].clone(), Shown::shown));
+        let sides = substitutes.map(|substitute| Side::new(variant, substitute));
+        matches.push(Match { labels, sides: Sides::Kernels(Box::new(sides)), group });
+    }
+    Ok(matches)
 }
 
-/// Returns the median of one side's rounds.
 fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
     stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
 }
 
+/// Returns the result of a side of a match of kernels.
+fn result_of_side(label: &str, device: &DeviceInfo, case: Case, rounds: &[Round], side: usize) -> SideResult {
+    let mut median = median(rounds, side);
+    // Without rounds, a side may still have been measured.
+    if rounds.is_empty() {
+        median = report::bench::median(&case);
+    }
+    SideResult { label: label.into(), device: device.clone(), case, median }
+}
+
 /// Returns the result of a process that measured one case.
-fn side_result(record: Record, label: &str, name: &str) -> Result<SideResult, Error> {
+fn result_of_process(record: Record, label: &str, name: &str) -> Result<SideResult> {
     let Record { devices, cases, .. } = record;
     let ([device], [case]) = (&devices[..], &cases[..]) else {
-        return Err(Error::Usage(format!(
-            "{name}: --device matches {} of its devices; name one by its index",
-            devices.len()
-        )));
+        return Err(usage!("{name}: --device matches {} of its devices; name one by its index", devices.len()));
     };
     Ok(SideResult { label: label.into(), device: device.clone(), case: case.clone(), median: None })
 }
 
 /// Reads a SPIR-V file. Returns the label of the kernel of `variant` that it replaces, and its bytes.
-fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>), Error> {
+fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(String, Vec<u8>)> {
     let labels = || shaders.iter().map(|shader| shader.label()).collect::<Vec<_>>().join(", ");
-    let refuse =
-        |reason: String| Error::Usage(format!("cannot run '{}' in place of {}: {reason}", path.shown(), labels()));
+    let refuse = |reason: String| usage!("cannot run '{}' in place of {}: {reason}", path.shown(), labels());
     let bytes = input_file::read(path, spirv::MAX_FILE_BYTES as u64)
         .map_err(|e| refuse(format!("{e}; name a SPIR-V file of a kernel")))?;
     if let [kernel] = shaders {
         spirv::check(&bytes, kernel).map_err(refuse)?;
     }
     // Of the kernels whose interface fits, the file replaces the one with the fewest arguments.
-    let fits = |shader: &&&Shader| spirv::check(&bytes, shader).is_ok();
     let arguments = |shader: &Shader| shader.interface.arguments.len();
-    let fewest = shaders.iter().filter(fits).map(|shader| arguments(shader)).min();
-    let fitting: Vec<_> = shaders.iter().filter(fits).filter(|shader| Some(arguments(shader)) == fewest).collect();
+    let mut fitting = shaders.to_vec();
+    fitting.retain(|shader| spirv::check(&bytes, shader).is_ok());
+    let fewest = fitting.iter().map(|shader| arguments(shader)).min();
+    fitting.retain(|shader| Some(arguments(shader)) == fewest);
     match fitting[..] {
         [kernel] => Ok((kernel.label(), bytes)),
         _ => Err(refuse(format!(
@@ -608,11 +606,10 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 }
 
 /// Refuses a manifest that the Vulkan loader would silently ignore.
-fn check_manifest(path: &Path) -> Result<(), Error> {
-    let shown = path.shown();
-    let refuse = |reason: String| {
-        Error::Usage(format!("'{shown}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/"))
-    };
+fn check_manifest(path: &Path) -> Result<()> {
+    let name = path.shown();
+    let refuse =
+        |reason: String| usage!("'{name}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/");
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
     match manifest.pointer("/ICD/library_path") {

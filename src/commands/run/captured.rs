@@ -1,32 +1,29 @@
-//! Compares the times of captured kernels in their programs with their times here.
+//! Comparison of captured kernels' times in their programs with their times here.
 
-use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, ratio};
-use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Correctness, Record};
+use crate::basis::units::ratio;
+use crate::record::Correctness;
 use crate::report::capture::shortened;
-use crate::user::algorithm::UserKernels;
 use crate::user::description::Captured;
+use crate::{Case, DeviceInfo, Nanos, Record, UserKernels, printable};
 use std::fmt::Write;
 
-/// Most columns of a case's name.
+/// Width to which a case's name is shortened, in columns.
 const MAX_NAME_WIDTH: usize = 30;
 
-/// Prints a line for each captured case, below the device and the driver that it was captured on.
-pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
+/// Returns a line for each captured case, grouped by the device and driver on which it was captured.
+pub(super) fn comparison_with_program(record: &Record, all_kernels: &[UserKernels]) -> String {
     let mut text = String::new();
-    let mut heading = String::new();
-    let longest = all.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
-    for kernels in all {
+    let mut last_heading = String::new();
+    let longest = all_kernels.iter().map(|kernels| kernels.name.chars().count()).max().unwrap_or(0).min(MAX_NAME_WIDTH);
+    for kernels in all_kernels {
         let Some(captured) = &kernels.problem.captured else { continue };
         let Some(variant) = kernels.first() else { continue };
         for case in record.cases.iter().filter(|case| case.algorithm == kernels.name && case.variant == variant) {
-            let device = record.devices.get(case.device);
-            let Some(line) = line(captured, case, device) else { continue };
-            let there = format!("captured on {}, {}", printable(&captured.device), printable(&captured.driver));
-            if there != heading {
-                let _ = write!(text, "\n{there}\n");
-                heading = there;
+            let Some(line) = compare_times(captured, case, record.devices.get(case.device)) else { continue };
+            let heading = format!("captured on {}, {}", printable(&captured.device), printable(&captured.driver));
+            if heading != last_heading {
+                let _ = write!(text, "\n{heading}\n");
+                last_heading = heading;
             }
             let name = printable(&case.algorithm);
             let _ = writeln!(text, "  {:<longest$}  {line}", shortened(&name, MAX_NAME_WIDTH));
@@ -35,29 +32,26 @@ pub(super) fn beside(record: &Record, all: &[UserKernels]) -> String {
     text
 }
 
-/// Compares the times, and whether the answer has the same bits.
-fn line(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option<String> {
+/// Compares the times, and says whether the answer has the same bits; `None` if the case was not measured.
+fn compare_times(captured: &Captured, case: &Case, device: Option<&DeviceInfo>) -> Option<String> {
     let measured = case.measured()?;
     let time_here = measured.summary.median;
-    let mut text = match captured.microseconds.filter(|time| *time > 0.0) {
-        Some(there) => {
-            let there = Nanos(1e3 * there);
-            format!("{there} there, {time_here} here, × {}", ratio(time_here.0 / there.0))
-        }
-        None => format!("{time_here} here"),
-    };
-    let Correctness::Verified(found) = &measured.verification else { return Some(text) };
-    let same = device.is_some_and(|device| is_on(captured, device));
-    if found.residual == Some(0.0) {
+    let mut text = format!("{time_here} here");
+    if let Some(microseconds) = captured.microseconds.filter(|time| *time > 0.0) {
+        let time_there = Nanos(1e3 * microseconds);
+        text = format!("{time_there} there, {text}, × {}", ratio(time_here.0 / time_there.0));
+    }
+    let Correctness::Verified(verification) = &measured.verification else { return Some(text) };
+    if verification.residual == Some(0.0) {
         text += "; same bits";
-    } else if same && captured.exact {
+    } else if captured.exact && device.is_some_and(|device| was_captured_on(captured, device)) {
         // Rounding cannot explain the difference: a replay on this device gave the same bits.
         text += "; other bits";
     }
     Some(text)
 }
 
-/// Whether the dispatch was captured on this device with this driver.
-fn is_on(captured: &Captured, device: &DeviceInfo) -> bool {
+/// Returns whether the dispatch was captured on this device with this driver.
+fn was_captured_on(captured: &Captured, device: &DeviceInfo) -> bool {
     captured.device == device.name && captured.driver == Captured::driver(&device.driver.name, &device.driver.info)
 }

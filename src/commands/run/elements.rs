@@ -1,113 +1,124 @@
-//! Implements `--print` and `--save`: shows elements of buffers, or writes them to files.
+//! `--print` and `--save`: elements of buffers as text, or in files.
 
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
-use crate::basis::dtype::DType;
-use crate::basis::error::{self, Error};
-use crate::basis::printable::{Shown, printable};
+use crate::basis::error;
 use crate::commands::CommandOutput;
 use crate::commands::cli::RunArgs;
 use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
 use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
+use crate::{DType, Error, Result, Shown, printable};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most elements that are shown without an explicit range.
+/// Most elements that are printed without an explicit range.
 const MAX_ELEMENTS: u64 = 64;
 
-/// Buffers that the options name.
-pub(super) struct Wanted {
-    /// Files that a worker writes: those to save, and those to print.
+/// Buffers that `--print` and `--save` name.
+pub(super) struct WantedBuffers {
+    /// Files that a worker writes: those of `--save`, and scratch files of the buffers to print.
     pub(super) saves: Vec<Save>,
     prints: Vec<Print>,
-    /// Folder for buffers to print, which a worker process writes.
+    /// Folder of the scratch files, which lasts until they are printed.
     folder: Option<Scratch>,
 }
 
-/// Elements to print.
 struct Print {
     buffer: ResolvedBuffer,
+    /// Elements in each dimension of the buffer.
     ranges: Vec<Range<u64>>,
+    /// File to which a worker writes the buffer.
     path: PathBuf,
 }
 
-impl Wanted {
+impl WantedBuffers {
     /// Resolves the buffers of `args`. Refuses unknown buffers and elements, and a selection of several cases.
-    pub(super) fn new(args: &RunArgs, runs: &[ResolvedProblem]) -> Result<Self, Error> {
+    pub(super) fn new(args: &RunArgs, problems: &[ResolvedProblem]) -> Result<Self> {
         let mut wanted = Self { saves: vec![], prints: vec![], folder: None };
         if args.print.is_empty() && args.save.is_empty() {
             return Ok(wanted);
         }
-        // By default, one choice of each kernel runs.
-        let every = args.tune || args.ab;
-        let cases = |run: &ResolvedProblem| {
-            let kernels = distinct(run.configurations.iter().map(|configuration| configuration.kernel.as_str())).len();
-            run.points.len() * if every { run.configurations.len() } else { kernels }
-        };
-        let (1, Some(point)) = (runs.iter().map(cases).sum(), runs.iter().find_map(|run| run.points.first())) else {
-            let all = if every { ", without --tune and --ab" } else { "" };
-            return Err(Error::Usage(format!(
-                "--print and --save take one case, and this selects {}; give each axis one value and name one \
-                 kernel{all}",
-                runs.iter().map(cases).sum::<usize>()
-            )));
+        // By default, only the first choice of each kernel runs.
+        let all_choices = args.tune || args.ab;
+        let mut cases = 0;
+        for ResolvedProblem { configurations, points, .. } in problems {
+            let kernels = distinct(configurations.iter().map(|configuration| configuration.kernel.as_str()));
+            cases += points.len() * if all_choices { configurations.len() } else { kernels.len() };
+        }
+        let first_point = problems.iter().find_map(|problem| problem.points.first());
+        let Some(point) = first_point.filter(|_| cases == 1) else {
+            let remedy = if all_choices { ", without --tune and --ab" } else { "" };
+            return Err(usage!(
+                "--print and --save take one case, and this selects {cases}; give each axis one value and name one \
+                 kernel{remedy}"
+            ));
         };
         for text in &args.save {
-            let (name, path) = text
-                .split_once('=')
-                .filter(|(name, path)| !name.is_empty() && !path.is_empty())
-                .ok_or_else(|| Error::Usage(format!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy")))?;
-            let buffer = written(&point.buffers, name)?;
-            let path = std::path::absolute(path).map_err(|e| Error::Usage(format!("--save '{path}': {e}")))?;
-            // A worker with different standard streams writes the file.
-            if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
-                return Err(Error::Usage(format!("--save '{}' is a stream; name a file", path.shown())));
-            }
-            if !path.parent().is_some_and(Path::is_dir) {
-                return Err(Error::Usage(format!("--save '{}': there is no such folder; make it", path.shown())));
-            }
-            wanted.saves.push(Save { buffer: buffer.name.clone(), path });
+            wanted.saves.push(parse_save(text, &point.buffers)?);
         }
         if !args.print.is_empty() {
             let folder = Scratch::new().map_err(|e| Error::Failure(format!("cannot make a folder: {e}")))?;
             for (index, text) in args.print.iter().enumerate() {
-                let (name, ranges) =
-                    text.split_once('[').map_or((text.as_str(), None), |(name, rest)| (name, Some(rest)));
-                let buffer = written(&point.buffers, name)?.clone();
-                let ranges =
-                    ranges_of(ranges, &buffer).map_err(|reason| Error::Usage(format!("--print '{text}' {reason}")))?;
-                let path = folder.path().join(format!("{index}.npy"));
-                wanted.saves.push(Save { buffer: buffer.name.clone(), path: path.clone() });
-                wanted.prints.push(Print { buffer, ranges, path });
+                let print = parse_print(text, &point.buffers, folder.path().join(format!("{index}.npy")))?;
+                wanted.saves.push(Save { buffer: print.buffer.name.clone(), path: print.path.clone() });
+                wanted.prints.push(print);
             }
             wanted.folder = Some(folder);
         }
         Ok(wanted)
     }
 
-    /// Appends the elements to `answer`.
-    pub(super) fn show(&self, answer: &mut CommandOutput, width: usize) {
-        for print in &self.prints {
-            match array::read(&print.path, print.buffer.element, &print.buffer.shape) {
+    pub(super) fn print(&self, answer: &mut CommandOutput, width: usize) {
+        for Print { buffer, ranges, path } in &self.prints {
+            match array::read(path, buffer.element, &buffer.shape) {
                 Ok(contents) => {
-                    let (buffer, ranges) = (&print.buffer, &print.ranges);
-                    let rows = table(buffer, ranges, &contents, width);
+                    let rows = rows(buffer, ranges, &contents, width);
                     let _ = write!(answer.output, "\n{}\n{rows}", heading(buffer, ranges));
                 }
                 // The table explains why the case has no answer.
                 Err(_) => {
-                    let _ = writeln!(answer.notes, "note: {} was not computed", print.buffer.name);
+                    let _ = writeln!(answer.notes, "note: {} was not computed", buffer.name);
                 }
             }
         }
     }
 }
 
+/// Parses a value of `--save`: `D=out.npy`.
+fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save> {
+    let (name, path) = text
+        .split_once('=')
+        .filter(|(name, path)| !name.is_empty() && !path.is_empty())
+        .ok_or_else(|| usage!("--save '{text}' is not BUFFER=FILE; write --save D=out.npy"))?;
+    let buffer = find_written(buffers, name)?;
+    let path = std::path::absolute(path).map_err(|e| usage!("--save '{path}': {e}"))?;
+    // A worker with different standard streams writes the file.
+    if ["/dev/std", "/dev/fd/", "/proc/"].iter().any(|stream| path.to_string_lossy().starts_with(stream)) {
+        return Err(usage!("--save '{}' is a stream; name a file", path.shown()));
+    }
+    if !path.parent().is_some_and(Path::is_dir) {
+        return Err(usage!("--save '{}': there is no such folder; make it", path.shown()));
+    }
+    Ok(Save { buffer: buffer.name.clone(), path })
+}
+
+/// Parses a value of `--print`, `D` or `D[0:4,0:4]`, for a buffer that a worker writes to `path`.
+fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<Print> {
+    let name = text.split('[').next().unwrap_or_default();
+    let buffer = find_written(buffers, name)?.clone();
+    let ranges = match text.split_once('[') {
+        Some((_, ranges)) => parse_ranges(ranges, &buffer),
+        None => Ok(first_elements(&buffer)),
+    };
+    let ranges = ranges.map_err(|reason| usage!("--print '{text}' {reason}"))?;
+    Ok(Print { buffer, ranges, path })
+}
+
 /// Returns the buffer with this name, if kernels write to it.
-fn written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer, Error> {
+fn find_written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer> {
     let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
     buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
         let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();
@@ -115,24 +126,21 @@ fn written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a Resolved
     })
 }
 
-/// Parses ranges such as `0:4,2,:]`, one for each dimension of `buffer`; by default, selects the first elements.
-fn ranges_of(text: Option<&str>, buffer: &ResolvedBuffer) -> Result<Vec<Range<u64>>, String> {
-    let Some(text) = text else {
-        // As many whole rows as fit, from the slowest dimension on.
-        let mut left = MAX_ELEMENTS;
-        let mut ranges: Vec<_> = buffer
-            .shape
-            .iter()
-            .rev()
-            .map(|extent| {
-                let shown = (*extent).min(left.max(1));
-                left /= shown.max(1);
-                0..shown
-            })
-            .collect();
-        ranges.reverse();
-        return Ok(ranges);
-    };
+/// Returns the first elements of a buffer, at most [`MAX_ELEMENTS`]: of the fastest dimension as many as fit, then of the
+/// next one.
+fn first_elements(buffer: &ResolvedBuffer) -> Vec<Range<u64>> {
+    let mut remaining = MAX_ELEMENTS;
+    let mut ranges = vec![];
+    for extent in buffer.shape.iter().rev() {
+        let count = (*extent).min(remaining.max(1));
+        remaining /= count.max(1);
+        ranges.insert(0, 0..count);
+    }
+    ranges
+}
+
+/// Parses ranges such as `0:4,2,:]`, one for each dimension of `buffer`.
+fn parse_ranges(text: &str, buffer: &ResolvedBuffer) -> Result<Vec<Range<u64>>, String> {
     let items: Vec<_> = text.strip_suffix(']').ok_or("has no ] at its end; write D[0:4,0:4]")?.split(',').collect();
     if items.len() != buffer.shape.len() {
         return Err(format!(
@@ -142,21 +150,26 @@ fn ranges_of(text: Option<&str>, buffer: &ResolvedBuffer) -> Result<Vec<Range<u6
             buffer.shape.len()
         ));
     }
-    let bound = |text: &str, default: u64| match text.trim() {
-        "" => Ok(default),
-        text => text.parse::<u64>().map_err(|_| format!("has '{text}' where an index belongs; write D[0:4,0:4]")),
-    };
-    let range = |(item, extent): (&&str, &u64)| {
+    let mut ranges = vec![];
+    for (item, extent) in items.iter().zip(&buffer.shape) {
         let range = match item.split_once(':') {
-            Some((first, end)) => bound(first, 0)?..bound(end, *extent)?.min(*extent),
-            None => bound(item, 0).map(|index| index..index + 1)?,
+            Some((first, end)) => parse_index(first, 0)?..parse_index(end, *extent)?.min(*extent),
+            None => parse_index(item, 0).map(|index| index..index + 1)?,
         };
         if range.is_empty() || range.end > *extent {
             return Err(format!("has no element in '{item}': that dimension has {extent}; choose others"));
         }
-        Ok(range)
-    };
-    items.iter().zip(&buffer.shape).map(range).collect()
+        ranges.push(range);
+    }
+    Ok(ranges)
+}
+
+/// Parses an index; an empty text is `default`.
+fn parse_index(text: &str, default: u64) -> Result<u64, String> {
+    match text.trim() {
+        "" => Ok(default),
+        text => text.parse().map_err(|_| format!("has '{text}' where an index belongs; write D[0:4,0:4]")),
+    }
 }
 
 /// Formats the heading: `Z, elements 0 to 63 of 1001`, or `D[0:4,0:16] of [100,100]`.
@@ -166,39 +179,34 @@ fn heading(buffer: &ResolvedBuffer, ranges: &[Range<u64>]) -> String {
         return name.into();
     }
     let whole = vec![":"; ranges.len()].join(",");
-    let all = format!("--print '{name}[{whole}]' shows all");
+    let remedy = format!("--print '{name}[{whole}]' shows all");
     match (ranges, &buffer.shape[..]) {
         ([range], [extent]) if range.end - range.start == 1 => format!("{name}, element {} of {extent}", range.start),
         ([range], [extent]) => {
-            format!("{name}, elements {} to {} of {extent} ({all})", range.start, range.end - 1)
+            format!("{name}, elements {} to {} of {extent} ({remedy})", range.start, range.end - 1)
         }
         _ => {
             let ranges: Vec<_> = ranges.iter().map(|range| format!("{}:{}", range.start, range.end)).collect();
             let shape: Vec<_> = buffer.shape.iter().map(ToString::to_string).collect();
-            format!("{name}[{}] of [{}] ({all})", ranges.join(","), shape.join(","))
+            format!("{name}[{}] of [{}] ({remedy})", ranges.join(","), shape.join(","))
         }
     }
 }
 
-/// Formats the elements of ranges, wrapping rows at `width`.
-fn table(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
-    let size = buffer.element.bytes() as usize;
+/// Formats the elements of ranges, a row of the fastest dimension to a line; wraps lines at `width`.
+fn rows(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width: usize) -> String {
+    let bytes = buffer.element.bytes() as usize;
+    let columns = buffer.shape.last().copied().unwrap_or(1);
+    let row_dimensions = ranges.len().saturating_sub(1);
+    // Index of the current row in all dimensions but the last.
+    let mut row: Vec<u64> = ranges[..row_dimensions].iter().map(|range| range.start).collect();
     let mut text = String::new();
-    let mut index: Vec<u64> = ranges.iter().map(|range| range.start).collect();
     loop {
-        let row = ranges.last().map_or(0..1, Clone::clone);
-        let start = index
-            .iter()
-            .zip(&buffer.shape)
-            .take(ranges.len().saturating_sub(1))
-            .fold(0, |at, (i, extent)| at * extent + i);
-        let columns = buffer.shape.last().copied().unwrap_or(1);
-        let elements = row.map(|column| {
-            let at = (start * columns + column) as usize * size;
-            shown(buffer.element, &contents[at..at + size])
-        });
+        let row_number = row.iter().zip(&buffer.shape).fold(0, |number, (index, extent)| number * extent + index);
         let mut line = String::from(" ");
-        for element in elements {
+        for column in ranges.last().map_or(0..1, Clone::clone) {
+            let start = (row_number * columns + column) as usize * bytes;
+            let element = element_text(buffer.element, &contents[start..start + bytes]);
             // Continuation lines are indented further than new rows.
             if line.trim() != "" && line.len() + 1 + element.len() > width {
                 let _ = writeln!(text, "{}", std::mem::replace(&mut line, "   ".into()));
@@ -207,16 +215,16 @@ fn table(buffer: &ResolvedBuffer, ranges: &[Range<u64>], contents: &[u8], width:
         }
         let _ = writeln!(text, "{line}");
         // Advance to the next row as an odometer does.
-        let next = (0..ranges.len().saturating_sub(1)).rev().find(|at| index[*at] + 1 < ranges[*at].end);
-        let Some(next) = next else { return text };
-        index[next] += 1;
-        for at in next + 1..ranges.len() {
-            index[at] = ranges[at].start;
+        let digit = (0..row_dimensions).rev().find(|digit| row[*digit] + 1 < ranges[*digit].end);
+        let Some(digit) = digit else { return text };
+        row[digit] += 1;
+        for lower in digit + 1..row_dimensions {
+            row[lower] = ranges[lower].start;
         }
     }
 }
 
-fn shown(element: DType, bytes: &[u8]) -> String {
+fn element_text(element: DType, bytes: &[u8]) -> String {
     match element {
         DType::U64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
         DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).to_string(),
@@ -230,43 +238,51 @@ fn shown(element: DType, bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn matrix(shape: &[u64]) -> ResolvedBuffer {
-        ResolvedBuffer::new("D", DType::F32, shape.to_vec(), Role::Output)
+    /// Returns the elements that `text` selects of a buffer `D`.
+    fn print(shape: &[u64], text: &str) -> Result<Print> {
+        let buffer = ResolvedBuffer::new("D", DType::F32, shape.to_vec(), Role::Output);
+        parse_print(text, &[buffer], PathBuf::new())
     }
 
-    fn text(shape: &[u64], ranges: Option<&str>) -> String {
-        wrapped(shape, ranges, usize::MAX)
+    fn heading_of(shape: &[u64], text: &str) -> String {
+        let Print { buffer, ranges, .. } = print(shape, text).expect("it selects elements");
+        heading(&buffer, &ranges)
     }
 
-    fn wrapped(shape: &[u64], ranges: Option<&str>, width: usize) -> String {
-        let buffer = matrix(shape);
+    /// Returns the rows of elements 0, 0.5, 1, …
+    fn rows_of(shape: &[u64], text: &str, width: usize) -> String {
+        let Print { buffer, ranges, .. } = print(shape, text).expect("it selects elements");
         let contents: Vec<u8> = (0..buffer.len()).flat_map(|i| (i as f32 / 2.0).to_le_bytes()).collect();
-        table(&buffer, &ranges_of(ranges, &buffer).expect("there are such"), &contents, width)
+        rows(&buffer, &ranges, &contents, width)
     }
 
     #[test]
     fn rows_fit_the_width() {
-        let rows = wrapped(&[1001], None, 80);
+        let rows = rows_of(&[1001], "D", 80);
         assert!(rows.lines().count() > 1 && rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert_eq!(rows.split_whitespace().count(), 64);
-        let said = |shape: &[u64], ranges| {
-            let buffer = matrix(shape);
-            heading(&buffer, &ranges_of(ranges, &buffer).expect("there are such"))
-        };
-        assert_eq!(said(&[1001], None), "D, elements 0 to 63 of 1001 (--print 'D[:]' shows all)");
-        assert!(said(&[1001], Some("990:2000]")).starts_with("D, elements 990 to 1000 of 1001 ("));
-        assert_eq!(said(&[1001], Some("7]")), "D, element 7 of 1001");
-        assert_eq!(said(&[100, 100], None), "D[0:1,0:64] of [100,100] (--print 'D[:,:]' shows all)");
-        assert_eq!(said(&[2, 3], None), "D");
+    }
+
+    #[test]
+    fn the_heading_says_which_elements_follow() {
+        assert_eq!(heading_of(&[1001], "D"), "D, elements 0 to 63 of 1001 (--print 'D[:]' shows all)");
+        assert!(heading_of(&[1001], "D[990:2000]").starts_with("D, elements 990 to 1000 of 1001 ("));
+        assert_eq!(heading_of(&[1001], "D[7]"), "D, element 7 of 1001");
+        assert_eq!(heading_of(&[100, 100], "D"), "D[0:1,0:64] of [100,100] (--print 'D[:,:]' shows all)");
+        assert_eq!(heading_of(&[2, 3], "D"), "D");
     }
 
     #[test]
     fn ranges_of_elements_are_shown_row_by_row() {
-        assert_eq!(text(&[2, 3], None), "  0 0.5 1\n  1.5 2 2.5\n");
-        assert_eq!(text(&[2, 3], Some("1,:2]")), "  1.5 2\n");
-        assert_eq!(text(&[2, 2, 2], Some(":,1,0:9]")), "  1 1.5\n  3 3.5\n");
-        assert_eq!(text(&[4], Some("2:]")), "  1 1.5\n");
-        assert_eq!(text(&[100, 100], None).lines().count(), 1);
+        for (shape, text, expected) in [
+            (&[2, 3][..], "D", "  0 0.5 1\n  1.5 2 2.5\n"),
+            (&[2, 3], "D[1,:2]", "  1.5 2\n"),
+            (&[2, 2, 2], "D[:,1,0:9]", "  1 1.5\n  3 3.5\n"),
+            (&[4], "D[2:]", "  1 1.5\n"),
+        ] {
+            assert_eq!(rows_of(shape, text, usize::MAX), expected);
+        }
+        assert_eq!(rows_of(&[100, 100], "D", usize::MAX).lines().count(), 1);
     }
 
     #[test]
@@ -279,7 +295,9 @@ mod tests {
             ("1:1,0]", "has no element in '1:1': that dimension has 2; choose others"),
             ("0,3:]", "has no element in '3:': that dimension has 3; choose others"),
         ] {
-            assert_eq!(ranges_of(Some(ranges), &matrix(&[2, 3])).expect_err("refused"), expected);
+            let text = format!("D[{ranges}");
+            let error = print(&[2, 3], &text).err().expect("refused").to_string();
+            assert_eq!(error, format!("--print '{text}' {expected}"));
         }
     }
 }

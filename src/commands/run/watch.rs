@@ -1,56 +1,55 @@
 //! Implements `run --watch`: measures again whenever a file changes, and prints a line per case.
 
-use super::{CommandOutput, RunArgs, check_commands, described, named_kernels, planned, resolved};
-use crate::basis::error::{Error, Exit};
+use super::{CommandOutput, RunArgs, check_commands, named_kernels, plan_section, read_descriptions, resolve_problems};
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
-use crate::commands::host::Host;
-use crate::commands::measure_quietly;
-use crate::compare::{self, Comparison, Settings, State, Verdict};
-use crate::engine::measurement::{LimitPolicy, MeasureOptions};
-use crate::engine::runner::Timing;
-use crate::engine::session::Setup;
-use crate::plan::Plan;
-use crate::plan::request::{Request, VulkanOptions};
-use crate::record::{Case, Outcome, Record};
-use crate::report;
-use crate::tuning::tuned::Tuned;
+use crate::commands::Measuring;
+use crate::compare::{self, Comparison, State, Verdict};
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
-use std::collections::BTreeSet;
-use std::fs::Metadata;
+use crate::{
+    Case, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, Record, Request, Result, Settings, Setup, Timing,
+    Tuned, VulkanOptions, report,
+};
+use std::collections::BTreeMap;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Interval between checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// State of a file, to detect changes.
-#[derive(PartialEq)]
+#[derive(Debug, PartialEq)]
 struct FileState {
     modified: SystemTime,
     bytes: u64,
-    /// On Unix: device, inode and ctime; editors cannot reset the ctime.
+    /// On Unix: device, inode and ctime. Editors may keep size and modification time, but cannot reset the ctime.
     identity: Vec<i64>,
 }
 
-pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput, Error> {
+/// Files with the states in which they were last seen; `None` for a file that is missing.
+type FileStates = BTreeMap<PathBuf, Option<FileState>>;
+
+pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // A forbidden command in the first version is an error; in a later version it is only reported.
-    check_commands(&described(args)?.concat(), args.no_commands)?;
+    check_commands(&read_descriptions(args)?.concat(), args.no_commands)?;
     host.listen()?;
     let request = args.request(vulkan);
-    let mut files = named(args);
+    let mut files = files_to_watch(args);
     let mut last: Option<Record> = None;
     loop {
-        let (mut known, read) = read(args, &mut files);
-        match read.and_then(|run| measure(&request, setup, host, run)) {
+        let problems = resolve_and_watch(args, &mut files);
+        match problems.and_then(|problems| measure(problems, &request, setup, host)) {
             Ok(record) => {
                 // Same rules as `compare`, with its default settings.
-                let both = last.as_ref().map(|last| [last, &record].map(std::slice::from_ref));
-                let comparison = both.map(|[last, now]| compare::compare(last, now, &Settings::default()));
-                record.cases.iter().for_each(|case| say(&line(case, comparison.as_ref(), &record), host));
+                let baseline = last.as_ref().map(std::slice::from_ref);
+                let comparison = baseline
+                    .map(|baseline| compare::compare(baseline, std::slice::from_ref(&record), &Settings::default()));
+                for case in &record.cases {
+                    print_line(&case_line(case, comparison.as_ref(), &record), host);
+                }
                 if record.cases.iter().any(|case| case.measured().is_some()) {
                     last = Some(record);
                 }
@@ -58,92 +57,100 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
             Err(Error::Interrupted(_)) => {}
             Err(_) if host.is_interrupted() => {}
             // Compile errors are printed; the user will fix them and save again.
-            Err(error) => say(&error.to_string(), host),
+            Err(error) => print_line(&error.to_string(), host),
         }
-        while seen(&files) == known {
+        while !update_states(&mut files) {
             if host.is_interrupted() {
-                return Ok(CommandOutput::new(String::new(), String::new(), Exit::Success));
+                return Ok(CommandOutput::success(String::new()));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
-        // Editors may write in several steps.
-        while seen(&files) != known {
-            known = seen(&files);
+        // Editors may write in several steps: wait until nothing has changed for an interval.
+        std::thread::sleep(POLL_INTERVAL);
+        while update_states(&mut files) {
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-fn say(text: &str, host: &Host) {
+/// Prints a line with the time of day.
+fn print_line(text: &str, host: &Host) {
     let now = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
     host.messages.line(&format!("{now}  {text}"));
 }
 
-/// Lists the files on the command line, and the descriptions in folders: a folder's own state changes only with its
+/// Returns the files on the command line, and the descriptions in folders: a folder's own state changes only with its
 /// entries.
-fn named(args: &RunArgs) -> BTreeSet<PathBuf> {
+fn files_to_watch(args: &RunArgs) -> FileStates {
     let descriptions = args.kernel.iter().map(|path| path.join(CASE));
-    args.kernel.iter().chain(&args.config).cloned().chain(descriptions).collect()
+    let files = args.kernel.iter().chain(&args.config).cloned().chain(descriptions);
+    files.map(|path| (path, None)).collect()
 }
 
-fn seen(files: &BTreeSet<PathBuf>) -> Vec<Option<FileState>> {
+fn file_state(path: &Path) -> Option<FileState> {
+    let metadata = path.metadata().ok()?;
     #[cfg(unix)]
-    let identity = |there: &Metadata| {
-        vec![there.dev().cast_signed(), there.ino().cast_signed(), there.ctime(), there.ctime_nsec()]
-    };
+    let identity =
+        vec![metadata.dev().cast_signed(), metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec()];
     #[cfg(not(unix))]
-    let identity = |_: &Metadata| vec![];
-    let state = |there: Metadata| {
-        Some(FileState { modified: there.modified().ok()?, bytes: there.len(), identity: identity(&there) })
-    };
-    files.iter().map(|path| path.metadata().ok().and_then(state)).collect()
+    let identity = vec![];
+    Some(FileState { modified: metadata.modified().ok()?, bytes: metadata.len(), identity })
 }
 
-/// Resolves the current files, and returns their state from before, so that later changes are detected. If resolving
-/// reveals further files, adds them and starts again.
-fn read(
-    args: &RunArgs,
-    files: &mut BTreeSet<PathBuf>,
-) -> (Vec<Option<FileState>>, Result<Vec<ResolvedProblem>, Error>) {
+/// Looks at all files again. Returns whether any has changed.
+fn update_states(files: &mut FileStates) -> bool {
+    let mut has_changed = false;
+    for (path, state) in files {
+        let new_state = file_state(path);
+        has_changed |= *state != new_state;
+        *state = new_state;
+    }
+    has_changed
+}
+
+/// Looks at the files and then resolves them, so that changes during or after that are detected. If resolving reveals
+/// further files, adds them and starts again.
+fn resolve_and_watch(args: &RunArgs, files: &mut FileStates) -> Result<Vec<ResolvedProblem>> {
     loop {
-        let known = seen(files);
-        let read = resolved(args);
-        files.extend(read.iter().flatten().flat_map(ResolvedProblem::files).map(|(_, path)| path));
-        if files.len() == known.len() {
-            return (known, read);
+        update_states(files);
+        let count = files.len();
+        let problems = resolve_problems(args);
+        if let Ok(problems) = &problems {
+            for (_, path) in problems.iter().flat_map(ResolvedProblem::files) {
+                files.entry(path).or_default();
+            }
+        }
+        if files.len() == count {
+            return problems;
         }
     }
 }
 
-/// Measures the resolved runs.
-fn measure(request: &Request, setup: &Setup, host: &Host, resolved: Vec<ResolvedProblem>) -> Result<Record, Error> {
-    let (mut all, mut runs) = (vec![], vec![]);
-    for run in resolved {
-        let kernels = named_kernels(&[], run, &all)?;
-        runs.push(planned(&kernels, false, &request.selection)?);
-        all.push(kernels);
+/// Measures the first choice of each kernel.
+fn measure(problems: Vec<ResolvedProblem>, request: &Request, setup: &Setup, host: &Host) -> Result<Record> {
+    let mut plan = Plan { sections: vec![], run_tables: vec![] };
+    let mut all_kernels = vec![];
+    for problem in problems {
+        let kernels = named_kernels(&[], problem, &all_kernels)?;
+        plan.sections.push(plan_section(&kernels, false, &request.selection)?);
+        all_kernels.push(kernels);
     }
-    let plan = Plan { sections: runs, run_tables: vec![] };
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = Tuned::none();
-    measure_quietly(
-        &plan,
-        &setup.with_kernels(all),
-        &MeasureOptions::new(Timing::Sample, limits, &tuned, host.command_line()),
-        host,
-    )
+    let options = MeasureOptions::new(Timing::Sample, limits, &tuned, host.command_line());
+    Measuring::new(&plan, &setup.with_kernels(all_kernels), &options, host).measure_quietly()
 }
 
 /// Formats a case: its time, the verdict against the previous record, its verification, and the driver's statistics.
-fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
+fn case_line(case: &Case, comparison: Option<&Comparison>, record: &Record) -> String {
     let mut facts = vec![case.variant.clone()];
-    if now.cases.iter().any(|other| other.variant == case.variant && other.size != case.size) {
+    if record.cases.iter().any(|other| other.variant == case.variant && other.size != case.size) {
         facts[0] = format!("{} {}", case.variant, case.size);
     }
     match &case.outcome {
         Outcome::Measured(measured) => {
             facts.push(measured.summary.median.to_string());
-            facts.extend(comparison.and_then(|comparison| verdict(case, comparison)));
+            facts.extend(comparison.and_then(|comparison| verdict_text(case, comparison)));
             facts.extend(case.share.map(|share| format!("{:.0} % of the limit", 100.0 * share.fraction)));
             facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
             facts.extend(AcceptedMutation::sentence(&measured.accepts));
@@ -152,58 +159,60 @@ fn line(case: &Case, comparison: Option<&Comparison>, now: &Record) -> String {
         Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),
         outcome => facts.push(outcome.failure().unwrap_or_else(|| outcome.status().into())),
     }
-    let is_shown = |name: &str| ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word));
-    let statistics = case.kernels.iter().flat_map(|kernel| &kernel.statistics);
-    let statistics = statistics.filter(|metric| is_shown(&metric.name.to_lowercase()));
-    facts.extend(statistics.filter_map(|metric| Some(format!("{} {}", metric.name.to_lowercase(), metric.value?))));
+    for metric in case.kernels.iter().flat_map(|kernel| &kernel.statistics) {
+        let name = metric.name.to_lowercase();
+        if let Some(value) = metric.value
+            && ["register", "spill", "local memory", "scratch"].iter().any(|word| name.contains(word))
+        {
+            facts.push(format!("{name} {value}"));
+        }
+    }
     facts.join("  ")
 }
 
 /// Formats the verdict on a case against the previous record as `compare` does: `SLOWER: 1.9412 (1.8 … 2.1)`, `same`,
 /// `undecided: only 1 process`; `None` if the previous record lacks the case.
-fn verdict(case: &Case, comparison: &Comparison) -> Option<String> {
-    let here = |id: &str| id == case.id;
-    if let Some(other) = comparison.unmatched.iter().find(|other| here(&other.id)) {
-        let measured = [other.baseline, other.candidate] == [State::Measured; 2];
-        return measured.then(|| format!("not compared: {}", other.reason));
+fn verdict_text(case: &Case, comparison: &Comparison) -> Option<String> {
+    if let Some(unmatched) = comparison.unmatched.iter().find(|unmatched| unmatched.id == case.id) {
+        let both_measured = [unmatched.baseline, unmatched.candidate] == [State::Measured; 2];
+        return both_measured.then(|| format!("not compared: {}", unmatched.reason));
     }
-    let compared = comparison.cases.iter().find(|compared| here(&compared.id))?;
+    let compared = comparison.cases.iter().find(|compared| compared.id == case.id)?;
     let word = report::compare::verdict(compared.verdict);
-    let figures = || match (compared.ratio, compared.interval) {
-        (Some(value), Some(ends)) => format!("{} ({})", ratio(value), ends.map(ratio).join(" … ")),
-        _ => "no ratio".into(),
-    };
-    Some(match compared.verdict {
-        Verdict::Slower | Verdict::Faster => format!("{word}: {}", figures()),
-        Verdict::Same => word.into(),
-        Verdict::Undecided => format!("{word}: {}", compared.test),
+    Some(match (compared.verdict, compared.ratio, compared.interval) {
+        (Verdict::Same, ..) => word.into(),
+        (Verdict::Undecided, ..) => format!("{word}: {}", compared.test),
+        (_, Some(value), Some(ends)) => format!("{word}: {} ({})", ratio(value), ends.map(ratio).join(" … ")),
+        _ => format!("{word}: no ratio"),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::cli::{Cli, Command};
+    use crate::Cli;
+    use crate::commands::cli::{Command, Variables};
     use crate::record::fixture::four_cases;
     use std::ffi::OsString;
 
     #[test]
     fn only_verdicts_have_ratios() {
-        let records = [four_cases(), four_cases()];
-        let [last, now] = records.each_ref().map(std::slice::from_ref);
-        let mut comparison = compare::compare(last, now, &Settings::default());
-        let case = &records[1].cases[0];
-        let mut of = |found: Verdict| {
+        let record = four_cases();
+        let side = std::slice::from_ref(&record);
+        let mut comparison = compare::compare(side, side, &Settings::default());
+        let case = &record.cases[0];
+        for (verdict, expected) in [
+            (Verdict::Slower, "SLOWER: 1.9400 (1.4900 … 2.4600)"),
+            (Verdict::Undecided, "undecided: only 1 process"),
+            (Verdict::Same, "same"),
+        ] {
             let compared = &mut comparison.cases[0];
             (compared.ratio, compared.interval) = (Some(1.94), Some([1.49, 2.46]));
-            (compared.verdict, compared.test) = (found, "only 1 process".into());
-            verdict(case, &comparison)
-        };
-        assert_eq!(of(Verdict::Slower).as_deref(), Some("SLOWER: 1.9400 (1.4900 … 2.4600)"));
-        assert_eq!(of(Verdict::Undecided).as_deref(), Some("undecided: only 1 process"));
-        assert_eq!(of(Verdict::Same).as_deref(), Some("same"));
+            (compared.verdict, compared.test) = (verdict, "only 1 process".into());
+            assert_eq!(verdict_text(case, &comparison).as_deref(), Some(expected));
+        }
         comparison.cases.clear();
-        assert_eq!(verdict(case, &comparison), None, "nothing to compare it with");
+        assert_eq!(verdict_text(case, &comparison), None, "nothing to compare it with");
     }
 
     #[test]
@@ -218,17 +227,14 @@ mod tests {
             std::fs::write(path(name), contents).expect("written");
         }
         let words = ["gpukern".into(), "run".into(), OsString::from(folder.path())];
-        let Command::Run(args) =
-            Cli::parsed(&words, &crate::commands::cli::Variables::new()).expect("it parses").command
-        else {
+        let Command::Run(args) = Cli::parsed(&words, &Variables::new()).expect("it parses").command else {
             panic!("another command")
         };
-        let mut files = named(&args);
-        let (known, resolved) = read(&args, &mut files);
-        resolved.expect("it is understood");
-        assert!(["k.comp", "case.toml", "a.bin"].iter().all(|name| files.contains(&path(name))), "{files:?}");
+        let mut files = files_to_watch(&args);
+        resolve_and_watch(&args, &mut files).expect("it is understood");
+        assert!(["k.comp", "case.toml", "a.bin"].iter().all(|name| files.contains_key(&path(name))), "{files:?}");
         // Same length, as when an editor truncates and rewrites.
         std::fs::write(path("case.toml"), text.replace("[2]", "[1]")).expect("written");
-        assert!(seen(&files) != known);
+        assert!(update_states(&mut files));
     }
 }

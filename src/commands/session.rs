@@ -1,0 +1,183 @@
+//! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
+
+use super::journal::{RecordFile, RunObserver};
+use super::{CommandOutput, Progress, run};
+use crate::engine::executor::Executor;
+use crate::engine::measurement::Measurement;
+use crate::engine::session::Session;
+use crate::plan::HOST;
+use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Result, Setup, Timing, Tuned, counted};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Open session of a command that runs jobs on devices.
+pub(super) struct DeviceSession<'a> {
+    pub(super) session: Session<'a>,
+    host: &'a Host,
+    interrupted: &'static AtomicBool,
+    /// Errors, each of which ended the work on one device.
+    errors: Vec<Error>,
+}
+
+impl<'a> DeviceSession<'a> {
+    /// Loads Vulkan, prints which devices of `selectors` are left out, and listens for Ctrl-C.
+    pub(super) fn open<'s>(
+        setup: &'a Setup,
+        selectors: impl IntoIterator<Item = &'s [String]>,
+        host: &'a Host,
+    ) -> Result<Self> {
+        let session = Session::open(setup)?;
+        announce_left_out(&session, selectors, host);
+        Ok(Self { session, host, interrupted: host.listen()?, errors: vec![] })
+    }
+
+    /// Opens one usable device of `selectors` after the other, with built-in tiles, and carries out `work` on it. Stops
+    /// when the command is interrupted. An error ends the work on its device only; [`Self::end`] reports it.
+    pub(super) fn on_each_device(
+        &mut self,
+        selectors: &[String],
+        timing: Timing,
+        mut work: impl FnMut(&mut Executor<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for device in self.session.select_usable(selectors)?.into_iter().take_while(|_| !self.host.is_interrupted()) {
+            let executor = self.session.executor(device, timing, &Tuned::none(), self.interrupted);
+            if let Err(error) = executor.and_then(|mut executor| work(&mut executor)) {
+                self.errors.push(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the errors of devices, messages of the validation layer and an interruption to the result of the command.
+    pub(super) fn end(self, answer: &mut CommandOutput) {
+        let validated = self.session.check_validation();
+        for error in self.errors {
+            answer.note_error(Err(error));
+        }
+        answer.note_error(validated);
+        if answer.exit == Exit::Success && self.host.is_interrupted() {
+            answer.exit = Exit::Interrupted;
+        }
+    }
+
+    /// Returns the first error of a device or the validation layer, for a command that has no result after one.
+    pub(super) fn finish(self) -> Result<()> {
+        let validated = self.session.check_validation();
+        match self.errors.into_iter().next() {
+            Some(error) => Err(error),
+            None => validated,
+        }
+    }
+}
+
+/// Loads Vulkan if `plan` needs it, and prints which of its devices are left out.
+pub(super) fn open_session<'a>(plan: &Plan, setup: &'a Setup, host: &Host) -> Result<Option<Session<'a>>> {
+    let session = Measurement::session(plan, setup)?;
+    if let Some(session) = &session {
+        announce_left_out(session, selectors(plan).iter().map(Vec::as_slice), host);
+    }
+    Ok(session)
+}
+
+/// Prints which drivers crash, and which devices matching `selectors` are unusable; each once.
+fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Item = &'a [String]>, host: &Host) {
+    let devices = selectors.into_iter().flat_map(|selectors| session.left_out(selectors));
+    let mut announced = BTreeSet::new();
+    for left_out in session.dead_drivers().into_iter().chain(devices) {
+        if announced.insert(left_out.clone()) {
+            host.messages.line(&format!("left out: {left_out}"));
+        }
+    }
+}
+
+/// Returns the Vulkan device selectors of each section of `plan`, except sections on the host alone.
+pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
+    let mut selectors = vec![];
+    for section in &plan.sections {
+        let without_host: Vec<_> = section.devices.iter().filter(|device| *device != HOST).cloned().collect();
+        // No selector means the default device.
+        if section.devices.is_empty() || !without_host.is_empty() {
+            selectors.push(without_host);
+        }
+    }
+    selectors
+}
+
+/// Plan to measure, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Measuring<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) setup: &'a Setup,
+    pub(super) options: &'a MeasureOptions<'a>,
+    pub(super) host: &'a Host,
+    /// Whether devices and skipped cases are announced; an earlier process may have done so.
+    announces: bool,
+}
+
+impl<'a> Measuring<'a> {
+    pub(super) fn new(plan: &'a Plan, setup: &'a Setup, options: &'a MeasureOptions<'a>, host: &'a Host) -> Self {
+        Self { plan, setup, options, host, announces: true }
+    }
+
+    /// Measures the plan on its devices, with progress on standard error.
+    pub(super) fn measure(self) -> Result<MeasuredPlan> {
+        self.measure_with_journal(&mut RecordFile::default())
+    }
+
+    /// Measures the plan without announcing its devices and skipped cases.
+    pub(super) fn measure_quietly(self) -> Result<Record> {
+        self.host.listen()?;
+        let measured = Self { announces: false, ..self }.measure()?;
+        measured.validated?;
+        Ok(measured.record)
+    }
+
+    /// Measures the plan in fresh processes; `None` if interrupted. Errors begin with `name`.
+    pub(super) fn measure_in_fresh_processes(self, name: &str) -> Result<Option<Record>> {
+        let setup = &self.setup.in_workers();
+        let options = &self.options.for_another_process();
+        let measured = Measuring { setup, options, ..self }.measure_quietly();
+        if self.host.is_interrupted() {
+            return Ok(None);
+        }
+        measured.map(Some).map_err(|error| Error::Failure(format!("{name}: {error}")))
+    }
+
+    /// Measures the cases that the record in `file` lacks, and keeps a journal of them beside that file.
+    pub(super) fn measure_with_journal(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
+        let Self { plan, setup, options, host, announces } = self;
+        let session = if announces { open_session(plan, setup, host)? } else { Measurement::session(plan, setup)? };
+        let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
+        if let Some(earlier) = file.earlier.take() {
+            measurement.resume(earlier, options)?;
+            host.messages.line(&format!(
+                "resuming: {} measured, {} to go",
+                counted(measurement.resumed_cases().len(), "case"),
+                measurement.count_remaining(options)
+            ));
+        }
+        // Compiling runs no commands of descriptions.
+        if !setup.inspects {
+            run::print_commands(&setup.kernels, host);
+        }
+        let interrupted = host.listen()?;
+        let cases = measurement.count_remaining(options);
+        let case_times = measurement.estimates(options);
+        let limit_times = measurement.limit_estimates(options);
+        let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
+        if announces {
+            progress.announce_duration("case", measurement.uses_host_cores());
+        }
+        let path = file.path().map(Path::to_path_buf);
+        let mut observer = RunObserver { progress, announces, path, journal: None };
+        let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
+        observer.progress.finish();
+        file.journal = observer.journal;
+        // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
+        if measured.is_err() && measurement.resumed_cases().is_empty() {
+            file.remove_journal();
+        }
+        measured
+    }
+}
