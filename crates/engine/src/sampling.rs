@@ -134,16 +134,16 @@ pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Sampl
 /// Ratio of run times above which the contents of buffers may be the cause.
 pub const CONTENTS_RATIO: f64 = 1.2;
 /// Length of a comparison: at most `max_pairs` of runs; fewer, but `min_pairs` at least, after `max_time` on the device.
-struct Comparison {
+struct ComparisonLength {
     min_pairs: usize,
     max_pairs: usize,
     max_time: Nanos,
 }
 /// First comparison, applied to every program.
-const FIRST_COMPARISON: Comparison = Comparison { min_pairs: 1, max_pairs: 5, max_time: Nanos(50e6) };
+const FIRST_COMPARISON: ComparisonLength = ComparisonLength { min_pairs: 1, max_pairs: 5, max_time: Nanos(50e6) };
 /// Further comparisons, applied to programs whose first one finds a difference; all must confirm it.
-const SUSPECT_COMPARISONS: [Comparison; 2] =
-    [const { Comparison { min_pairs: 7, max_pairs: 15, max_time: Nanos(2e9) } }; 2];
+const SUSPECT_COMPARISONS: [ComparisonLength; 2] =
+    [const { ComparisonLength { min_pairs: 7, max_pairs: 15, max_time: Nanos(2e9) } }; 2];
 
 /// Compares runs over fresh buffer contents with runs over contents left by the previous run. Returns both median times
 /// if the fresh ones take significantly longer. `sampled` is the median of the samples, which all ran over left
@@ -177,10 +177,10 @@ pub fn depends_on_contents<E>(
 /// Takes pairs of runs, with the fresh one first in every second pair. Returns the times over fresh and over left
 /// contents in nanoseconds; `None` if `times` ends the comparison.
 fn take_pairs<E>(
-    comparison: &Comparison,
+    comparison: &ComparisonLength,
     times: &mut impl FnMut(bool) -> Result<Option<[Nanos; 2]>, E>,
 ) -> Result<Option<[Vec<f64>; 2]>, E> {
-    let Comparison { min_pairs, max_pairs, max_time } = comparison;
+    let ComparisonLength { min_pairs, max_pairs, max_time } = comparison;
     let mut fresh_times = vec![];
     let mut left_times = vec![];
     let mut total = Nanos::default();

@@ -5,7 +5,7 @@ use super::array;
 use super::builtin::{AUTO, Counterpart};
 use super::loaded;
 use super::member_map::MemberMap;
-use super::oracle::{Contents, Expected};
+use super::oracle::{ReferenceData, UserOracle};
 use super::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
     ShellCommand, Tolerance,
@@ -446,14 +446,18 @@ impl PointProblem {
     }
 
     /// Makes the oracle that compares with `answers`.
-    fn expect(&self, answers: Vec<Contents>, inputs: &[HostArray]) -> Result<Expected, Error> {
-        let mut expected = Expected::new(answers).map_err(Error::Usage)?;
+    fn expect(&self, answers: Vec<ReferenceData>, inputs: &[HostArray]) -> Result<UserOracle, Error> {
+        let mut expected = UserOracle::new(answers).map_err(Error::Usage)?;
         expected.all = self.outputs().cloned().collect();
         for output in &expected.all {
             let Tolerance::Picks(keys) = output.tolerance else { continue };
             for ((index, buffer), input) in self.filled().zip(inputs) {
                 if index == keys {
-                    expected.keys.push(Contents { index, buffer: buffer.clone(), bytes: input.as_bytes().to_vec() });
+                    expected.keys.push(ReferenceData {
+                        index,
+                        buffer: buffer.clone(),
+                        bytes: input.as_bytes().to_vec(),
+                    });
                 }
             }
         }
@@ -462,16 +466,18 @@ impl PointProblem {
     }
 
     /// Makes the oracle without a reference: it still checks random numbers.
-    fn expect_anything(&self, inputs: &[HostArray]) -> Result<Expected, Error> {
+    fn expect_anything(&self, inputs: &[HostArray]) -> Result<UserOracle, Error> {
         let mut answers = vec![];
         let mut unknown = vec![];
         for (index, buffer) in self.outputs().enumerate() {
             match buffer.tolerance {
-                Tolerance::Moments { .. } => answers.push(Contents { index, buffer: buffer.clone(), bytes: vec![] }),
+                Tolerance::Moments { .. } => {
+                    answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: vec![] })
+                }
                 _ => unknown.push(buffer.name.clone()),
             }
         }
-        Ok(Expected { unknown, ..self.expect(answers, inputs)? })
+        Ok(UserOracle { unknown, ..self.expect(answers, inputs)? })
     }
 
     /// Runs the command that makes inputs, and returns the folder in whose `out` they are.
@@ -483,7 +489,7 @@ impl PointProblem {
     }
 
     /// Runs the reference command on `inputs`, and reads the answers.
-    fn run_reference(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<Expected, Error> {
+    fn run_reference(&self, command: &ShellCommand, inputs: &[HostArray]) -> Result<UserOracle, Error> {
         let scratch = make_folders(REFERENCE, &["in", "out"])?;
         let input_folder = scratch.path().join("in");
         let output_folder = scratch.path().join("out");
@@ -583,12 +589,12 @@ fn without_folder(folder: &Path, reason: &str) -> String {
 }
 
 /// Reads the answer for output `index` from `fill`.
-fn read_answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<Contents, Error> {
+fn read_answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path) -> Result<ReferenceData, Error> {
     let filled = ResolvedBuffer { fill: Some(fill), ..buffer.clone() };
     let bytes = filled.contents(0, 0, folder).map_err(|reason| {
         Error::Usage(format!("the reference for {}: {}", buffer.name, without_folder(folder, &reason)))
     })?;
-    Ok(Contents { index, buffer: buffer.clone(), bytes })
+    Ok(ReferenceData { index, buffer: buffer.clone(), bytes })
 }
 
 impl Problem for PointProblem {
@@ -649,7 +655,7 @@ impl Problem for PointProblem {
                 match counterpart.exact(inputs, point) {
                     Some(answer) => self.expect(vec![answer], inputs)?,
                     None => {
-                        Expected { builtin: Some(counterpart.oracle(inputs, point)?), ..self.expect(vec![], inputs)? }
+                        UserOracle { builtin: Some(counterpart.oracle(inputs, point)?), ..self.expect(vec![], inputs)? }
                     }
                 }
             }
@@ -664,7 +670,7 @@ impl Problem for PointProblem {
         let oracle: MakeOracle = Box::new(move |outputs| {
             let mut answers = vec![];
             for (index, (buffer, output)) in problem.outputs().zip(outputs).enumerate() {
-                answers.push(Contents { index, buffer: buffer.clone(), bytes: output.as_bytes().to_vec() });
+                answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: output.as_bytes().to_vec() });
             }
             // Only outputs that hold indices are compared by means of an input.
             let needs_inputs = problem.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));

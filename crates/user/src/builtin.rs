@@ -1,7 +1,7 @@
 //! Built-in algorithm that solves the same problem as a user's kernels: its oracle is their reference, and its variants
 //! compete with them on the same buffers.
 
-use super::oracle::Contents;
+use super::oracle::ReferenceData;
 use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
@@ -79,14 +79,14 @@ impl Counterpart {
 
     /// Computes the algorithm's output in f64, to be compared by the tolerance that the description states for it.
     /// `None` if it states none, or the algorithm has several correct answers.
-    pub(super) fn exact(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Option<Contents> {
+    pub(super) fn exact(&self, inputs: &[HostArray], point: &ResolvedPoint) -> Option<ReferenceData> {
         let buffer = self.places.last().map(|place| &point.buffers[*place]).filter(|output| output.checked)?;
         let values = (self.algorithm.exact?)(&self.case, &self.inputs(inputs, point))?;
         let mut bytes = vec![];
         for value in values {
             buffer.element.push(value, &mut bytes);
         }
-        Some(Contents { index: self.indices(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
+        Some(ReferenceData { index: self.indices(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
     }
 
     /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.

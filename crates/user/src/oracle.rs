@@ -17,7 +17,7 @@ use std::fs::File;
 use std::ops::Range;
 
 /// Correct contents of an output, or contents of an input that an output holds indices of.
-pub(super) struct Contents {
+pub(super) struct ReferenceData {
     /// Index of an output among the outputs, of an input among all buffers.
     pub(super) index: usize,
     pub(super) buffer: ResolvedBuffer,
@@ -27,15 +27,15 @@ pub(super) struct Contents {
 /// Oracle of a problem. If there are no outputs to compare, the built-in algorithm's oracle judges; without that, every
 /// result passes as unverified.
 #[derive(Default)]
-pub(super) struct Expected {
+pub(super) struct UserOracle {
     /// All outputs of the problem.
     pub(super) all: Vec<ResolvedBuffer>,
     /// Outputs that are compared.
-    pub(super) outputs: Vec<Contents>,
+    pub(super) outputs: Vec<ReferenceData>,
     /// Names of outputs without a reference.
     pub(super) unknown: Vec<String>,
     /// Inputs that outputs hold indices of.
-    pub(super) keys: Vec<Contents>,
+    pub(super) keys: Vec<ReferenceData>,
     /// Notes about parts of the reference that are not compared.
     pub(super) notes: Vec<String>,
     pub(super) builtin: Option<Box<dyn Oracle>>,
@@ -44,7 +44,7 @@ pub(super) struct Expected {
 
 /// Returns a note if the reference has numbers where the kernels' structures have padding, which is not compared. The
 /// padding of a filled buffer may hold the fill.
-fn padding_note(Contents { buffer, bytes, .. }: &Contents) -> Option<String> {
+fn padding_note(ReferenceData { buffer, bytes, .. }: &ReferenceData) -> Option<String> {
     let size = buffer.element.bytes() as usize;
     if buffer.fill.is_some() || buffer.members.is_plain() {
         return None;
@@ -68,13 +68,13 @@ fn padding_note(Contents { buffer, bytes, .. }: &Contents) -> Option<String> {
     ))
 }
 
-impl Expected {
+impl UserOracle {
     /// Sets the padding of the answers to zero and fits the default tolerances. Refuses an answer that is all NaN.
-    pub(super) fn new(mut outputs: Vec<Contents>) -> Result<Self, String> {
+    pub(super) fn new(mut outputs: Vec<ReferenceData>) -> Result<Self, String> {
         let mut notes: Vec<String> = vec![];
         for output in &mut outputs {
             notes.extend(padding_note(output));
-            let Contents { buffer, bytes, .. } = output;
+            let ReferenceData { buffer, bytes, .. } = output;
             *bytes = buffer.members.without_padding(bytes).into_owned();
             if let Some(description) = non_finite(buffer, bytes)
                 && values(buffer, bytes).all(f64::is_nan)
@@ -97,12 +97,12 @@ impl Expected {
         Ok(Self { outputs, notes, ..Self::default() })
     }
 
-    fn output(&self, index: usize) -> Option<&Contents> {
+    fn output(&self, index: usize) -> Option<&ReferenceData> {
         self.outputs.iter().find(|output| output.index == index)
     }
 
     /// Compares the bytes of an output as its tolerance says.
-    fn check_output(&self, output: &Contents, found: &[u8]) -> CheckResult {
+    fn check_output(&self, output: &ReferenceData, found: &[u8]) -> CheckResult {
         let found = &*output.buffer.members.without_padding(found);
         match &output.buffer.tolerance {
             Tolerance::Set => output.compare_rows(found),
@@ -181,7 +181,7 @@ fn columns(buffer: &ResolvedBuffer) -> usize {
     columns.filter(|columns| (1..=buffer.len() as usize).contains(columns)).unwrap_or(1)
 }
 
-impl Oracle for Expected {
+impl Oracle for UserOracle {
     fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for Save { buffer: name, path } in &self.saves {
             let Some((buffer, found)) = self.all.iter().zip(outputs).find(|(buffer, _)| buffer.name == *name) else {
@@ -242,7 +242,7 @@ impl Oracle for Expected {
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
-        let Contents { buffer, bytes, .. } = self.output(output)?;
+        let ReferenceData { buffer, bytes, .. } = self.output(output)?;
         let size = buffer.element.bytes() as usize;
         let mut answer = vec![];
         for elements in stretches {
@@ -260,7 +260,7 @@ impl Oracle for Expected {
             *atol = stretches.iter().flat_map(Clone::clone).map(|index| atol[index % atol.len()]).collect();
         }
         let count = found.len() / buffer.element.bytes() as usize;
-        let part = Contents { index: output, buffer, bytes: self.answer(output, stretches)? };
+        let part = ReferenceData { index: output, buffer, bytes: self.answer(output, stretches)? };
         let OutputErrors { residual, tolerance, max_error, sum, .. } = part.errors(found, count);
         if residual <= tolerance {
             return Some(1.0);
@@ -304,7 +304,7 @@ pub fn looks_like_integer(element: DType, bytes: &[u8]) -> bool {
 }
 
 /// Returns a note if the f32 or f64 elements of a buffer look like integers, which every tolerance would accept.
-fn integers_note(Contents { buffer, bytes: answer, .. }: &Contents) -> Option<String> {
+fn integers_note(ReferenceData { buffer, bytes: answer, .. }: &ReferenceData) -> Option<String> {
     let element = buffer.element;
     let size = element.bytes() as usize;
     if ![DType::F32, DType::F64].contains(&element) || matches!(buffer.tolerance, Tolerance::Exact) {
@@ -392,7 +392,7 @@ fn shown(element: DType, bytes: &[u8]) -> String {
     }
 }
 
-impl Contents {
+impl ReferenceData {
     /// Returns the bytes of an element of `contents`, which are the found ones or [`Self::bytes`].
     fn element<'a>(&self, contents: &'a [u8], index: usize) -> &'a [u8] {
         element_of(contents, index, self.buffer.element.bytes() as usize)
@@ -758,15 +758,15 @@ mod tests {
     }
 
     /// Returns the oracle of one output with this answer.
-    fn expected(buffer: ResolvedBuffer, answer: [f32; 4]) -> Expected {
-        Expected::new(vec![output(0, buffer, bytes(answer))]).expect("numbers")
+    fn expected(buffer: ResolvedBuffer, answer: [f32; 4]) -> UserOracle {
+        UserOracle::new(vec![output(0, buffer, bytes(answer))]).expect("numbers")
     }
 
-    fn output(index: usize, buffer: ResolvedBuffer, bytes: Vec<u8>) -> Contents {
-        Contents { index, buffer, bytes }
+    fn output(index: usize, buffer: ResolvedBuffer, bytes: Vec<u8>) -> ReferenceData {
+        ReferenceData { index, buffer, bytes }
     }
 
-    fn check_output(expected: &Expected, found: [f32; 4]) -> CheckResult {
+    fn check_output(expected: &UserOracle, found: [f32; 4]) -> CheckResult {
         expected.check(&[HostArray::U8(bytes(found))]).expect("compared")
     }
 
@@ -797,7 +797,7 @@ mod tests {
     #[test]
     fn rows_of_several_sets_are_noted() {
         let set = || output(0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
-        let expected = Expected::new(vec![set(), set()]).expect("numbers");
+        let expected = UserOracle::new(vec![set(), set()]).expect("numbers");
         assert!(expected.notes()[0].starts_with("D and D are sets: which of their rows belong together"));
     }
 
@@ -874,7 +874,7 @@ mod tests {
     fn partially_accepted_outputs_have_a_share() {
         let share = |tolerance: Tolerance, found: [f32; 2], changed| {
             let answer = bytes([1.0, 2.0, 3.0, -1e30]);
-            let expected = Expected::new(vec![output(3, data(DType::F32, tolerance), answer)]).expect("numbers");
+            let expected = UserOracle::new(vec![output(3, data(DType::F32, tolerance), answer)]).expect("numbers");
             let found: Vec<u8> = found.iter().flat_map(|value| value.to_le_bytes()).collect();
             expected.accepted_share(3, &[1..2, 3..4], &found, changed).expect("a tolerance of elements")
         };
@@ -893,7 +893,7 @@ mod tests {
     #[test]
     fn one_wrong_buffer_fails_the_check() {
         let answers = |index| output(index, data(DType::F32, NEAR), bytes(RIGHT));
-        let expected = Expected::new(vec![answers(0), answers(1)]).expect("numbers");
+        let expected = UserOracle::new(vec![answers(0), answers(1)]).expect("numbers");
         let right = || HostArray::U8(bytes(RIGHT));
         let wrong = || HostArray::U8(bytes([1.0, -2.0, 0.0, f32::NAN]));
         for outputs in [[right(), wrong()], [wrong(), right()]] {
@@ -961,7 +961,8 @@ mod tests {
         let whole = |values: [u64; 4]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let answer = [1 << 60, u64::MAX, 5, 0];
         let of = |tolerance: Tolerance, found: [u64; 4]| {
-            let expected = Expected::new(vec![output(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
+            let expected =
+                UserOracle::new(vec![output(0, data(DType::U64, tolerance), whole(answer))]).expect("numbers");
             expected.check(&[HostArray::U64(found.to_vec())]).expect("compared")
         };
         let near = |atol| Tolerance::Close { rtol: 0.0, atol };
@@ -974,7 +975,7 @@ mod tests {
         assert!(of(near(1.0), [1 << 60, u64::MAX - 1, 6, 1]).passes());
         let keys = ResolvedBuffer { shape: vec![1, 1], ..data(DType::F32, Tolerance::Exact) };
         let picks = output(0, data(DType::U64, Tolerance::Picks(3)), whole(answer));
-        let mut picks = Expected::new(vec![picks]).expect("numbers");
+        let mut picks = UserOracle::new(vec![picks]).expect("numbers");
         picks.keys.push(output(3, keys, vec![0; 4]));
         let found = HostArray::U64(vec![(1 << 60) + 1, u64::MAX, 5, 0]);
         assert!(!picks.check(&[found]).expect("compared").passes());
@@ -1040,11 +1041,11 @@ mod tests {
     #[test]
     fn a_reference_of_nan_is_refused() {
         let nan = output(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]));
-        let refused = Expected::new(vec![nan]).err().expect("no number");
+        let refused = UserOracle::new(vec![nan]).err().expect("no number");
         let why = "D[0,0] is not a number, and 3 others of 4 are not finite";
         assert_eq!(refused, format!("the reference is not an answer: {why}; fix it, or its inputs"));
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
-        let unknown = Expected { all: vec![data(DType::F32, Tolerance::Exact)], ..Expected::default() };
+        let unknown = UserOracle { all: vec![data(DType::F32, Tolerance::Exact)], ..UserOracle::default() };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
         assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
         assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));

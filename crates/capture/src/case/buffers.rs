@@ -91,8 +91,8 @@ pub(super) fn collect_buffers(
             access.writes |= other.access.writes;
         }
         let contents = match bound.region {
-            None => Contents { before: bound.inline.clone(), after: None },
-            Some(region) => Contents::read(find_region(case, region)?, spool)?,
+            None => BufferContents { before: bound.inline.clone(), after: None },
+            Some(region) => BufferContents::read(find_region(case, region)?, spool)?,
         };
         let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
         let name = unique_name(&slot_key(slot), &buffers);
@@ -166,12 +166,12 @@ fn find_region(case: &CapturedDispatch, index: u32) -> Result<&CapturedRegion, S
 }
 
 /// Contents of a buffer before the dispatch, and after it if they changed.
-struct Contents {
+struct BufferContents {
     before: Vec<u8>,
     after: Option<Vec<u8>>,
 }
 
-impl Contents {
+impl BufferContents {
     /// Reads the contents of a region, which the layer wrote to files in `spool`.
     fn read(region: &CapturedRegion, spool: &Path) -> Result<Self, String> {
         let read = |name: &str| {
@@ -253,7 +253,7 @@ fn find_pointers(
             } else {
                 let member_name = member.name.rsplit('.').next().unwrap_or_default();
                 let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers);
-                let mut buffer = CaseBuffer::new(name.clone(), "bytes", access, Contents::read(region, spool)?);
+                let mut buffer = CaseBuffer::new(name.clone(), "bytes", access, BufferContents::read(region, spool)?);
                 buffer.region = Some(number as u32);
                 buffers.push(buffer);
                 name
@@ -310,8 +310,8 @@ fn refuse_stored_addresses(case: &CapturedDispatch, buffers: &[CaseBuffer]) -> R
 impl CaseBuffer {
     /// Makes a buffer of elements of type `kind` with its default tolerance; of bytes if the type is unknown or does
     /// not fit.
-    fn new(name: String, kind: &str, access: Access, contents: Contents) -> Self {
-        let Contents { before, after } = contents;
+    fn new(name: String, kind: &str, access: Access, contents: BufferContents) -> Self {
+        let BufferContents { before, after } = contents;
         let bytes = before.len() as u64;
         let is_unchanged = after.as_ref().is_none_or(|after| *after == before);
         let after = after.unwrap_or_else(|| if access.writes { before.clone() } else { vec![] });

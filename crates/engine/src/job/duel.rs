@@ -12,7 +12,7 @@ use crate::job::cases::remeasured_note;
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::Case;
 use crate::runner::{Preparation, PreparedCase, Runner, SharedProblem, TimedProgram};
-use crate::timekeeper::{CaseState, Role, warn_of_clock};
+use crate::timekeeper::{CaseState, DuelRole, warn_of_clock};
 use crate::tuning::tuned;
 use crate::vulkan::VulkanError;
 use crate::workbench::LoadedProblem;
@@ -210,10 +210,10 @@ impl Runner {
         report: Report<'_, Round>,
     ) {
         let bench = &mut self.workbench;
-        let mut remake = |timed: &mut TimedProgram, role: Role, run: Nanos| {
+        let mut remake = |timed: &mut TimedProgram, role: DuelRole, run: Nanos| {
             let program = &timed.program;
             // The control runs A's program.
-            let side = if role == Role::B { &sides[1] } else { &sides[0] };
+            let side = if role == DuelRole::B { &sides[1] } else { &sides[0] };
             if let Some((label, spirv)) = &side.substitute
                 && let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
             {

@@ -55,24 +55,24 @@ const RACE_TIME: Duration = Duration::from_millis(300);
 
 /// Contender of a duel; as a number, its place in a [`Round`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum DuelRole {
     A,
     B,
     Control,
 }
 
 /// Orders in which the contenders of a duel take turns: each comes first, second and last equally often.
-const TURN_ORDERS: [[Role; 3]; 6] = {
-    use Role::{A, B, Control};
+const TURN_ORDERS: [[DuelRole; 3]; 6] = {
+    use DuelRole::{A, B, Control};
     [[A, B, Control], [A, Control, B], [B, A, Control], [B, Control, A], [Control, A, B], [Control, B, A]]
 };
 
 /// Callback that records a duel's contender again, with as many runs per sample as a run of this time needs.
-pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, Role, Nanos) -> Result<(), String>;
+pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, DuelRole, Nanos) -> Result<(), String>;
 
 /// Failure that ends a duel.
 struct DuelFailure {
-    role: Role,
+    role: DuelRole,
     error: String,
 }
 
@@ -319,12 +319,12 @@ impl<'a> Timekeeper<'a> {
         b.observe(after);
         if let Err(DuelFailure { role, error }) = ended {
             // The control runs A's program.
-            let state = if role == Role::B { b_state } else { a_state };
+            let state = if role == DuelRole::B { b_state } else { a_state };
             *state = CaseState::Ended(self.outcome_of_error(&error));
         }
     }
 
-    /// Runs the rounds of a duel between `contenders`, which are in the order of [`Role`].
+    /// Runs the rounds of a duel between `contenders`, which are in the order of [`DuelRole`].
     fn run_rounds<T: SampleSource>(
         &self,
         contenders: &mut [&mut Contender<T>; 3],

@@ -346,7 +346,7 @@ fn duel<'a>(
     [a, b]: [&mut CaseState<Scripted<'a>>; 2],
     (sampling, seed): (&Sampling, u64),
     mut decided: impl FnMut(&[Round]) -> bool,
-) -> (Vec<Round>, Vec<Role>) {
+) -> (Vec<Round>, Vec<DuelRole>) {
     let mut recorded = vec![];
     let mut rounds = vec![];
     let mut remake = |_: &mut Scripted<'a>, role, _| {
@@ -371,7 +371,7 @@ fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     for round in recorded.chunks(3) {
         let mut round = round.to_vec();
         round.sort_unstable();
-        assert_eq!(round, [Role::A, Role::B, Role::Control], "{recorded:?}");
+        assert_eq!(round, [DuelRole::A, DuelRole::B, DuelRole::Control], "{recorded:?}");
     }
     // Each is made once and takes six turns a round, of which two in a row may be one run of its own.
     let turns = order.borrow().chunk_by(|a, b| a == b).count();
