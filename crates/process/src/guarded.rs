@@ -249,22 +249,27 @@ pub fn guard(words: &[OsString], scratch: &[PathBuf], joined: bool) -> io::Resul
         signal_hook::flag::register(signal, Arc::clone(&got_signal))?;
     }
     let report = |report: &GuardReport| message::write(&mut io::stdout().lock(), report);
+    let refuse = |error: &io::Error| {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        report(&GuardReport::Refused { is_missing, reason: error.to_string() })
+    };
+    let mut family = match Family::start(&mut command, true) {
+        Ok(family) => family,
+        Err(error) => return refuse(&error),
+    };
+    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
+    // because without a parent standard input has ended too.
+    let _ = report(&GuardReport::Started(family.child.id()));
     // The channel disconnects when standard input ends.
     let (open, closed) = mpsc::channel::<()>();
     let wait_for_end = move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         drop(open);
     };
-    let mut family = match threads::start(wait_for_end).and_then(|_| Family::start(&mut command, true)) {
-        Ok(family) => family,
-        Err(e) => {
-            let is_missing = e.kind() == ErrorKind::NotFound;
-            return report(&GuardReport::Refused { is_missing, reason: e.to_string() });
-        }
-    };
-    // Report the id first: if the guard is killed, its parent needs the id to end the program. Errors are ignored,
-    // because without a parent standard input has ended too.
-    let _ = report(&GuardReport::Started(family.child.id()));
+    if let Err(error) = threads::start(wait_for_end) {
+        family.end(Duration::ZERO);
+        return refuse(&error);
+    }
     let status = family.wait(&mut |interval| match closed.recv_timeout(interval) {
         Err(RecvTimeoutError::Timeout) if !got_signal.load(Ordering::Relaxed) => Ok(()),
         _ => Err(io::Error::other("nobody waits for it")),
