@@ -1,4 +1,5 @@
-//! Other differences between the records of two sides, reported before any number.
+//! Differences between the records of two sides other than times, such as driver or seed. They are reported before any
+//! number.
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;

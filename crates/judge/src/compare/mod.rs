@@ -100,7 +100,8 @@ impl Verdict {
 
 /// Measurements of a case on one side.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Sighting {
+#[schemars(rename = "Sighting")]
+pub struct SideSummary {
     /// Median time of one run: the median of its processes' medians.
     pub median: Nanos,
     /// Number of processes that measured it.
@@ -149,9 +150,9 @@ pub struct Compared {
     /// Name of the device.
     pub device: String,
     /// Measurements of the baseline.
-    pub baseline: Sighting,
+    pub baseline: SideSummary,
     /// Measurements of the candidate.
-    pub candidate: Sighting,
+    pub candidate: SideSummary,
     /// Candidate / baseline; `null` if there is no ratio.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio.

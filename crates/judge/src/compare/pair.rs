@@ -4,8 +4,8 @@ use super::differences::work;
 use super::gate::Reached;
 use super::side::{SeenCase, State, state, state_reason};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
-    judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
+    inspected, judge, why,
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
@@ -65,7 +65,7 @@ pub(super) fn pair<'a>(
         candidate: after,
         newly_wrong: after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
-        reached: last_measured.map(|last| Reached::of(last.case, Some(sighting(candidate).median))),
+        reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason: change.unwrap_or(reason),
     }))
 }
@@ -140,7 +140,7 @@ impl CasePair<'_> {
             if is_timeless(side) {
                 return Some(format!("{name} has a median of zero"));
             }
-            let count = sighting(side).samples;
+            let count = summarize_side(side).samples;
             if count < MIN_SAMPLES {
                 return Some(format!("{name} has {count} samples, {MIN_SAMPLES} are needed"));
             }
@@ -362,7 +362,7 @@ impl CasePair<'_> {
         settings: &Settings,
     ) -> Compared {
         let last = self.candidate[self.candidate.len() - 1].case;
-        let candidate = sighting(&self.candidate);
+        let candidate = summarize_side(&self.candidate);
         let is_canary = matches!(obstacle, Some(Obstacle::AnotherSpeed { .. })) && self.load().is_none();
         Compared {
             id: last.id.clone(),
@@ -373,7 +373,7 @@ impl CasePair<'_> {
             algorithm: last.algorithm.clone(),
             variant: last.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
-            baseline: sighting(&self.baseline),
+            baseline: summarize_side(&self.baseline),
             ratio: ratio.map(|ratio| ratio.value),
             interval: ratio.map(|ratio| ratio.interval),
             p: ratio.map(|ratio| ratio.p),
@@ -437,7 +437,7 @@ impl CasePair<'_> {
             if is_timeless(&self.baseline) || is_timeless(&self.candidate) {
                 return "a median of zero".into();
             }
-            let samples = sighting(&self.baseline).samples.min(sighting(&self.candidate).samples);
+            let samples = summarize_side(&self.baseline).samples.min(summarize_side(&self.candidate).samples);
             return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
         };
         if self.is_identical() {
@@ -555,10 +555,11 @@ fn canary_drift(measured: &Measured) -> Option<f64> {
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
 }
 
-/// Sums up the measurements of a case on one side.
-fn sighting(side: &[SeenCase<'_>]) -> Sighting {
+/// Summarizes the measurements of a case on one side.
+fn summarize_side(side: &[SeenCase<'_>]) -> SideSummary {
     let medians: Vec<f64> = side.iter().filter_map(|seen| Some(seen.case.measured()?.summary.median.0)).collect();
-    Sighting {
+    SideSummary {
+        // Zero means that no process has a time. Such sides are never divided: see `is_timeless`.
         median: Nanos(crate::stats::median(&medians).unwrap_or_default()),
         processes: side.len(),
         samples: side.iter().map(|seen| seen.samples().len()).sum(),

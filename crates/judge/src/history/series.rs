@@ -216,7 +216,8 @@ pub(super) fn steps<R: Ord>(
     for (index, shift) in shifts.iter().enumerate() {
         let start = bounds[index];
         let end = shifts.get(index + 1).map_or(values.len(), |next| next.at);
-        bounds.push(start + snapped(&values[start..end], shift.at - start, |at| recorded(start + at)));
+        let recorded = |at: usize| recorded(start + at);
+        bounds.push(start + snap_to_change(&values[start..end], shift.at - start, recorded));
     }
     bounds.push(values.len());
     let mut steps = vec![];
@@ -233,17 +234,17 @@ pub(super) fn steps<R: Ord>(
     steps
 }
 
-/// Returns where a step of `values` at `at` is shown: at the most relevant recorded change nearby, if the times are
-/// almost as likely with a step there; of equally relevant ones at the nearest.
-fn snapped<R: Ord>(values: &[f64], at: usize, recorded: impl Fn(usize) -> R) -> usize {
-    let cost = |at: usize| deviation(&values[..at]) + deviation(&values[at..]);
-    let least = cost(at);
-    let most = least + MAX_SNAP_COST * least / values.len() as f64;
+/// Moves a step of `values` to the most relevant recorded change nearby, which is the likelier cause, and returns its
+/// position. A step moves only to where the times are almost as likely. The nearest of equally relevant changes wins.
+fn snap_to_change<R: Ord>(values: &[f64], step: usize, recorded: impl Fn(usize) -> R) -> usize {
+    let cost = |step: usize| deviation(&values[..step]) + deviation(&values[step..]);
+    let least_cost = cost(step);
+    let max_cost = least_cost + MAX_SNAP_COST * least_cost / values.len() as f64;
     let allowed = MIN_SIDE_LEN..=values.len() - MIN_SIDE_LEN;
-    let mut best = at;
+    let mut best = step;
     for distance in 1..MIN_SIDE_LEN {
-        for candidate in [at.saturating_sub(distance), at + distance] {
-            let is_likely = allowed.contains(&candidate) && cost(candidate) <= most;
+        for candidate in [step.saturating_sub(distance), step + distance] {
+            let is_likely = allowed.contains(&candidate) && cost(candidate) <= max_cost;
             if is_likely && recorded(candidate) > recorded(best) {
                 best = candidate;
             }

@@ -158,7 +158,8 @@ impl Scale {
         }
     }
 
-    /// Returns the probe of a working set of `words` words.
+    /// Returns the probe of a working set of `words` words. It accesses [`Self::touched`] words in all, or the set
+    /// [`Self::passes`] times if these are more.
     fn probe(&self, words: u64) -> Probe {
         Probe { size: Size::Two(words, self.touched.max(self.passes * words)), dtype: DType::I32, variant: None }
     }

@@ -32,7 +32,7 @@ impl Share {
     /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device
     /// leaves the share uncertain by a factor of two.
     pub fn told(self, percent: impl Fn(f64) -> String) -> String {
-        let sign = if self.most().is_some() { AT_MOST } else { "" };
+        let sign = if self.is_only_bounded() { AT_MOST } else { "" };
         format!("{sign}{}", percent(self.shown()))
     }
 
@@ -55,6 +55,11 @@ impl Share {
     pub fn most(self) -> Option<f64> {
         let [low, high] = self.interval?;
         if high > MAX_RATIO_OF_ENDS * low { Some(high.min(1.0)) } else { None }
+    }
+
+    /// Whether only an upper bound of the share is known.
+    pub fn is_only_bounded(self) -> bool {
+        self.most().is_some()
     }
 
     /// Whether the share is informative: not if the limit is so uncertain that the share may be anything up to 1, or

@@ -179,7 +179,7 @@ impl CaseNames {
             ([false, false], _) if differs(|trial| trial.b.case.variant.clone()) => SideNames::Variants,
             _ => SideNames::Labels(labels),
         };
-        let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
+        let axes = find_varying_axes(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differs(|trial| trial.a.case.size.to_string()) }
     }
 
@@ -205,11 +205,12 @@ impl CaseNames {
     }
 }
 
-/// Returns the axes along which these options differ.
-fn varying<'a>(options: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
+/// Returns the axes along which these options differ, without axes that have no column in tables.
+fn find_varying_axes<'a>(options: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
     let options: Vec<_> = options.collect();
-    let differs = |axis: &Axis| options.iter().any(|other| !(axis.same)(other, options[0]));
-    AXES.iter().copied().filter(|axis| axis.column.is_some() && differs(axis)).collect()
+    let mut axes = AXES.to_vec();
+    axes.retain(|axis| axis.column.is_some() && options.windows(2).any(|pair| !(axis.same)(pair[0], pair[1])));
+    axes
 }
 
 /// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
@@ -360,7 +361,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
 /// Describes the verdict in one line, for progress through cases with these options.
 pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
-    let columns = varying(options).into_iter().filter_map(|axis| axis.column.as_ref());
+    let columns = find_varying_axes(options).into_iter().filter_map(|axis| axis.column.as_ref());
     let axes = columns.map(|column| column.text(&a.case.options));
     let names: Vec<_> = axes.chain([a.case.row()]).collect();
     let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));

@@ -538,7 +538,7 @@ mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::basis::units::Nanos;
-    use crate::compare::{Sighting, fixture};
+    use crate::compare::{SideSummary, fixture};
 
     /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
@@ -546,7 +546,7 @@ mod tests {
             let verdict = Verdict::ALL[[3, 1, 0, 2][index.min(3)]];
             let variant = ["naive", "local", "local-2d-double"][index / 9];
             let row = (64 * (index % 9 + 1)).to_string();
-            let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
+            let side = |median| SideSummary { median: Nanos(median), processes: 1, samples: 40 };
             Compared {
                 id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
                 row,

@@ -255,13 +255,16 @@ fn limits_text(peak: Option<&Peak>) -> String {
     if rates.is_empty() {
         return format!("none stored: {NOT_MEASURED}");
     }
-    let f32 = if peak.arithmetic(DType::F32).is_none() { "f32" } else { "" };
-    let memory = if peak.bandwidths(Pattern::Read).is_empty() { "memory" } else { "" };
-    let launch = if peak.launch().is_none() { "launch" } else { "" };
-    match join_filled(&[f32, memory, launch], ", ") {
-        missing if missing.is_empty() => rates,
-        missing => format!("{rates}; {missing} missing: {NOT_MEASURED}"),
+    let is_missing = [
+        ("f32", peak.arithmetic(DType::F32).is_none()),
+        ("memory", peak.bandwidths(Pattern::Read).is_empty()),
+        ("launch", peak.launch().is_none()),
+    ];
+    let missing: Vec<_> = is_missing.iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return rates;
     }
+    format!("{rates}; {} missing: {NOT_MEASURED}", missing.join(", "))
 }
 
 /// Lists the best rates of common element types, memory and launches.
