@@ -39,8 +39,7 @@ pub(super) struct PlanToMeasure {
 }
 
 impl PlanToMeasure {
-    /// Returns the options of the measurement with its metadata. If it completes a record of all cases, the request that
-    /// the record keeps is one of all cases too.
+    /// Returns the options of the measurement. If it completes a record of all cases, the record's request has no `--only`.
     fn options<'a>(&self, request: &Request, completes_all: bool, tuned: &'a Tuned, host: &Host) -> MeasureOptions<'a> {
         let without_limits = request.no_peak || request.noise.is_some() || self.at_once;
         let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };

@@ -616,11 +616,8 @@ impl ReferenceData {
             let key_row = row % key_rows;
             let key = |index: &[u8]| {
                 let column = usize::try_from(integer(buffer.element, index)?).ok()?;
-                if column < key_columns {
-                    Some(element_of(keys, key_row * key_columns + column, key_size))
-                } else {
-                    None
-                }
+                let is_key = column < key_columns;
+                is_key.then(|| element_of(keys, key_row * key_columns + column, key_size))
             };
             // How often each index may still occur in this row.
             let mut remaining: HashMap<&[u8], i64> = HashMap::new();
@@ -635,7 +632,6 @@ impl ReferenceData {
                 *remaining_picks -= 1;
                 let is_correct = match (key(picked), key(expected)) {
                     (Some(picked_key), Some(expected_key)) => picked_key == expected_key && *remaining_picks >= 0,
-                    // An index outside the keys selects nothing to compare.
                     _ => picked == expected,
                 };
                 if !is_correct {

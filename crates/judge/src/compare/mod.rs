@@ -26,7 +26,7 @@ pub use inspected::{Change, Inspected};
 use rayon::prelude::*;
 use serde::Serialize;
 pub use side::{SeenCase, State};
-pub use why::reasons;
+pub use why::list_reasons;
 
 /// Name and version of the JSON document of a comparison.
 pub const SCHEMA: &str = "gpukern-compare/1";
@@ -310,12 +310,12 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let mut pairs = vec![];
     let mut inspected = vec![];
     let mut unmatched = vec![];
-    for [before, after] in side::matched(baseline, candidate) {
-        if let Some(both) = pair::inspected(&before, &after) {
+    for [before, after] in side::match_cases(baseline, candidate) {
+        if let Some(both) = pair::compare_inspected(&before, &after) {
             inspected.push(both);
             continue;
         }
-        match pair::pair(&before, &after, settings) {
+        match pair::pair_up(&before, &after, settings) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
         }

@@ -171,7 +171,7 @@ fn case_changes(runs: &[NamedRecord], series: &CaseSeries, step_index: usize) ->
     // Constant properties are taken from the last of each side: the two points next to the step.
     let before: Vec<_> = (start..first_after).map(|point| find_case(runs, series, point)).collect();
     let after: Vec<_> = (first_after..end).rev().map(|point| find_case(runs, series, point)).collect();
-    let mut reasons = compare::reasons(&before, &after, false);
+    let mut reasons = compare::list_reasons(&before, &after, false);
     // A program may use one kernel twice.
     reasons.dedup();
     reasons

@@ -53,13 +53,13 @@ impl History {
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
     pub fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
-        let mut series = series::all(&runs, &settings.separating_traits);
+        let mut series = series::collect_series(&runs, &settings.separating_traits);
         let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let shifts = steps::find(&slices, FALSE_DISCOVERIES);
         for (series, shifts) in series.iter_mut().zip(shifts) {
             let recorded = |at| event::find_change(&runs, series, at);
-            series.steps = series::steps(series, &shifts, settings.min_effect, recorded);
+            series.steps = series::make_steps(series, &shifts, settings.min_effect, recorded);
         }
         let events = event::find_events(&runs, &series);
         Self { runs, series, events, left_out, min_effect: settings.min_effect }

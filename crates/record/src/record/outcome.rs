@@ -358,9 +358,8 @@ impl Verification {
         Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 
-    /// Whether the outputs were no answer that could be checked. Records have no field for it, but only
-    /// [`Self::without_answer`] leaves out the residual and allows none: a check whose residual is infinite, and so left
-    /// out, compares it with a tolerance above zero.
+    /// Whether the outputs were no answer: only [`Self::without_answer`] neither has nor allows a residual. A check leaves
+    /// out an infinite residual too, but compares it with a tolerance above zero.
     pub fn has_no_answer(&self) -> bool {
         self.residual.is_none() && matches!(self.tolerance, 0.0)
     }

@@ -121,8 +121,7 @@ pub(super) fn explain_position(history: &History, series: &CaseSeries, step: &Se
     Some(format!("the times alone put it before {}", printable(name)))
 }
 
-/// Describes an event: its two runs, what else changed between them, the cases that changed most, and commands that
-/// confirm it.
+/// Describes an event: its runs, what was recorded to change, the cases that changed most, and commands to confirm it.
 fn event_text(history: &History, event: &HistoryEvent) -> String {
     let last_before = describe_run(&history.runs[event.before]);
     let first_after = describe_run(&history.runs[event.after]);

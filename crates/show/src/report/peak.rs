@@ -83,16 +83,13 @@ fn write_bandwidths(document: &mut Document, peak: &Peak) {
     document.verbatim(table.terminal(usize::MAX));
     // A single level adds nothing to the table.
     if peak.levels.len() > 1 {
-        let mut levels = vec![];
-        for level in &peak.levels {
-            let rate = gigabytes(level.bandwidth);
-            levels.push(match level.up_to {
-                Some(working_set) => format!("up to {working_set} {rate}"),
-                None => format!("beyond that {rate}"),
-            });
-        }
+        let levels = peak.levels.iter().map(|level| match level.up_to {
+            Some(working_set) => format!("up to {working_set} {}", gigabytes(level.bandwidth)),
+            None => format!("beyond that {}", gigabytes(level.bandwidth)),
+        });
+        let levels = levels.collect::<Vec<_>>().join("; ");
         document.gap();
-        document.line(format!("memory levels by read bandwidth, GB/s: {}", levels.join("; ")));
+        document.line(format!("memory levels by read bandwidth, GB/s: {levels}"));
     }
 }
 

@@ -882,7 +882,7 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
 /// Returns the marks of these cases for a legend: signs beside names and times, and the `≤` before shares.
 fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let mut marks = marks_of(cases, conditions);
-    if cases.iter().filter_map(|case| finite_share(case)).any(Share::is_only_bounded) {
+    if cases.iter().any(|case| finite_share(case).and_then(Share::sole_bound).is_some()) {
         marks.push(at_most_mark());
     }
     marks
