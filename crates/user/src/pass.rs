@@ -106,17 +106,11 @@ struct Unroller<'a, 'r> {
 }
 
 impl Unroller<'_, '_> {
-    /// Appends the dispatches of `passes`, which are one level of the nested loops. The first source among them is
-    /// number `source` of the kernel, and `round` is the round of the enclosing loop.
-    fn unroll(
-        &mut self,
-        passes: &[KernelFields],
-        mut source: usize,
-        scope: &Values,
-        round: usize,
-    ) -> Result<(), Fault> {
+    /// Appends the dispatches of a `level` of the nested loops, a list of passes. The first source among them is number
+    /// `source` of the kernel, and `round` is the round of the enclosing loop.
+    fn unroll(&mut self, level: &[KernelFields], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
         let kernel = self.configuration.kernel;
-        for pass in passes {
+        for pass in level {
             let times = match &pass.times {
                 Some(times) => evaluate_times(times, scope)?,
                 None => 1,

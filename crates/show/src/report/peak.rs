@@ -63,10 +63,8 @@ const BAR: usize = 30;
 
 /// Writes the bandwidths at each working set, with a bar for reading, and below them the memory levels.
 fn write_bandwidths(document: &mut Document, peak: &Peak) {
-    let by_working_set = |pattern| BTreeMap::from_iter(peak.bandwidths(pattern));
-    let reads: BTreeMap<Bytes, f64> = by_working_set(Pattern::Read);
-    let writes = by_working_set(Pattern::Write);
-    let copies = by_working_set(Pattern::Copy);
+    let by_working_set = |pattern| BTreeMap::<Bytes, f64>::from_iter(peak.bandwidths(pattern));
+    let [reads, writes, copies] = [Pattern::Read, Pattern::Write, Pattern::Copy].map(by_working_set);
     let largest = reads.values().copied().fold(0.0, f64::max);
     if largest == 0.0 {
         return;
