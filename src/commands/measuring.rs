@@ -120,8 +120,8 @@ pub(super) fn measure_and_report(
     Ok(answer)
 }
 
-/// Returns whether a user's kernel was rejected for a write outside its buffers. That alone leaves it without an answer:
-/// the other reasons are those of algorithms that the user cannot describe.
+/// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to
+/// kernels whose reference is a built-in algorithm.
 fn wrote_outside_buffers(case: &Case) -> bool {
     matches!(&case.outcome, Outcome::Rejected(verification) if verification.has_no_answer())
 }

@@ -358,8 +358,8 @@ impl Verification {
         Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
 
-    /// Whether the outputs were no answer: only [`Self::without_answer`] neither has nor allows a residual. A check leaves
-    /// out an infinite residual too, but compares it with a tolerance above zero.
+    /// Whether the outputs were no answer, as [`Self::without_answer`] says by neither having nor allowing a residual. A
+    /// check leaves out an infinite residual too, but its tolerance is above zero unless the user asks for zero.
     pub fn has_no_answer(&self) -> bool {
         self.residual.is_none() && matches!(self.tolerance, 0.0)
     }

@@ -138,10 +138,8 @@ fn event_text(history: &History, event: &HistoryEvent) -> String {
         for property_change in &changed.changes {
             let _ = write!(out, "; {}", printable(property_change));
         }
-        if let Some(remark) = explain_position(history, series, step) {
-            let _ = write!(out, "; {remark}");
-        }
-        out.push('\n');
+        let remark = explain_position(history, series, step).map_or_else(String::new, |remark| format!("; {remark}"));
+        let _ = writeln!(out, "{remark}");
     }
     if event.changed_cases.len() > MAX_CHANGED_CASES {
         let _ = writeln!(out, "  and {} more cases", event.changed_cases.len() - MAX_CHANGED_CASES);
