@@ -420,7 +420,7 @@ impl CasePair<'_> {
             why.extend(why::speed_changes(&self.baseline, &self.candidate));
         }
         if verdict != Verdict::Same {
-            why.extend(why::program_changes(&self.baseline, &self.candidate, driver_changed));
+            why.extend(why::code_changes(&self.baseline, &self.candidate, driver_changed));
         }
         why.extend(why::warnings(&self.baseline, &self.candidate));
         why

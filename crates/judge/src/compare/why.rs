@@ -21,7 +21,7 @@ const DEFAULT_CANARY_STEPS: u32 = 2048;
 /// Takes constant properties from the last process of each side.
 pub fn list_reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
     let mut reasons = speed_changes(baseline, candidate);
-    reasons.extend(program_changes(baseline, candidate, driver_changed));
+    reasons.extend(code_changes(baseline, candidate, driver_changed));
     reasons
 }
 
@@ -46,11 +46,7 @@ pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
 }
 
 /// Lists changes of the program: driver, kernels, sub-group sizes, notes.
-pub(super) fn program_changes(
-    baseline: &[SeenCase<'_>],
-    candidate: &[SeenCase<'_>],
-    driver_changed: bool,
-) -> Vec<String> {
+pub(super) fn code_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
     let mut reasons = vec![];
     if driver_changed {
         reasons.push("another driver".to_string());

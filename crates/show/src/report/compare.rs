@@ -96,6 +96,9 @@ pub fn to_paste(commands: &str, width: usize) -> String {
     out
 }
 
+/// Columns by which further lines of a shell command are indented.
+const CONTINUATION_INDENT: usize = 4;
+
 /// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
 /// keeps its value beside it if both fit on one line.
 pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
@@ -114,7 +117,7 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
     let takes_value = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
     let mut units: Vec<String> = vec![];
     for word in words {
-        let fits = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
+        let fits = |option: &str| indent + CONTINUATION_INDENT + option.len() + 1 + word.width() + " \\".len() <= width;
         match units.last_mut().filter(|option| takes_value(option) && !word.starts_with('-') && fits(option)) {
             Some(option) => *option = format!("{option} {word}"),
             None => units.push(word),
@@ -126,7 +129,7 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
         let is_empty = current.trim().is_empty();
         let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
         if !is_empty && !fits {
-            lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
+            lines.push(std::mem::replace(&mut current, " ".repeat(indent + CONTINUATION_INDENT)) + " \\");
         } else if !is_empty {
             current.push(' ');
         }
