@@ -1,7 +1,7 @@
 //! `gpukern inspect`.
 
 use super::{
-    CommandOutput, Files, JSON, JUNIT, Measuring, Target, create_folder, measuring, old_options, origin,
+    CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, create_folder, measuring, old_options, origin,
     run as user_run,
 };
 use crate::basis::file_name::file_name;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         options_hash: Some(plan.options()),
         ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = Measuring::new(&plan, &setup, &options, host).measure()?;
+    let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
     let notes = report::bench::outcomes(&record);
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);

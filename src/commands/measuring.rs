@@ -1,8 +1,11 @@
 //! The steps that `bench` and `run` share: measure a plan, then show, write and compare its record as the options say.
+//!
+//! The command makes a [`PlanToMeasure`]. With [`MeasureOptions`] it becomes a [`MeasurementCall`], whose measurement
+//! returns a [`MeasuredPlan`]: the record, and errors that do not affect it.
 
 use super::journal::RecordFile;
 use super::rounds::Rounds;
-use super::{CommandOutput, Measuring, failures, origin, records, run};
+use super::{CommandOutput, MeasurementCall, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
@@ -35,6 +38,22 @@ pub(super) struct PlanToMeasure {
     pub(super) at_once: bool,
 }
 
+impl PlanToMeasure {
+    /// Returns the options of the measurement. If it completes a record of all cases, the record's request has no `--only`.
+    fn options<'a>(&self, request: &Request, completes_all: bool, tuned: &'a Tuned, host: &Host) -> MeasureOptions<'a> {
+        let without_limits = request.no_peak || request.noise.is_some() || self.at_once;
+        let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };
+        let only = if completes_all { vec![] } else { request.only.clone() };
+        MeasureOptions {
+            request: Some(Request { only, ..request.clone() }),
+            options_hash: Some(self.options_hash.clone()),
+            shard: self.shard,
+            at_once: self.at_once,
+            ..MeasureOptions::new(Timing::Sample, limits, tuned, host.command_line())
+        }
+    }
+}
+
 /// Measures a plan, then shows, writes and compares its record as `output` says.
 ///
 /// Mistakes in the options are reported before a device is opened. After the measurement, the record is written before
@@ -49,38 +68,30 @@ pub(super) fn measure_and_report(
     let mut notes = String::new();
     let processes = processes(request, setup)?;
     let tuned = tuned(request)?;
-    let without_limits = request.no_peak || request.noise.is_some() || planned.at_once;
-    let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };
-    let mut options = MeasureOptions {
-        request: Some(request.clone()),
-        origin: origin::of_this_process(request.label.as_deref(), host)?,
-        options_hash: Some(planned.options_hash.clone()),
-        shard: planned.shard,
-        processes,
-        at_once: planned.at_once,
-        ..MeasureOptions::new(Timing::Sample, limits, &tuned, host.command_line())
-    };
+    let origin = origin::of_this_process(request.label.as_deref(), host)?;
     let view = view(output, host, &mut notes)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let rounds = Rounds::new(&output.comparing, request, path, &mut notes)?;
     let mut file = RecordFile::open(output, &mut notes)?;
-    let mut plan = &planned.selected;
-    if file.completes(&planned.requested) {
-        // The record remains one of all cases; `--only` selects which of the missing ones are measured.
-        plan = &planned.requested;
-        options.only = &request.only;
-        options.request = Some(Request { only: vec![], ..request.clone() });
-    }
     if let Some(earlier) = &file.earlier {
-        announce_changed_variables(earlier, &options.origin, host);
+        announce_changed_variables(earlier, &origin, host);
     }
+    // A record of all cases remains one: `--only` then selects which of its missing cases are measured.
+    let completes_all = file.completes(&planned.requested);
+    let plan = if completes_all { &planned.requested } else { &planned.selected };
     let failures_folder = output.keep_failures.as_deref().map(failures::open).transpose()?;
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
         host.messages.line(&warning);
     }
 
-    let measuring = Measuring::new(plan, setup, &options, host);
-    let MeasuredPlan { record, validated, cut_short } = measuring.measure_with_journal(&mut file)?;
+    let options = MeasureOptions {
+        origin,
+        processes,
+        only: if completes_all { &request.only } else { &[] },
+        ..planned.options(request, completes_all, &tuned, host)
+    };
+    let call = MeasurementCall::new(plan, setup, &options, host);
+    let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();
     notes.push_str(&report::bench::notes(&pooled));
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
@@ -102,16 +113,17 @@ pub(super) fn measure_and_report(
         answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request));
     }
     if let Some(rounds) = rounds {
-        let judged = rounds.judge(record, measuring);
+        let judged = rounds.judge(record, call);
         let stdout_is_record = is_written && path == Some(Path::new("-"));
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
 }
 
-/// Returns whether a case was rejected for a write outside its buffers, which leaves it without residual and tolerance.
+/// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to
+/// kernels whose reference is a built-in algorithm.
 fn wrote_outside_buffers(case: &Case) -> bool {
-    matches!(&case.outcome, Outcome::Rejected(found) if found.residual.is_none() && matches!(found.tolerance, 0.0))
+    matches!(&case.outcome, Outcome::Rejected(verification) if verification.has_no_answer())
 }
 
 /// Prints a line for each variable read by drivers whose value differs from that in `earlier`.

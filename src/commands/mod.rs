@@ -52,7 +52,7 @@ use document::{Document, Files, JSON, JUNIT, Target, create_folder, write_files}
 use host::Host;
 use progress::Progress;
 use serde::Serialize;
-use session::{DeviceSession, Measuring};
+use session::{DeviceSession, MeasurementCall};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;

@@ -141,7 +141,7 @@ pub(super) fn merge(paths: &[PathBuf], output: Option<&Path>, host: &Host) -> Re
         notes,
         "{}: {} on {}",
         counted(paths.len(), "record"),
-        counted(record.sightings().len(), "case"),
+        counted(record.group_by_id().len(), "case"),
         counted(record.devices.len(), "device")
     );
     let target = Target::open(JSON, output.unwrap_or(Path::new("-")))?;

@@ -3,7 +3,7 @@
 //! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
 //! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
 
-use super::{CommandOutput, JSON, Measuring, Target, judging, origin, parse_duration};
+use super::{CommandOutput, JSON, MeasurementCall, Target, judging, origin, parse_duration};
 use crate::basis::command_line::stated;
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
@@ -130,15 +130,15 @@ impl Rounds {
 
     /// Compares `first` with the baseline, and remeasures undecided cases while there is time. Returns a text for
     /// standard output and the exit code.
-    pub(super) fn judge(&self, first: Record, measuring: Measuring<'_>) -> Result<CommandOutput> {
-        let host = measuring.host;
+    pub(super) fn judge(&self, first: Record, call: MeasurementCall<'_>) -> Result<CommandOutput> {
+        let host = call.host;
         let mut candidate = vec![first];
         judging::check_conditions(&self.baseline, &candidate, &self.comparing.judging)?;
         let mut comparison = compare(&self.baseline, &candidate, &self.settings);
         judging::check_common_case(&comparison)?;
         let started = host.elapsed();
         // An error in a round must not lose the earlier measurements.
-        let remeasured = self.remeasure(&mut candidate, &mut comparison, measuring);
+        let remeasured = self.remeasure(&mut candidate, &mut comparison, call);
         let too_long = *remeasured.as_ref().unwrap_or(&None);
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
@@ -175,10 +175,10 @@ impl Rounds {
         &self,
         candidate: &mut Vec<Record>,
         comparison: &mut Comparison,
-        measuring: Measuring<'_>,
+        call: MeasurementCall<'_>,
     ) -> Result<Option<Duration>> {
-        let host = measuring.host;
-        let planned = measuring.plan.ids();
+        let host = call.host;
+        let planned = call.plan.ids();
         let started = host.elapsed();
         let mut last_duration = None;
         while let Some(ids) = undecided(comparison, &planned) {
@@ -198,7 +198,7 @@ impl Rounds {
                 Nanos::from(self.budget)
             ));
             let start = host.elapsed();
-            match self.round(round, &ids, measuring)? {
+            match self.round(round, &ids, call)? {
                 Some(record) => candidate.push(record),
                 None => break,
             }
@@ -231,15 +231,15 @@ impl Rounds {
     }
 
     /// Measures the cases with these `ids` in fresh processes; `None` if interrupted.
-    fn round(&self, round: usize, ids: &[&str], measuring: Measuring<'_>) -> Result<Option<Record>> {
+    fn round(&self, round: usize, ids: &[&str], call: MeasurementCall<'_>) -> Result<Option<Record>> {
         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-        let plan = &measuring.plan.clone().only(&ids)?;
+        let plan = &call.plan.clone().only(&ids)?;
         // `run --save` and `--print` use the buffers of the first measurement.
-        let mut kernels = measuring.setup.kernels.clone();
+        let mut kernels = call.setup.kernels.clone();
         kernels.iter_mut().for_each(|kernels| kernels.saves.clear());
-        let setup = &measuring.setup.with_kernels(kernels);
-        let measuring = Measuring::new(plan, setup, measuring.options, measuring.host);
-        let Some(record) = measuring.measure_in_fresh_processes(&format!("round {round}"))? else { return Ok(None) };
+        let setup = &call.setup.with_kernels(kernels);
+        let call = MeasurementCall::new(plan, setup, call.options, call.host);
+        let Some(record) = call.measure_in_fresh_processes(&format!("round {round}"))? else { return Ok(None) };
         if let Some(folder) = &self.folder {
             Target::open(JSON, &folder.join(format!("round-{round}.json")))?.deliver_json(&record)?;
         }
@@ -328,9 +328,9 @@ fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&
 /// Returns the host time that the cases `ids` took in one process of `record`.
 fn round_duration(record: &Record, ids: &[&str]) -> Duration {
     let mut total = Nanos::default();
-    for sightings in record.sightings() {
-        if ids.contains(&sightings[0].id.as_str()) {
-            total = total + sightings.into_iter().find_map(recipe::time_of).unwrap_or_default();
+    for cases in record.group_by_id() {
+        if ids.contains(&cases[0].id.as_str()) {
+            total = total + cases.into_iter().find_map(recipe::time_of).unwrap_or_default();
         }
     }
     Duration::try_from_secs_f64(total.seconds()).unwrap_or_default()

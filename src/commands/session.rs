@@ -104,9 +104,9 @@ pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
     selectors
 }
 
-/// Plan to measure, and how.
+/// Call of a [`Measurement`]: its plan and options, with the devices and the terminal that it uses.
 #[derive(Clone, Copy)]
-pub(super) struct Measuring<'a> {
+pub(super) struct MeasurementCall<'a> {
     pub(super) plan: &'a Plan,
     pub(super) setup: &'a Setup,
     pub(super) options: &'a MeasureOptions<'a>,
@@ -115,7 +115,7 @@ pub(super) struct Measuring<'a> {
     announces: bool,
 }
 
-impl<'a> Measuring<'a> {
+impl<'a> MeasurementCall<'a> {
     pub(super) fn new(plan: &'a Plan, setup: &'a Setup, options: &'a MeasureOptions<'a>, host: &'a Host) -> Self {
         Self { plan, setup, options, host, announces: true }
     }
@@ -137,7 +137,7 @@ impl<'a> Measuring<'a> {
     pub(super) fn measure_in_fresh_processes(self, name: &str) -> Result<Option<Record>> {
         let setup = &self.setup.in_workers();
         let options = &self.options.for_another_process();
-        let measured = Measuring { setup, options, ..self }.measure_quietly();
+        let measured = MeasurementCall { setup, options, ..self }.measure_quietly();
         if self.host.is_interrupted() {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! `gpukern verify`.
 
-use super::{CommandOutput, Files, JUNIT, Measuring, Target, failures, measuring, run as user_run};
+use super::{CommandOutput, Files, JUNIT, MeasurementCall, Target, failures, measuring, run as user_run};
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::{
@@ -38,7 +38,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         left_out: left_out.then_some(QUICK_NOTE),
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = Measuring::new(&plan, setup, &options, host).measure()?;
+    let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
     let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {

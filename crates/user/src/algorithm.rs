@@ -44,6 +44,7 @@ use std::sync::Arc;
 pub struct UserKernels {
     /// Name of the algorithm, different from all built-in ones.
     pub name: String,
+    // The hash of a plan includes this text, which keeps the name of its first version.
     #[serde(rename = "undertaking")]
     pub problem: ResolvedProblem,
     /// Variants of the built-in reference algorithm, or `auto`; numbered after the configurations.

@@ -40,10 +40,11 @@ pub(crate) fn span_points(axes: &OrderedMap<OneOrMany>) -> Result<Vec<Vec<i64>>,
     Ok(points)
 }
 
-/// Evaluates the axes at the combination of listed values with this index. Its digits are indices into the lists, whose
-/// lengths are the bases; the last axis is the lowest digit.
+/// Evaluates the axes at combination number `index` of the listed values; the last axis changes fastest. `order` lists
+/// each axis after those that its expressions refer to.
 fn evaluate_point(names: &[&str], lists: &[Vec<Expression>], order: &[usize], index: usize) -> Result<Vec<i64>, Fault> {
     let mut chosen = vec![];
+    // The index is a number whose digits are indices into the lists.
     let mut rest = index;
     for values in lists.iter().rev() {
         chosen.push(&values[rest % values.len()]);

@@ -20,9 +20,9 @@ pub struct Description {
     /// Name of the problem in tables.
     pub name: Option<String>,
     /// Kernel, for a problem that one dispatch solves.
-    pub kernel: Option<Kernel>,
+    pub kernel: Option<KernelFields>,
     /// Dispatches in execution order, for a problem that needs several.
-    pub pass: Vec<Kernel>,
+    pub pass: Vec<KernelFields>,
     /// Axes of the sweep with their values.
     pub axes: OrderedMap<OneOrMany>,
     /// Specialization constants by name or id; `tune` searches the values of a list.
@@ -78,10 +78,10 @@ impl Captured {
 /// Key whose value all members of a block get that are not set by name.
 pub const OTHERS: &str = "*";
 
-/// Kernel and its compilation; for a pass also its dispatch.
+/// Table of a kernel: its source and compilation; for a pass also its dispatch, or instead of them the passes of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Kernel {
+#[serde(rename = "Kernel", deny_unknown_fields, default)]
+pub struct KernelFields {
     /// Source file, or several that compete.
     pub source: OneOrMany<String>,
     /// Entry point; `main` by default.
@@ -116,10 +116,10 @@ pub struct Kernel {
     /// Name of the round's number, from 0, in expressions [default: i].
     pub index: Option<String>,
     /// Passes of each round, instead of a source.
-    pub pass: Vec<Kernel>,
+    pub pass: Vec<KernelFields>,
 }
 
-impl Kernel {
+impl KernelFields {
     /// Returns the sub-group sizes that compete.
     pub(super) fn subgroups(&self) -> &[Formula] {
         self.subgroup.as_ref().map_or(&[], OneOrMany::values)
@@ -240,7 +240,7 @@ pub struct ReferenceTable {
     pub kernel: OneOrMany<String>,
     /// Compilation and dispatch of that kernel. Its fields that name a source are refused, as `kernel` names it.
     #[serde(flatten)]
-    pub kernel_fields: Kernel,
+    pub kernel_fields: KernelFields,
 }
 
 /// Nominal work of a run.

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::description::{
-    Described, DescribedBuffer, Fault, Formula, GridFields, Kernel, OTHERS, OneOrMany, OrderedMap,
+    Described, DescribedBuffer, Fault, Formula, GridFields, KernelFields, OTHERS, OneOrMany, OrderedMap,
 };
 use super::loaded::{LoadedPass, constant_key, load_kernels};
 use super::members::number;
@@ -44,12 +44,12 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
         printable(&name)
     );
-    let Kernel { entry, include, define, .. } = described.description.kernel.clone().unwrap_or_default();
+    let KernelFields { entry, include, define, .. } = described.description.kernel.clone().unwrap_or_default();
     let source = match kernels.as_slice() {
         [_] => OneOrMany::One(pass.source.clone()),
         several => OneOrMany::Many(several.iter().map(|kernel| kernel.passes[0].source.clone()).collect()),
     };
-    commented.description.kernel = Some(Kernel { source, entry, include, define, ..Kernel::default() });
+    commented.description.kernel = Some(KernelFields { source, entry, include, define, ..KernelFields::default() });
     commented.remark("axes", "swept; expressions below may use these names");
     for ((axis, values), remark) in pass.grid_axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
@@ -123,7 +123,7 @@ fn formula(text: &str) -> Formula {
     Formula::Text(text.into())
 }
 
-/// Comments on fields that cannot be derived from a kernel.
+/// End of the description that `--init` writes: tables that cannot be derived from a kernel, as examples in comments.
 const OPTIONAL_TABLES: &str = "
 # [reference]                 # (…) the right answer; without it: unverified
 # kernel = \"naive.comp\"       # another kernel, and its grid:

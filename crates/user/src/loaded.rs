@@ -2,7 +2,7 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
-use super::description::{Described, Description, Fault, Kernel};
+use super::description::{Described, Description, Fault, KernelFields};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub struct LoadedKernel {
     /// Passes with a source, in order.
     pub passes: Vec<LoadedPass>,
     /// Passes as in the description, where they may repeat and nest.
-    pub pass_tree: Vec<Kernel>,
+    pub pass_tree: Vec<KernelFields>,
 }
 
 /// Compiled source of a kernel.
@@ -31,7 +31,7 @@ pub struct LoadedPass {
     /// Interface with the defaults of all constants; in WGSL, the constants are the overrides.
     pub interface: Interface,
     /// Fields of the pass in the description.
-    pub fields: Kernel,
+    pub fields: KernelFields,
 }
 
 /// Loads the kernels of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.
@@ -53,7 +53,7 @@ pub fn load_kernels(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
 }
 
 /// Loads each source of `[kernel]` as a kernel of one pass.
-fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKernel>, Fault> {
+fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<LoadedKernel>, Fault> {
     let dispatch = described.description.dispatch.clone().unwrap_or_default();
     let sources = kernel.source.values();
     if sources.is_empty() {
@@ -68,7 +68,7 @@ fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKern
     if !kernel.pass.is_empty() {
         return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
     }
-    let fields = Kernel {
+    let fields = KernelFields {
         groups: dispatch.groups.or_else(|| kernel.groups.clone()),
         indirect: dispatch.indirect.or_else(|| kernel.indirect.clone()),
         ..kernel.clone()
@@ -79,7 +79,7 @@ fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKern
         let mut pass = load(described, &fields, source, "");
         // Kernels compared with a captured one may name their entry points differently.
         if described.of_case && index > 0 && fields.entry.is_some() && pass.is_err() {
-            pass = load(described, &Kernel { entry: None, ..fields.clone() }, source, "");
+            pass = load(described, &KernelFields { entry: None, ..fields.clone() }, source, "");
         }
         // Files of the same name in different folders are distinguished by path.
         let is_unique = stems.iter().filter(|stem| **stem == stems[index]).count() == 1;
@@ -90,7 +90,7 @@ fn load_sources(described: &Described, kernel: &Kernel) -> Result<Vec<LoadedKern
 }
 
 /// Loads the passes with a source, in order. `levels` are the levels of nesting that are still allowed.
-fn load_passes(described: &Described, passes: &[Kernel], levels: usize) -> Result<Vec<LoadedPass>, Fault> {
+fn load_passes(described: &Described, passes: &[KernelFields], levels: usize) -> Result<Vec<LoadedPass>, Fault> {
     if levels == 0 {
         return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
     }
@@ -99,8 +99,8 @@ fn load_passes(described: &Described, passes: &[Kernel], levels: usize) -> Resul
         match (pass.source.values(), pass.pass.as_slice()) {
             ([source], []) => loaded.push(load(described, pass, source, "pass.")?),
             ([], [_, ..]) => {
-                let others = Kernel { times: None, index: None, pass: vec![], ..pass.clone() };
-                if others != Kernel::default() {
+                let others = KernelFields { times: None, index: None, pass: vec![], ..pass.clone() };
+                if others != KernelFields::default() {
                     let message = "has passes of its own: write everything but times and index in these";
                     return Err(Fault::new("pass", message));
                 }
@@ -119,7 +119,7 @@ fn load_passes(described: &Described, passes: &[Kernel], levels: usize) -> Resul
 pub fn load_reference(described: &Described) -> Result<Option<LoadedKernel>, Fault> {
     let Description { reference, kernel, dispatch, .. } = &described.description;
     let Some(reference) = reference else { return Ok(None) };
-    let Kernel { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.kernel_fields;
+    let KernelFields { source, local_size, subgroup, indirect, times, index, pass, .. } = &reference.kernel_fields;
     for (field, is_stated) in [
         ("source", !source.values().is_empty()),
         ("local_size", !local_size.is_empty()),
@@ -155,7 +155,7 @@ fn stem(source: &str) -> String {
 }
 
 /// Compiles the source of a pass, and reads its interface. Messages use `prefix` for its fields.
-fn load(described: &Described, fields: &Kernel, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
+fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
     let field_prefix = if prefix.is_empty() { "kernel." } else { prefix };
     let newest = match fields.vulkan.as_deref() {
         None | Some("1.2") => false,

@@ -1,6 +1,6 @@
 //! Reads descriptions, and applies options of the command line to them.
 
-use super::description::{Described, Description, Formula, Kernel, OneOrMany};
+use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
 use super::fill::split;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
@@ -133,7 +133,7 @@ impl Described {
         }
         if self.description.pass.is_empty() {
             self.description.kernel = Some(kernel);
-        } else if kernel != Kernel::default() {
+        } else if kernel != KernelFields::default() {
             return Err("--define, --include and --entry are for one kernel; write them in [[pass]]".into());
         }
         Ok(self)

@@ -604,20 +604,22 @@ impl ReferenceData {
         let buffer = &self.buffer;
         let row_len = |buffer: &ResolvedBuffer| buffer.shape.last().copied().unwrap_or(1).max(1) as usize;
         let columns = row_len(buffer);
-        let choices = row_len(key_buffer);
+        let key_columns = row_len(key_buffer);
         let index_size = buffer.element.bytes() as usize;
         let key_size = key_buffer.element.bytes() as usize;
-        let key_rows = (keys.len() / key_size / choices).max(1);
+        let key_rows = (keys.len() / key_size / key_columns).max(1);
         let mut wrong = WrongElements::default();
         let mut count = 0;
         let rows = found.chunks(columns * index_size).zip(self.bytes.chunks(columns * index_size));
         for (row, (picks, answer)) in rows.enumerate() {
+            // If there are fewer rows of keys, further rows of indices begin with the first of them again.
+            let key_row = row % key_rows;
             let key = |index: &[u8]| {
-                let index = usize::try_from(integer(buffer.element, index)?).ok()?;
-                let is_choice = index < choices;
-                is_choice.then(|| element_of(keys, (row % key_rows) * choices + index, key_size))
+                let column = usize::try_from(integer(buffer.element, index)?).ok()?;
+                let is_key = column < key_columns;
+                is_key.then(|| element_of(keys, key_row * key_columns + column, key_size))
             };
-            // How often each index may still occur.
+            // How often each index may still occur in this row.
             let mut remaining: HashMap<&[u8], i64> = HashMap::new();
             for expected in answer.chunks_exact(index_size) {
                 *remaining.entry(expected).or_default() += 1;
@@ -626,10 +628,10 @@ impl ReferenceData {
             for (column, (picked, expected)) in pairs.enumerate() {
                 // Equal elements may be picked in any order, but each as often as in the answer. An index that is not
                 // in the answer may occur once, in place of one with an equal element.
-                let remaining = remaining.entry(picked).or_insert(1);
-                *remaining -= 1;
+                let remaining_picks = remaining.entry(picked).or_insert(1);
+                *remaining_picks -= 1;
                 let is_correct = match (key(picked), key(expected)) {
-                    (Some(picked_key), Some(expected_key)) => picked_key == expected_key && *remaining >= 0,
+                    (Some(picked_key), Some(expected_key)) => picked_key == expected_key && *remaining_picks >= 0,
                     _ => picked == expected,
                 };
                 if !is_correct {

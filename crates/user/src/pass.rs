@@ -2,11 +2,11 @@
 
 use super::axes::check_expression_name;
 use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
-use super::description::{BoundRange, Described, Description, Fault, Formula, Kernel};
+use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
 use super::expression::Values;
 use super::loaded::{self, LoadedPass, bytes};
 use super::members::{Members, pack};
-use super::resolve::{Configuration, Resolver};
+use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
@@ -72,12 +72,12 @@ impl Resolver<'_> {
 }
 
 /// Returns the name that expressions in a loop use for the number of the round.
-fn index_name(pass: &Kernel) -> &str {
+fn index_name(pass: &KernelFields) -> &str {
     pass.index.as_deref().unwrap_or("i")
 }
 
 /// Sets the indices of all loops to 0. Refuses names that are not unique or cannot stand in expressions.
-fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
+fn set_indices(passes: &[KernelFields], scope: &mut Values) -> Result<(), Fault> {
     for pass in passes.iter().filter(|pass| pass.times.is_some()) {
         let index = index_name(pass);
         check_expression_name(index).map_err(|message| Fault::new("pass.index", message))?;
@@ -92,7 +92,7 @@ fn set_indices(passes: &[Kernel], scope: &mut Values) -> Result<(), Fault> {
 }
 
 /// Counts the sources in a pass and the passes nested in it.
-fn count_sources(pass: &Kernel) -> usize {
+fn count_sources(pass: &KernelFields) -> usize {
     if pass.pass.is_empty() { 1 } else { pass.pass.iter().map(count_sources).sum() }
 }
 
@@ -106,11 +106,11 @@ struct Unroller<'a, 'r> {
 }
 
 impl Unroller<'_, '_> {
-    /// Appends the dispatches of `passes`, which are one level of the nested loops. The first source among them is
-    /// number `source` of the kernel, and `round` is the round of the enclosing loop.
-    fn unroll(&mut self, passes: &[Kernel], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
+    /// Appends the dispatches of a `level` of the nested loops, a list of passes. The first source among them is number
+    /// `source` of the kernel, and `round` is the round of the enclosing loop.
+    fn unroll(&mut self, level: &[KernelFields], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
         let kernel = self.configuration.kernel;
-        for pass in passes {
+        for pass in level {
             let times = match &pass.times {
                 Some(times) => evaluate_times(times, scope)?,
                 None => 1,
@@ -273,8 +273,8 @@ struct PassConstants<'a> {
 impl<'a> PassConstants<'a> {
     /// Evaluates the values that the pass states, then those of the choice for constants that it leaves open. Each
     /// expression sees the constants before it.
-    fn evaluate(pass: &'a LoadedPass, choice: &Kernel, axes: &Values) -> Result<Self, Fault> {
-        let subgroup = choice.subgroups().first().or(pass.fields.subgroups().first());
+    fn evaluate(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
+        let subgroup = choice.subgroup.as_ref().or(pass.fields.subgroups().first());
         let subgroup = subgroup.map(|size| evaluate_subgroup_size(pass, size, axes)).transpose()?;
         let mut constants = PassConstants { pass, subgroup, spec_values: vec![], integers: vec![], overrides: vec![] };
         let mut scope = axes.clone();

@@ -10,7 +10,7 @@
 
 use super::axes;
 use super::buffers::find_roles;
-use super::description::{Described, Description, Fault, Formula, Kernel, OTHERS, OneOrMany, OrderedMap};
+use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
 use super::loaded::{self, LoadedKernel, LoadedPass};
@@ -101,10 +101,17 @@ impl Description {
     }
 }
 
-/// Kernel with a choice of its specialization constants and sub-group size, as `spec` and `subgroup` of `choice`.
+/// Values for the specialization constants and the sub-group size of a kernel. Both may be left to its passes.
+#[derive(Clone, Default)]
+pub(super) struct Choice {
+    pub(super) spec: OrderedMap<Formula>,
+    pub(super) subgroup: Option<Formula>,
+}
+
+/// Kernel with a choice.
 pub(super) struct Configuration<'a> {
     pub(super) kernel: &'a LoadedKernel,
-    pub(super) choice: Kernel,
+    pub(super) choice: Choice,
 }
 
 impl Configuration<'_> {
@@ -117,7 +124,7 @@ impl Configuration<'_> {
                 choice.push((name.to_string(), value.to_string()));
             }
         }
-        choice.extend(self.choice.subgroups().iter().map(|size| ("subgroup".to_string(), size.to_string())));
+        choice.extend(self.choice.subgroup.iter().map(|size| ("subgroup".to_string(), size.to_string())));
         KernelConfiguration { kernel: self.kernel.name.clone(), choice }
     }
 }
@@ -265,7 +272,7 @@ impl Resolver<'_> {
             None => reference::reference(self.catalogue, self.described, &buffers, axes)?,
             // Conditions are for kernels that compete, so they do not apply to a reference.
             Some(kernel) => {
-                let configuration = Configuration { kernel, choice: Kernel::default() };
+                let configuration = Configuration { kernel, choice: Choice::default() };
                 let scope = self.first_round_scope(&configuration, axes)?;
                 let list = self.resolve_passes(&configuration, axes, &scope, &buffers)?;
                 reference::kind(description)?;
@@ -353,7 +360,7 @@ fn check_fields(description: &Description, passes: &[&LoadedPass]) -> Result<(),
         unknown_name(passes, kind, field, name, known)
     })?;
     for pass in passes {
-        let Kernel { spec, push, uniform, .. } = &pass.fields;
+        let KernelFields { spec, push, uniform, .. } = &pass.fields;
         check_names(&[*pass], [spec.names(), push.names()], uniform, |kind, field, name, known| {
             unknown_name(passes, kind, &pass.field(field), name, known)
         })?;
@@ -429,10 +436,9 @@ fn check_names(
     Ok(())
 }
 
-/// Lists every combination of the kernel's specialization constants and of its sub-group sizes, as `spec` and
-/// `subgroup` of a kernel.
-fn list_choices(description: &Description, kernel: &LoadedKernel) -> Result<Vec<Kernel>, Fault> {
-    let mut choices = vec![Kernel::default()];
+/// Lists every combination of the values of the kernel's specialization constants and of its sub-group sizes.
+fn list_choices(description: &Description, kernel: &LoadedKernel) -> Result<Vec<Choice>, Fault> {
+    let mut choices = vec![Choice::default()];
     for (name, listed) in description.spec.iter() {
         if kernel.passes.iter().all(|pass| pass.constant(name).is_none()) {
             continue;
@@ -450,13 +456,13 @@ fn list_choices(description: &Description, kernel: &LoadedKernel) -> Result<Vec<
         if !pass.prefix.is_empty() {
             return Err(Fault::new(pass.field("subgroup"), "is a list, which [kernel] alone may have; write one size"));
         }
-        choices = multiply(&choices, sizes, |choice, size| choice.subgroup = Some(OneOrMany::One(size)))?;
+        choices = multiply(&choices, sizes, |choice, size| choice.subgroup = Some(size))?;
     }
     Ok(choices)
 }
 
 /// Combines each of `choices` with each of `values`.
-fn multiply(choices: &[Kernel], values: &[Formula], set: impl Fn(&mut Kernel, Formula)) -> Result<Vec<Kernel>, Fault> {
+fn multiply(choices: &[Choice], values: &[Formula], set: impl Fn(&mut Choice, Formula)) -> Result<Vec<Choice>, Fault> {
     if choices.len().saturating_mul(values.len()) > MAX_CHOICES {
         return Err(Fault::new("spec", format!("spans more than {MAX_CHOICES} choices; list fewer values")));
     }

@@ -3,8 +3,8 @@
 mod pairs;
 
 use super::{
-    CommandOutput, DeviceSession, Files, JSON, Measuring, Target, failures, judging, measuring, origin, parse_duration,
-    run as user_run,
+    CommandOutput, DeviceSession, Files, JSON, MeasurementCall, Target, failures, judging, measuring, origin,
+    parse_duration, run as user_run,
 };
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
@@ -468,8 +468,8 @@ impl Match<'_> {
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            let measuring = Measuring::new(plan, &setup, &options, host);
-            let Some(record) = measuring.measure_in_fresh_processes(&name)? else { return Ok(None) };
+            let call = MeasurementCall::new(plan, &setup, &options, host);
+            let Some(record) = call.measure_in_fresh_processes(&name)? else { return Ok(None) };
             let result = result_of_process(record, &self.labels[side], &name)?;
             let time = report::bench::median(&result.case);
             // A case without a time explains the end of the match.

@@ -6,7 +6,7 @@ use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::file_name::file_name;
 use crate::capture::case::store::Store;
 use crate::capture::case::{Draft, SelectedDispatch, Starts, folder_name};
-use crate::commands::Measuring;
+use crate::commands::MeasurementCall;
 use crate::record::Correctness;
 use crate::user::algorithm::Save;
 use crate::user::options::describe;
@@ -146,7 +146,7 @@ fn replay(
     let tuned = Tuned::none();
     let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
     let setup = setup.with_kernels(vec![kernels]);
-    let record = match Measuring::new(&plan, &setup, &options, host).measure_quietly() {
+    let record = match MeasurementCall::new(&plan, &setup, &options, host).measure_quietly() {
         Ok(record) => record,
         Err(Error::Interrupted(before)) => return Err(Error::Interrupted(before)),
         Err(error) => return Ok(Replay::NotRun(error.to_string())),

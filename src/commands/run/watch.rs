@@ -3,7 +3,7 @@
 use super::{CommandOutput, RunArgs, check_commands, named_kernels, plan_section, read_descriptions, resolve_problems};
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
-use crate::commands::Measuring;
+use crate::commands::MeasurementCall;
 use crate::compare::{self, Comparison, State, Verdict};
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
@@ -138,7 +138,7 @@ fn measure(problems: Vec<ResolvedProblem>, request: &Request, setup: &Setup, hos
     let limits = if request.no_peak { LimitPolicy::Ignore } else { LimitPolicy::Apply };
     let tuned = Tuned::none();
     let options = MeasureOptions::new(Timing::Sample, limits, &tuned, host.command_line());
-    Measuring::new(&plan, &setup.with_kernels(all_kernels), &options, host).measure_quietly()
+    MeasurementCall::new(&plan, &setup.with_kernels(all_kernels), &options, host).measure_quietly()
 }
 
 /// Formats a case: its time, the verdict against the previous record, its verification, and the driver's statistics.

@@ -9,7 +9,7 @@ use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
-use crate::user::description::{Described, Description, Kernel, OneOrMany};
+use crate::user::description::{Described, Description, KernelFields, OneOrMany};
 use crate::user::init::place;
 use crate::user::loaded::{LoadedPass, load_kernels};
 use crate::user::options::CASE;
@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
 /// Loads the module as `run` does.
 fn load_pass(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, String> {
     let entry = Some(pipeline.entry.clone());
-    let kernel = Kernel { source: OneOrMany::One(MODULE.into()), entry, ..Kernel::default() };
+    let kernel = KernelFields { source: OneOrMany::One(MODULE.into()), entry, ..KernelFields::default() };
     let description = Description { kernel: Some(kernel), ..Description::default() };
     let described = Described { description, folder: folder.to_path_buf(), ..Described::default() };
     let kernels = load_kernels(&described).map_err(|fault| fault.message)?;

@@ -6,7 +6,7 @@ use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
 use crate::user::buffers::check_block_size;
 use crate::user::description::{
-    BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, Kernel, OneOrMany, OrderedMap,
+    BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, KernelFields, OneOrMany, OrderedMap,
     OutputFiles, ReferenceTable,
 };
 use crate::user::expression::Values;
@@ -97,12 +97,12 @@ impl Draft<'_> {
             bind.set(&place(slot), OneOrMany::One(bound_buffer));
             commented.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
-        commented.description.kernel = Some(Kernel {
+        commented.description.kernel = Some(KernelFields {
             source: OneOrMany::One(MODULE.into()),
             entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
             subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
             bind,
-            ..Kernel::default()
+            ..KernelFields::default()
         });
         for (id, bytes) in &pipeline.specialization {
             let Some(constant) = self.pass.interface.constants.iter().find(|constant| constant.id == *id) else {

@@ -1,4 +1,4 @@
-//! Other differences between the records of two sides, reported before any number.
+//! Differences between the records of two sides other than times, such as drivers. They are reported before any time.
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;

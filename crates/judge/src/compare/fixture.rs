@@ -2,12 +2,12 @@
 
 use super::gate::Reached;
 use super::paired::{AB_SCHEMA, Trial, Trials, Turns};
-use super::{Compared, Comparison, SCHEMA, Sighting, Verdict};
+use super::{Compared, Comparison, SCHEMA, SideSummary, Verdict};
 use crate::basis::units::Nanos;
 
 /// Returns a case of matmul that takes 5 % longer in the candidate.
 pub fn compared(variant: &str, verdict: Verdict) -> Compared {
-    let side = |median| Sighting { median: Nanos(median), processes: 3, samples: 60 };
+    let side = |median| SideSummary { median: Nanos(median), processes: 3, samples: 60 };
     Compared {
         id: format!("matmul/{variant}/f32/64x64x64"),
         algorithm: "matmul".into(),

@@ -86,7 +86,7 @@ impl Inspected {
 }
 
 /// Compares the kernels of the last case of each side; both were inspected.
-pub(super) fn inspected(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
+pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut changes = vec![];
     let mut unpaired: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
     for kernel in &candidate.case.kernels {

@@ -26,7 +26,7 @@ pub use inspected::{Change, Inspected};
 use rayon::prelude::*;
 use serde::Serialize;
 pub use side::{SeenCase, State};
-pub use why::reasons;
+pub use why::list_reasons;
 
 /// Name and version of the JSON document of a comparison.
 pub const SCHEMA: &str = "gpukern-compare/1";
@@ -100,7 +100,8 @@ impl Verdict {
 
 /// Measurements of a case on one side.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Sighting {
+#[schemars(rename = "Sighting")]
+pub struct SideSummary {
     /// Median time of one run: the median of its processes' medians.
     pub median: Nanos,
     /// Number of processes that measured it.
@@ -149,9 +150,9 @@ pub struct Compared {
     /// Name of the device.
     pub device: String,
     /// Measurements of the baseline.
-    pub baseline: Sighting,
+    pub baseline: SideSummary,
     /// Measurements of the candidate.
-    pub candidate: Sighting,
+    pub candidate: SideSummary,
     /// Candidate / baseline; `null` if there is no ratio.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio.
@@ -309,12 +310,12 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
     let mut pairs = vec![];
     let mut inspected = vec![];
     let mut unmatched = vec![];
-    for [before, after] in side::matched(baseline, candidate) {
-        if let Some(both) = pair::inspected(&before, &after) {
+    for [before, after] in side::match_cases(baseline, candidate) {
+        if let Some(both) = pair::compare_inspected(&before, &after) {
             inspected.push(both);
             continue;
         }
-        match pair::pair(&before, &after, settings) {
+        match pair::pair_up(&before, &after, settings) {
             Ok(pair) => pairs.push(pair),
             Err(listed) => unmatched.push(*listed),
         }

@@ -4,8 +4,8 @@ use super::differences::work;
 use super::gate::Reached;
 use super::side::{SeenCase, State, state, state_reason};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, Sighting, Unmatched, Verdict, inspected,
-    judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
+    inspected, judge, why,
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
@@ -38,7 +38,7 @@ pub(super) struct CasePair<'a> {
 }
 
 /// Returns the samples of both sides, or why they cannot be compared: missing times, or another problem.
-pub(super) fn pair<'a>(
+pub(super) fn pair_up<'a>(
     baseline: &[SeenCase<'a>],
     candidate: &[SeenCase<'a>],
     settings: &Settings,
@@ -65,17 +65,17 @@ pub(super) fn pair<'a>(
         candidate: after,
         newly_wrong: after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
-        reached: last_measured.map(|last| Reached::of(last.case, Some(sighting(candidate).median))),
+        reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason: change.unwrap_or(reason),
     }))
 }
 
 /// Compares a case that was inspected on both sides; `None` if it was not.
-pub(super) fn inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
+pub(super) fn compare_inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
     if [baseline, candidate].map(state) != [State::Inspected; 2] {
         return None;
     }
-    Some(inspected::inspected(baseline.last()?, candidate.last()?))
+    Some(inspected::compare_kernels(baseline.last()?, candidate.last()?))
 }
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.
@@ -140,7 +140,7 @@ impl CasePair<'_> {
             if is_timeless(side) {
                 return Some(format!("{name} has a median of zero"));
             }
-            let count = sighting(side).samples;
+            let count = summarize_side(side).samples;
             if count < MIN_SAMPLES {
                 return Some(format!("{name} has {count} samples, {MIN_SAMPLES} are needed"));
             }
@@ -238,7 +238,7 @@ impl CasePair<'_> {
             return true;
         }
         // If others took half of the processors during the candidate, its times doubled.
-        let load = why::other_programs(&self.baseline, &self.candidate);
+        let load = why::cpu_shares_of_others(&self.baseline, &self.candidate);
         let by_load = load.map_or(0.0, |[before, after]| ((1.0 - before) / (1.0 - after)).ln());
         let direction = ratio.value.ln().signum();
         let explained = (direction * by_load).max(direction * self.slowness()).max(0.0);
@@ -248,7 +248,7 @@ impl CasePair<'_> {
     /// Returns the logarithm of the canary's slow-down during the candidate; 0 if unknown. On the host's processors,
     /// small variations are ignored, because the cases' spread already contains them.
     fn slowness(&self) -> f64 {
-        let Some([before, after]) = why::canaries(&self.baseline, &self.candidate) else { return 0.0 };
+        let Some([before, after]) = why::canary_times(&self.baseline, &self.candidate) else { return 0.0 };
         let slowness = (after / before).ln();
         let is_noise = self.is_on_host() && slowness.abs() < MAX_CANARY_NOISE.ln();
         if self.shares_processes() || is_noise { 0.0 } else { slowness }
@@ -259,8 +259,8 @@ impl CasePair<'_> {
         if self.shares_processes() || !self.is_on_host() {
             return false;
         }
-        let load =
-            why::other_programs(&self.baseline, &self.candidate).map_or(0.0, |[before, after]| (after - before).abs());
+        let load = why::cpu_shares_of_others(&self.baseline, &self.candidate)
+            .map_or(0.0, |[before, after]| (after - before).abs());
         self.slowness().abs() > SLOW.ln() || load > MAX_OTHERS_DIFFERENCE
     }
 
@@ -349,11 +349,11 @@ impl CasePair<'_> {
             }
         }
         why.extend(self.explanations(verdict, settings, driver_changed));
-        self.entry(ratio, verdict, obstacle, why, settings)
+        self.make_entry(ratio, verdict, obstacle, why, settings)
     }
 
     /// Returns the entry of the case in the comparison.
-    fn entry(
+    fn make_entry(
         &self,
         ratio: Option<Ratio>,
         verdict: Verdict,
@@ -362,7 +362,7 @@ impl CasePair<'_> {
         settings: &Settings,
     ) -> Compared {
         let last = self.candidate[self.candidate.len() - 1].case;
-        let candidate = sighting(&self.candidate);
+        let candidate = summarize_side(&self.candidate);
         let is_canary = matches!(obstacle, Some(Obstacle::AnotherSpeed { .. })) && self.load().is_none();
         Compared {
             id: last.id.clone(),
@@ -373,7 +373,7 @@ impl CasePair<'_> {
             algorithm: last.algorithm.clone(),
             variant: last.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
-            baseline: sighting(&self.baseline),
+            baseline: summarize_side(&self.baseline),
             ratio: ratio.map(|ratio| ratio.value),
             interval: ratio.map(|ratio| ratio.interval),
             p: ratio.map(|ratio| ratio.p),
@@ -417,10 +417,10 @@ impl CasePair<'_> {
             }
         }
         if self.tells_speeds(verdict) {
-            why.extend(why::speeds(&self.baseline, &self.candidate));
+            why.extend(why::speed_changes(&self.baseline, &self.candidate));
         }
         if verdict != Verdict::Same {
-            why.extend(why::programs(&self.baseline, &self.candidate, driver_changed));
+            why.extend(why::code_changes(&self.baseline, &self.candidate, driver_changed));
         }
         why.extend(why::warnings(&self.baseline, &self.candidate));
         why
@@ -437,7 +437,7 @@ impl CasePair<'_> {
             if is_timeless(&self.baseline) || is_timeless(&self.candidate) {
                 return "a median of zero".into();
             }
-            let samples = sighting(&self.baseline).samples.min(sighting(&self.candidate).samples);
+            let samples = summarize_side(&self.baseline).samples.min(summarize_side(&self.candidate).samples);
             return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
         };
         if self.is_identical() {
@@ -470,7 +470,7 @@ impl CasePair<'_> {
 
     /// Returns the increase of other programs' CPU share, if that and not the canary distinguishes the sides.
     fn load(&self) -> Option<f64> {
-        let [before, after] = why::other_programs(&self.baseline, &self.candidate)?;
+        let [before, after] = why::cpu_shares_of_others(&self.baseline, &self.candidate)?;
         let differs = (after - before).abs() > MAX_OTHERS_DIFFERENCE && self.slowness().abs() <= SLOW.ln();
         differs.then_some(after - before)
     }
@@ -555,10 +555,11 @@ fn canary_drift(measured: &Measured) -> Option<f64> {
     (before.0 > 0.0 && after.0 > 0.0).then(|| (after.0 / before.0).ln().abs())
 }
 
-/// Sums up the measurements of a case on one side.
-fn sighting(side: &[SeenCase<'_>]) -> Sighting {
+/// Summarizes the measurements of a case on one side.
+fn summarize_side(side: &[SeenCase<'_>]) -> SideSummary {
     let medians: Vec<f64> = side.iter().filter_map(|seen| Some(seen.case.measured()?.summary.median.0)).collect();
-    Sighting {
+    SideSummary {
+        // Zero means that no process has a time. Such sides are never divided: see `is_timeless`.
         median: Nanos(crate::stats::median(&medians).unwrap_or_default()),
         processes: side.len(),
         samples: side.iter().map(|seen| seen.samples().len()).sum(),

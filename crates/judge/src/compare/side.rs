@@ -26,7 +26,8 @@ fn share_device_names(baseline: &[Record], candidate: &[Record]) -> bool {
     !before.is_disjoint(&after)
 }
 
-fn key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
+/// Returns the key of a case; `by_name` says whether devices are matched by name.
+fn match_key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
     let id = case.id.clone();
     match record.devices.iter().position(|device| device.index == case.device) {
         Some(index) if by_name => {
@@ -46,7 +47,7 @@ pub struct SeenCase<'a> {
 }
 
 /// Returns the matching cases of both sides, in the order of the baseline; a side without the case is empty.
-pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
+pub(super) fn match_cases<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Vec<[Vec<SeenCase<'a>>; 2]> {
     let by_name = share_device_names(baseline, candidate);
     let mut matched: Vec<(MatchKey, [Vec<SeenCase<'a>>; 2])> = vec![];
     for (side, records) in [baseline, candidate].into_iter().enumerate() {
@@ -54,7 +55,7 @@ pub(super) fn matched<'a>(baseline: &'a [Record], candidate: &'a [Record]) -> Ve
         let mut indices: HashMap<MatchKey, usize> = matched.iter().map(|(key, _)| key.clone()).zip(0..).collect();
         for record in records {
             for case in &record.cases {
-                let key = key(record, case, by_name);
+                let key = match_key(record, case, by_name);
                 let index = *indices.entry(key.clone()).or_insert(matched.len());
                 if index == matched.len() {
                     matched.push((key, [vec![], vec![]]));

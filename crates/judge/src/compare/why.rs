@@ -19,24 +19,24 @@ const DEFAULT_CANARY_STEPS: u32 = 2048;
 
 /// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if it changed.
 /// Takes constant properties from the last process of each side.
-pub fn reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
-    let mut reasons = speeds(baseline, candidate);
-    reasons.extend(programs(baseline, candidate, driver_changed));
+pub fn list_reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
+    let mut reasons = speed_changes(baseline, candidate);
+    reasons.extend(code_changes(baseline, candidate, driver_changed));
     reasons
 }
 
 /// Lists changes of the device's clock, its canary and other programs' CPU use, which may explain a different time.
-pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
+pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
     let mut reasons = vec![];
     if let Some([before, after]) = medians(baseline, candidate, clock_mhz).filter(is_mentioned) {
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
-    if let Some([before, after]) = canaries(baseline, candidate).filter(is_mentioned) {
+    if let Some([before, after]) = canary_times(baseline, candidate).filter(is_mentioned) {
         let change = 100.0 * (after / before - 1.0);
         let word = if change > 0.0 { "slower" } else { "faster" };
         reasons.push(format!("canary {:.0} % {word} in the candidate", change.abs()));
     }
-    if let Some([before, after]) = other_programs(baseline, candidate)
+    if let Some([before, after]) = cpu_shares_of_others(baseline, candidate)
         && (after - before).abs() > MIN_MENTIONED_LOAD
     {
         let [before, after] = [before, after].map(|share| 100.0 * share);
@@ -46,7 +46,7 @@ pub(super) fn speeds(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> V
 }
 
 /// Lists changes of the program: driver, kernels, sub-group sizes, notes.
-pub(super) fn programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
+pub(super) fn code_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
     let mut reasons = vec![];
     if driver_changed {
         reasons.push("another driver".to_string());
@@ -79,9 +79,9 @@ pub(super) fn programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], dr
     reasons
 }
 
-/// Whether the canary's time changed by as much as [`speeds`] tells.
+/// Whether the canary's time changed by as much as [`speed_changes`] tells.
 pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
-    canaries(baseline, candidate).is_some_and(|times| is_mentioned(&times))
+    canary_times(baseline, candidate).is_some_and(|times| is_mentioned(&times))
 }
 
 /// Lists the changes of a kernel: of its code in one line, of its compiler statistics in another.
@@ -121,14 +121,14 @@ fn is_mentioned(&[before, after]: &[f64; 2]) -> bool {
 }
 
 /// Returns the canary's times on both sides; `None` if they come from different canaries.
-pub(super) fn canaries(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
+pub(super) fn canary_times(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     let steps: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
     let times = medians(baseline, candidate, |seen| Some(seen.case.measured()?.conditions.canary()?.0))?;
     if steps.len() == 1 && times.iter().all(|time| *time > 0.0) { Some(times) } else { None }
 }
 
 /// Returns other programs' shares of the host's processors on both sides.
-pub(super) fn other_programs(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
+pub(super) fn cpu_shares_of_others(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
     medians(baseline, candidate, |seen| seen.case.measured()?.conditions.others)
 }
 

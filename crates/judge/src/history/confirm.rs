@@ -23,7 +23,7 @@ const BASELINE_RECORDS: usize = 3;
 
 /// Returns the commands that confirm the step of the case that changed most; none if this gpukern lacks the case.
 pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &HistoryEvent) -> Vec<String> {
-    let Some(largest) = event.moves.first() else { return vec![] };
+    let Some(largest) = event.changed_cases.first() else { return vec![] };
     let series = &series[largest.series];
     let step = &series.steps[largest.step];
     let [before, after] = [step.at - 1, step.at].map(|at| series.points[at]);

@@ -20,7 +20,7 @@ pub struct HistoryEvent {
     /// Changed facts that were recorded for all cases.
     pub changes: Vec<FactChange>,
     /// Cases that changed, the largest change first.
-    pub moves: Vec<Move>,
+    pub changed_cases: Vec<ChangedCase>,
 }
 
 impl HistoryEvent {
@@ -58,7 +58,7 @@ pub(super) const COMMIT: &str = "commit";
 
 /// Case that changed.
 #[derive(Debug)]
-pub struct Move {
+pub struct ChangedCase {
     /// Index of its series.
     pub series: usize,
     /// Index of its step.
@@ -68,8 +68,8 @@ pub struct Move {
 }
 
 /// Returns the case at a point of a series, with its record.
-fn seen<'a>(runs: &'a [NamedRecord], series: &CaseSeries, at: usize) -> SeenCase<'a> {
-    let point = &series.points[at];
+fn find_case<'a>(runs: &'a [NamedRecord], series: &CaseSeries, point: usize) -> SeenCase<'a> {
+    let point = &series.points[point];
     let record = &runs[point.run].record;
     SeenCase { record, case: &record.cases[point.case] }
 }
@@ -85,11 +85,11 @@ pub(super) enum RecordedChange {
 }
 
 /// Returns the kind of recorded change between a point of a series and the one before.
-pub(super) fn changed_at(runs: &[NamedRecord], series: &CaseSeries, at: usize) -> RecordedChange {
-    if at == 0 || at >= series.points.len() {
+pub(super) fn find_change(runs: &[NamedRecord], series: &CaseSeries, point: usize) -> RecordedChange {
+    if point == 0 || point >= series.points.len() {
         return RecordedChange::Nothing;
     }
-    let [before, after] = [at - 1, at].map(|at| seen(runs, series, at));
+    let [before, after] = [point - 1, point].map(|point| find_case(runs, series, point));
     if kernel_hashes(before.case) != kernel_hashes(after.case) {
         return RecordedChange::Cause;
     }
@@ -117,6 +117,7 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
     ]
 }
 
+/// Shortens the hash of a commit to twelve digits, which identify it in any repository.
 pub(super) fn short(commit: &str) -> String {
     commit.chars().take(12).collect()
 }
@@ -127,50 +128,50 @@ fn changed_facts(before: SeenCase<'_>, after: SeenCase<'_>) -> Vec<FactChange> {
     for ((what, old), (_, new)) in facts(before).into_iter().zip(facts(after)) {
         let (Some(old), Some(new)) = (old, new) else { continue };
         // Another driver has another build, which is no news.
-        let implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
-        if old != new && !implied {
+        let is_implied = what == BUILD && changes.iter().any(|change| change.what == DRIVER);
+        if old != new && !is_implied {
             changes.push(FactChange { what, values: [old, new] });
         }
     }
     changes
 }
 
-/// Collects every place of `series` with steps, in the order of the runs.
-pub(super) fn all(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<HistoryEvent> {
+/// Finds the events: pairs of runs between which `all_series` have steps. They are in the order of the runs.
+pub(super) fn find_events(runs: &[NamedRecord], all_series: &[CaseSeries]) -> Vec<HistoryEvent> {
     let mut events: BTreeMap<(usize, usize), HistoryEvent> = BTreeMap::new();
-    for (index, case_series) in series.iter().enumerate() {
-        for (number, step) in case_series.steps.iter().enumerate() {
-            let [before, after] = [step.at - 1, step.at].map(|at| case_series.points[at].run);
-            let new = HistoryEvent { before, after, changes: vec![], moves: vec![] };
+    for (series_index, series) in all_series.iter().enumerate() {
+        for (step_index, step) in series.steps.iter().enumerate() {
+            let [before, after] = [step.at - 1, step.at].map(|point| series.points[point].run);
+            let new = HistoryEvent { before, after, changes: vec![], changed_cases: vec![] };
             let event = events.entry((after, before)).or_insert(new);
-            let [seen_before, seen_after] = [step.at - 1, step.at].map(|at| seen(runs, case_series, at));
-            for change in changed_facts(seen_before, seen_after) {
+            let [case_before, case_after] = [step.at - 1, step.at].map(|point| find_case(runs, series, point));
+            for change in changed_facts(case_before, case_after) {
                 if !event.changes.contains(&change) {
                     event.changes.push(change);
                 }
             }
-            let changes = case_changes(runs, case_series, number);
-            event.moves.push(Move { series: index, step: number, changes });
+            let changes = case_changes(runs, series, step_index);
+            event.changed_cases.push(ChangedCase { series: series_index, step: step_index, changes });
         }
     }
     let mut events: Vec<_> = events.into_values().collect();
-    let size = |moved: &Move| series[moved.series].steps[moved.step].ratio().ln().abs();
+    let change = |case: &ChangedCase| all_series[case.series].steps[case.step].ratio().ln().abs();
     for event in &mut events {
-        event.moves.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        event.changed_cases.sort_by(|a, b| change(b).total_cmp(&change(a)));
     }
     events
 }
 
 /// Lists the changes of a case at a step, as seen in the points around it.
-fn case_changes(runs: &[NamedRecord], series: &CaseSeries, number: usize) -> Vec<String> {
-    let at = series.steps[number].at;
+fn case_changes(runs: &[NamedRecord], series: &CaseSeries, step_index: usize) -> Vec<String> {
+    let first_after = series.steps[step_index].at;
     let bounds = series.bounds();
-    let start = bounds[number].max(at.saturating_sub(NEIGHBOURHOOD_POINTS));
-    let end = bounds[number + 2].min(at + NEIGHBOURHOOD_POINTS);
+    let start = bounds[step_index].max(first_after.saturating_sub(NEIGHBOURHOOD_POINTS));
+    let end = bounds[step_index + 2].min(first_after + NEIGHBOURHOOD_POINTS);
     // Constant properties are taken from the last of each side: the two points next to the step.
-    let before: Vec<_> = (start..at).map(|at| seen(runs, series, at)).collect();
-    let after: Vec<_> = (at..end).rev().map(|at| seen(runs, series, at)).collect();
-    let mut reasons = compare::reasons(&before, &after, false);
+    let before: Vec<_> = (start..first_after).map(|point| find_case(runs, series, point)).collect();
+    let after: Vec<_> = (first_after..end).rev().map(|point| find_case(runs, series, point)).collect();
+    let mut reasons = compare::list_reasons(&before, &after, false);
     // A program may use one kernel twice.
     reasons.dedup();
     reasons

@@ -53,15 +53,15 @@ impl History {
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
     pub fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
-        let mut series = series::all(&runs, &settings.separating_traits);
+        let mut series = series::collect_series(&runs, &settings.separating_traits);
         let values: Vec<Vec<f64>> = series.iter().map(CaseSeries::values).collect();
         let slices: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
         let shifts = steps::find(&slices, FALSE_DISCOVERIES);
         for (series, shifts) in series.iter_mut().zip(shifts) {
-            let recorded = |at| event::changed_at(&runs, series, at);
-            series.steps = series::steps(series, &shifts, settings.min_effect, recorded);
+            let recorded = |at| event::find_change(&runs, series, at);
+            series.steps = series::make_steps(series, &shifts, settings.min_effect, recorded);
         }
-        let events = event::all(&runs, &series);
+        let events = event::find_events(&runs, &series);
         Self { runs, series, events, left_out, min_effect: settings.min_effect }
     }
 }
@@ -82,9 +82,9 @@ mod tests {
             "{:?}",
             event.changes
         );
-        let [moved] = &event.moves[..] else { panic!("one case: {:?}", event.moves) };
-        assert_eq!(history.series[moved.series].id, "matmul/naive/f32/64x64x64");
-        assert!((history.series[moved.series].steps[moved.step].ratio() - 1.1).abs() < 0.01);
+        let [changed] = &event.changed_cases[..] else { panic!("one case: {:?}", event.changed_cases) };
+        assert_eq!(history.series[changed.series].id, "matmul/naive/f32/64x64x64");
+        assert!((history.series[changed.series].steps[changed.step].ratio() - 1.1).abs() < 0.01);
         insta::assert_snapshot!(history.confirming(event).join("\n"), @"
         gpukern ab matmul --variant=naive --size=64 --dtype=f32 --a-driver=BEFORE_icd.json --b-driver=AFTER_icd.json
         ");

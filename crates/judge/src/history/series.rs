@@ -125,32 +125,28 @@ struct SeriesKey {
 }
 
 /// Identifies a device independent of the driver's version, which some names include.
-fn identity(device: &DeviceInfo) -> String {
+fn identify(device: &DeviceInfo) -> String {
     let name = if device.kind == DeviceKind::Host { device.name.as_str() } else { "" };
     format!("{:04x}:{:04x} {} {name}", device.vendor_id, device.device_id, device.driver.name)
 }
 
 /// Describes the properties that must be equal for times to be comparable.
-fn problem(record: &Record, case: &Case) -> String {
+fn describe_problem(record: &Record, case: &Case) -> String {
     let cache = if record.method.cache == CacheState::Cold { "cold" } else { "hot" };
     let clock = if record.method.clock == Clock::Host { "host" } else { "device" };
     format!("{cache} {clock} {} {} {:?} {:?}", case.seed, case.work.operations, case.work.bytes, case.chain)
 }
 
-/// Collects the series of every case of `runs`, in order of first appearance.
-pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
+/// Collects the series of every case of `runs`, in order of first appearance, without steps.
+pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
     let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
     let mut all_series: Vec<CaseSeries> = vec![];
     for (run, NamedRecord { record, .. }) in runs.iter().enumerate() {
-        for (key, cases) in cases_of(record, separating_traits) {
+        for (key, cases) in group_by_key(record, separating_traits) {
             let index = *indices.entry(key.clone()).or_insert(all_series.len());
             if index == all_series.len() {
-                all_series.push(CaseSeries {
-                    device: String::new(),
-                    id: key.id.clone(),
-                    points: vec![],
-                    steps: vec![],
-                });
+                let id = key.id.clone();
+                all_series.push(CaseSeries { device: String::new(), id, points: vec![], steps: vec![] });
             }
             let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
             let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
@@ -172,7 +168,7 @@ pub(super) fn all(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -
 }
 
 /// Groups the measured cases of a record by key, as indices; several processes may have the same case.
-fn cases_of(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(SeriesKey, Vec<usize>)> {
+fn group_by_key(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(SeriesKey, Vec<usize>)> {
     let mut groups: Vec<(SeriesKey, Vec<usize>)> = vec![];
     let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
     let mut equal_devices: HashMap<SeriesKey, Vec<usize>> = HashMap::new();
@@ -182,11 +178,11 @@ fn cases_of(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(Seri
             continue;
         }
         let mut key = SeriesKey {
-            device: identity(device),
+            device: identify(device),
             traits: separating_traits.iter().map(|trait_of| trait_of(record, device, case)).collect(),
             number: 0,
             id: case.id.clone(),
-            problem: problem(record, case),
+            problem: describe_problem(record, case),
         };
         // Equal devices are numbered if several of them have the case.
         let devices = equal_devices.entry(key.clone()).or_default();
@@ -203,9 +199,9 @@ fn cases_of(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(Seri
     groups
 }
 
-/// Returns the steps of at least `min_effect`, each moved to the most relevant recorded change nearby, if the times
-/// allow it. `recorded` returns the kind of change at a point.
-pub(super) fn steps<R: Ord>(
+/// Returns the steps whose times change by at least the ratio `min_effect`, after each was moved to a recorded change
+/// nearby if there is one. `recorded` returns the kind of change at a point.
+pub(super) fn make_steps<R: Ord>(
     series: &CaseSeries,
     shifts: &[stats::steps::LevelShift],
     min_effect: f64,
@@ -216,7 +212,8 @@ pub(super) fn steps<R: Ord>(
     for (index, shift) in shifts.iter().enumerate() {
         let start = bounds[index];
         let end = shifts.get(index + 1).map_or(values.len(), |next| next.at);
-        bounds.push(start + snapped(&values[start..end], shift.at - start, |at| recorded(start + at)));
+        let recorded = |at: usize| recorded(start + at);
+        bounds.push(start + snap_to_change(&values[start..end], shift.at - start, recorded));
     }
     bounds.push(values.len());
     let mut steps = vec![];
@@ -233,17 +230,17 @@ pub(super) fn steps<R: Ord>(
     steps
 }
 
-/// Returns where a step of `values` at `at` is shown: at the most relevant recorded change nearby, if the times are
-/// almost as likely with a step there; of equally relevant ones at the nearest.
-fn snapped<R: Ord>(values: &[f64], at: usize, recorded: impl Fn(usize) -> R) -> usize {
-    let cost = |at: usize| deviation(&values[..at]) + deviation(&values[at..]);
-    let least = cost(at);
-    let most = least + MAX_SNAP_COST * least / values.len() as f64;
+/// Moves a step of `values` to the most relevant recorded change nearby, which is the likelier cause, and returns its
+/// position. A step moves only to where the times are almost as likely. The nearest of equally relevant changes wins.
+fn snap_to_change<R: Ord>(values: &[f64], step: usize, recorded: impl Fn(usize) -> R) -> usize {
+    let cost = |step: usize| deviation(&values[..step]) + deviation(&values[step..]);
+    let least_cost = cost(step);
+    let max_cost = least_cost + MAX_SNAP_COST * least_cost / values.len() as f64;
     let allowed = MIN_SIDE_LEN..=values.len() - MIN_SIDE_LEN;
-    let mut best = at;
+    let mut best = step;
     for distance in 1..MIN_SIDE_LEN {
-        for candidate in [at.saturating_sub(distance), at + distance] {
-            let is_likely = allowed.contains(&candidate) && cost(candidate) <= most;
+        for candidate in [step.saturating_sub(distance), step + distance] {
+            let is_likely = allowed.contains(&candidate) && cost(candidate) <= max_cost;
             if is_likely && recorded(candidate) > recorded(best) {
                 best = candidate;
             }

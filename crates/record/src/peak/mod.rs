@@ -28,7 +28,7 @@ pub fn limit_section(catalogue: &Catalogue, device: &DeviceInfo, extent: Extent)
 /// Returns the memory probes at the working sets `sets`, each rounded down to a power of two.
 pub fn memory_section(probes: &Probes, device: &DeviceInfo, extent: Extent, sets: &[Bytes]) -> PlanSection {
     let scale = Scale::of(device);
-    let mut words: Vec<u64> = sets.iter().map(|set| scale.set_of(*set)).collect();
+    let mut words: Vec<u64> = sets.iter().map(|set| scale.round_to_set(*set)).collect();
     words.sort_unstable();
     words.dedup();
     let cases: Vec<_> = words.into_iter().map(|words| scale.probe(words)).collect();
@@ -39,11 +39,11 @@ pub fn memory_section(probes: &Probes, device: &DeviceInfo, extent: Extent, sets
 
 /// Returns the groups of an algorithm's probes, with the variants that a measurement of this extent includes.
 fn groups_of(algorithm: &'static Algorithm, extent: Extent, probes: &[Probe]) -> Vec<CaseGroup> {
-    let included = |variant: &Variant| match variant.measures {
+    let is_included = |variant: &Variant| match variant.measures {
         Measures::Limit { quick: true, .. } => true,
         _ => extent == Extent::Full,
     };
-    if !algorithm.variants.iter().any(included) {
+    if !algorithm.variants.iter().any(is_included) {
         return vec![];
     }
     let mut groups = vec![];
@@ -52,7 +52,7 @@ fn groups_of(algorithm: &'static Algorithm, extent: Extent, probes: &[Probe]) ->
         let variants = algorithm
             .variants
             .iter()
-            .filter(|candidate| included(candidate) && is_meant(candidate) && candidate.supports(*dtype));
+            .filter(|candidate| is_included(candidate) && is_meant(candidate) && candidate.supports(*dtype));
         let spec = CaseSpec::new(algorithm, *size, *dtype);
         groups.push(CaseGroup::new(algorithm.into(), spec, variants.cloned().collect()));
     }
@@ -70,7 +70,7 @@ struct Probe {
 /// Returns the cases of an algorithm that measures limits of `device`.
 fn probes_of(probes: &Probes, algorithm: &'static Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     if std::ptr::eq(algorithm, probes.matrix_unit) {
-        return shapes(algorithm, device, extent);
+        return matrix_probes(algorithm, device, extent);
     }
     let memory = [probes.memory_read, probes.memory_write, probes.memory_copy];
     if memory.into_iter().any(|probe| std::ptr::eq(algorithm, probe)) {
@@ -110,7 +110,7 @@ fn sampling(extent: Extent) -> Sampling {
 }
 
 /// Returns a probe for each cooperative-matrix shape that has a kernel; in a quick measurement, one per type.
-fn shapes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
+fn matrix_probes(matrix_unit: &Algorithm, device: &DeviceInfo, extent: Extent) -> Vec<Probe> {
     let mut probes: Vec<Probe> = vec![];
     for shape in device.cooperative_matrices.iter().filter(|shape| shape.scope == "subgroup") {
         let Ok(dtype) = shape.input.parse::<DType>() else { continue };
@@ -149,7 +149,7 @@ struct Scale {
 
 impl Scale {
     fn of(device: &DeviceInfo) -> Self {
-        // An eighth of the memory; buffers must hold the red zones too.
+        // An eighth of the memory, in words of four bytes; buffers must hold the red zones too.
         let room = (device.memory().0 / 8).min(device.limits.buffer.0 / 2) / 4;
         let largest = 1 << room.clamp(MIN_SET_WORDS, MAX_SET_WORDS).ilog2();
         match device.kind {
@@ -158,13 +158,13 @@ impl Scale {
         }
     }
 
-    /// Returns the probe of a working set of `words` words.
+    /// Returns the probe of a working set of `words` words: it accesses `touched` words, or makes `passes` passes if more.
     fn probe(&self, words: u64) -> Probe {
         Probe { size: Size::Two(words, self.touched.max(self.passes * words)), dtype: DType::I32, variant: None }
     }
 
     /// Returns the words of the largest working set that is a power of two and at most `bytes`, within the limits.
-    fn set_of(&self, bytes: Bytes) -> u64 {
+    fn round_to_set(&self, bytes: Bytes) -> u64 {
         1 << (bytes.0 / 4).clamp(MIN_SET_WORDS, self.largest).ilog2()
     }
 
@@ -245,9 +245,10 @@ mod tests {
             shape(64, "f16", "f32", "workgroup"),
         ];
         let name = |probe: &Probe| format!("{} {} {}", probe.size, probe.dtype, probe.variant.unwrap_or_default());
-        let names: Vec<_> = shapes(CATALOGUE.probes.matrix_unit, &device, Extent::Full).iter().map(name).collect();
+        let names: Vec<_> =
+            matrix_probes(CATALOGUE.probes.matrix_unit, &device, Extent::Full).iter().map(name).collect();
         assert_eq!(names, ["16x16x16 f16 wide", "16x16x16 f16 narrow", "8x16x16 f16 wide", "16x16x16 i8 wide"]);
-        assert_eq!(shapes(CATALOGUE.probes.matrix_unit, &device, Extent::Quick).len(), 3);
+        assert_eq!(matrix_probes(CATALOGUE.probes.matrix_unit, &device, Extent::Quick).len(), 3);
     }
 
     #[test]

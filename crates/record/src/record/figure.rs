@@ -116,6 +116,7 @@ fn shown(case: &Case, time: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
 
 use FigureUnit::{Count, Nanoseconds, Plain, Rate, Residual, Share};
 
+/// Median of a run, or of one operation if the case is a chain. Most tables and exports show this one.
 pub static MEDIAN: CaseFigure = timed("median_ns", "median", Nanoseconds, |case, time| Some(case.shown(time).0));
 static MEDIAN_LOW: CaseFigure = fixed("median_low_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[0])));
 static MEDIAN_HIGH: CaseFigure = fixed("median_high_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.interval?[1])));
@@ -125,7 +126,7 @@ pub static LOWER_QUARTILE: CaseFigure =
 pub static UPPER_QUARTILE: CaseFigure =
     fixed("upper_quartile_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.upper_quartile)));
 pub static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
-/// Median of a whole run; [`MEDIAN`] of a chain is the time of one operation.
+/// Median of a whole run even if the case is a chain. Long tables show it beside the time "per operation".
 pub static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
 static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
 static PER_OPERATION: CaseFigure =

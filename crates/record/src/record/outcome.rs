@@ -22,6 +22,7 @@ pub enum Outcome {
         reason: String,
     },
     /// The device or its driver failed, or nobody could say what the answer is.
+    // The latter means that the reference, which computes the answer, failed.
     Failed {
         /// Description of the failure.
         error: String,
@@ -355,6 +356,12 @@ impl Verification {
         let metrics = vec![];
         let wrong = WrongElements::default();
         Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
+    }
+
+    /// Whether the outputs were no answer, as [`Self::without_answer`] says by neither having nor allowing a residual. A
+    /// check leaves out an infinite residual too, but its tolerance is above zero unless the user asks for zero.
+    pub fn has_no_answer(&self) -> bool {
+        self.residual.is_none() && matches!(self.tolerance, 0.0)
     }
 }
 

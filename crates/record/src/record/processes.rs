@@ -10,17 +10,17 @@ use std::mem::discriminant;
 
 impl Record {
     /// Groups the cases by device and id, one case per process, in the order of first appearance.
-    pub fn sightings(&self) -> Vec<Vec<&Case>> {
+    pub fn group_by_id(&self) -> Vec<Vec<&Case>> {
         let mut indices: HashMap<(usize, &str), usize> = HashMap::new();
-        let mut sightings: Vec<Vec<&Case>> = vec![];
+        let mut groups: Vec<Vec<&Case>> = vec![];
         for case in &self.cases {
-            let index = *indices.entry((case.device, &case.id)).or_insert(sightings.len());
-            if index == sightings.len() {
-                sightings.push(vec![]);
+            let index = *indices.entry((case.device, &case.id)).or_insert(groups.len());
+            if index == groups.len() {
+                groups.push(vec![]);
             }
-            sightings[index].push(case);
+            groups[index].push(case);
         }
-        sightings
+        groups
     }
 
     /// Joins the records of one side: the processes of all, on the devices of the first and on further ones.
@@ -70,7 +70,7 @@ impl Record {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);
         }
-        let mut cases: Vec<Case> = self.sightings().iter().map(|sightings| combine(sightings)).collect();
+        let mut cases: Vec<Case> = self.group_by_id().iter().map(|cases| combine(cases)).collect();
         cases.sort_by_cached_key(rank);
         Cow::Owned(Self { cases, ..self.clone() })
     }
@@ -86,7 +86,7 @@ pub fn rank(case: &Case) -> impl Ord + use<> {
 }
 
 /// Combines the cases of several processes.
-fn combine(sightings: &[&Case]) -> Case {
+fn combine(cases: &[&Case]) -> Case {
     let severity = |case: &&&Case| match case.outcome {
         Outcome::Rejected(_) => 0,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => 1,
@@ -94,13 +94,13 @@ fn combine(sightings: &[&Case]) -> Case {
         Outcome::Skipped { .. } => 3,
         Outcome::Interrupted => 4,
     };
-    let worst = sightings.iter().min_by_key(severity).expect("a sighting is of a case");
-    let measured: Vec<&Measured> = sightings.iter().filter_map(|case| case.measured()).collect();
+    let worst = cases.iter().min_by_key(severity).expect("a group has a case");
+    let measured: Vec<&Measured> = cases.iter().filter_map(|case| case.measured()).collect();
     if worst.measured().is_none() || measured.len() < 2 {
         return (*worst).clone();
     }
-    let speedups: Vec<f64> = sightings.iter().filter_map(|case| case.speedup).collect();
-    let notes: BTreeSet<_> = sightings.iter().flat_map(|case| case.notes.clone()).collect();
+    let speedups: Vec<f64> = cases.iter().filter_map(|case| case.speedup).collect();
+    let notes: BTreeSet<_> = cases.iter().flat_map(|case| case.notes.clone()).collect();
     let mut whole = combine_measured(&measured);
     let median = whole.summary.median;
     let mut case = (*worst).clone();

@@ -32,27 +32,27 @@ impl Share {
     /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device
     /// leaves the share uncertain by a factor of two.
     pub fn told(self, percent: impl Fn(f64) -> String) -> String {
-        let sign = if self.most().is_some() { AT_MOST } else { "" };
+        let sign = if self.sole_bound().is_some() { AT_MOST } else { "" };
         format!("{sign}{}", percent(self.shown()))
     }
 
     /// Returns the displayed fraction: the upper bound if only that is known.
     pub fn shown(self) -> f64 {
-        self.most().unwrap_or(self.fraction)
+        self.sole_bound().unwrap_or(self.fraction)
     }
 
     /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
     /// share.
     pub fn least_told(self, case: &Case) -> String {
-        let (sign, least) = match self.most() {
+        let (sign, least) = match self.sole_bound() {
             Some(most) => (AT_MOST, Nanos(self.least.0 * most / self.fraction)),
             None => ("", self.least),
         };
         format!("{sign}{}", case.shown(least))
     }
 
-    /// Returns the upper bound of the share, if only that is known.
-    pub fn most(self) -> Option<f64> {
+    /// Returns the upper bound of the share if nothing else is known of it.
+    pub fn sole_bound(self) -> Option<f64> {
         let [low, high] = self.interval?;
         if high > MAX_RATIO_OF_ENDS * low { Some(high.min(1.0)) } else { None }
     }

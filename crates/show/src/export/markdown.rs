@@ -7,7 +7,7 @@ use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
 use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::report::bench::{main_sections, signs};
+use crate::report::bench::{main_sections, marks_of};
 use crate::report::compare::{above_commands, changed, difference_text, headline, limits, not_compared, overviews};
 use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
@@ -52,7 +52,7 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
         let reason = reason(&named.case.outcome)?;
         Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
     });
-    let marks = signs(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
+    let marks = marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
     let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
     // Reasons for missing times stand apart; if every case has a time, they are remarks like the marks.
     if timed.len() < cases.len() {

@@ -42,12 +42,12 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let unit = unit(trial);
     let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
     for (name, side) in trial.sides() {
-        let time = reason(side).unwrap_or_else(|| time(side, unit));
+        let time = reason(side).unwrap_or_else(|| format_time(side, unit));
         document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
         if trials.turns == Turns::Processes {
             document.hanging(5, format!("     {}, {}", side.device.name, side.device.driver.info));
         }
-        remarks_on(side).for_each(|remark| document.hanging(5, format!("     {remark}")));
+        list_doubts(side).for_each(|doubt| document.hanging(5, format!("     {doubt}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
@@ -77,7 +77,7 @@ fn reason(side: &SideResult) -> Option<String> {
 }
 
 /// Lists the reasons to doubt the answer of a measured side.
-fn remarks_on(side: &SideResult) -> impl Iterator<Item = String> {
+fn list_doubts(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
     let unverified = measured.and_then(|m| m.verification.unverified());
     let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
@@ -85,7 +85,7 @@ fn remarks_on(side: &SideResult) -> impl Iterator<Item = String> {
 }
 
 /// Describes how a side without a time ended, for use after its name.
-fn failure(side: &SideResult) -> Option<&'static str> {
+fn describe_failure(side: &SideResult) -> Option<&'static str> {
     Some(match side.case.outcome {
         // An interrupted side was waiting for the other one, which may have failed.
         Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
@@ -97,23 +97,24 @@ fn failure(side: &SideResult) -> Option<&'static str> {
     })
 }
 
-fn time(side: &SideResult, unit: Option<TimeUnit>) -> String {
+fn format_time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     match (side.median, unit) {
         (Some(median), Some(unit)) => format!("{} {unit}", unit.number(side.case.shown(median))),
         _ => "no round completed".into(),
     }
 }
 
-fn rounds(trial: &Trial, turns: Turns) -> String {
+fn count_rounds(trial: &Trial, turns: Turns) -> String {
     let rounds = counted(trial.rounds.len(), "round");
     if turns == Turns::Processes { rounds + " of processes" } else { rounds }
 }
 
 /// Describes the verdict of a trial in one line.
 fn verdict_line(trial: &Trial, turns: Turns) -> String {
-    let rounds = rounds(trial, turns);
+    let rounds = count_rounds(trial, turns);
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
-        let failures = trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", failure(side)?)));
+        let failures =
+            trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));
         return match &failures.collect::<Vec<_>>()[..] {
             [] => format!("undecided: too few rounds ({rounds})"),
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
@@ -179,7 +180,7 @@ impl CaseNames {
             ([false, false], _) if differs(|trial| trial.b.case.variant.clone()) => SideNames::Variants,
             _ => SideNames::Labels(labels),
         };
-        let axes = varying(cases.iter().map(|trial| &trial.a.case.options));
+        let axes = find_varying_axes(cases.iter().map(|trial| &trial.a.case.options));
         Self { sides, axes, sizes: differs(|trial| trial.a.case.size.to_string()) }
     }
 
@@ -205,11 +206,12 @@ impl CaseNames {
     }
 }
 
-/// Returns the axes along which these options differ.
-fn varying<'a>(options: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
+/// Returns the axes along which these options differ, without axes that have no column in tables.
+fn find_varying_axes<'a>(options: impl Iterator<Item = &'a CaseOptions>) -> Vec<&'static Axis> {
     let options: Vec<_> = options.collect();
-    let differs = |axis: &Axis| options.iter().any(|other| !(axis.same)(other, options[0]));
-    AXES.iter().copied().filter(|axis| axis.column.is_some() && differs(axis)).collect()
+    let mut axes = AXES.to_vec();
+    axes.retain(|axis| axis.column.is_some() && options.windows(2).any(|pair| !(axis.same)(pair[0], pair[1])));
+    axes
 }
 
 /// Returns patterns for the names of A and of B: a star in place of the words that both names begin or end with. `None`
@@ -247,9 +249,9 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
-        heading(&mut document, first, &names, trials.turns);
-        rows(&mut document, cases, &names, width);
-        document.lines(reasons(cases, &names, trials.min_effect));
+        write_heading(&mut document, first, &names, trials.turns);
+        write_table(&mut document, cases, &names, width);
+        document.lines(list_reasons(cases, &names, trials.min_effect));
     }
     let mut counts = Verdict::ALL.map(|verdict| format!("{} {}", trials.count(verdict), verdict.name())).to_vec();
     let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
@@ -261,7 +263,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
 }
 
 /// Writes the heading: everything that all cases share.
-fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
+fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
     let Trial { a, b, .. } = first;
     let is_shared = |axis: &Axis| names.axes.iter().all(|varying| varying.name != axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, is_shared);
@@ -290,8 +292,8 @@ fn heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Tur
     document.gap();
 }
 
-/// Writes the table. Its baseline is A.
-fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
+/// Writes the table of the verdicts, each with the times of B and of A, its baseline.
+fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
     let headings = cases.first().map(|first| names.columns(first)).unwrap_or_default();
     let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
     let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
@@ -305,7 +307,7 @@ fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usiz
             None => ["–"; 4].map(String::from),
         });
         let unit = unit(trial);
-        cells.extend([&trial.b, &trial.a].map(|side| or_dash(side.median.map(|_| time(side, unit)))));
+        cells.extend([&trial.b, &trial.a].map(|side| or_dash(side.median.map(|_| format_time(side, unit)))));
         cells.push(trial.rounds.len().to_string());
         table.row(cells);
     }
@@ -314,14 +316,13 @@ fn rows(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usiz
     document.table(table);
     document.gap();
     document.lines(table::hidden(&hidden, whole));
-    let has_medians = !["time", "baseline"].iter().any(|heading| hidden.contains(heading));
-    if has_medians {
+    if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
         document.line(format!("ratio: {RATIO_MEANING}"));
     }
 }
 
 /// Lists the reasons for missing verdicts, and then those to doubt an answer, each once with its cases.
-fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
+fn list_reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
     let mut reasons: Vec<(String, String)> = vec![];
     for trial in cases {
         let reason = match trial.finding {
@@ -342,7 +343,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
         reasons.push((if name.is_empty() { label(&trial.b) } else { name }, reason));
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {
-        for remark in remarks_on(side) {
+        for remark in list_doubts(side) {
             let reason = (label(side), remark);
             if !reasons.contains(&reason) {
                 reasons.push(reason);
@@ -360,7 +361,7 @@ fn reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
 /// Describes the verdict in one line, for progress through cases with these options.
 pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) -> String {
     let Trial { a, b, .. } = trial;
-    let columns = varying(options).into_iter().filter_map(|axis| axis.column.as_ref());
+    let columns = find_varying_axes(options).into_iter().filter_map(|axis| axis.column.as_ref());
     let axes = columns.map(|column| column.text(&a.case.options));
     let names: Vec<_> = axes.chain([a.case.row()]).collect();
     let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));

@@ -80,15 +80,15 @@ pub fn median(case: &Case) -> Option<Nanos> {
     figure::MEDIAN.value(case).map(Nanos)
 }
 
-/// Returns the meanings of the signs beside the names and times of `cases`, those beside names first.
-pub fn signs(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
+/// Returns the marks beside the names and the times of `cases`, for a legend. Marks of names come first.
+pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let names = distinct(cases.iter().flat_map(|case| Class::of(case).caveats()));
     let times: BTreeSet<_> = cases.iter().flat_map(|case| conditions.marks(case)).collect();
     names.into_iter().chain(times).collect()
 }
 
-/// Explains the `≤` before a share that is only known as an upper bound.
-pub fn at_most() -> Mark {
+/// Returns the mark that explains the `≤` before a share of which only an upper bound is known.
+pub fn at_most_mark() -> Mark {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
     Mark::new(AT_MOST, format!("at most this share: {busy}"))
 }

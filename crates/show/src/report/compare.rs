@@ -96,6 +96,9 @@ pub fn to_paste(commands: &str, width: usize) -> String {
     out
 }
 
+/// Columns by which further lines of a shell command are indented.
+const CONTINUATION_INDENT: usize = 4;
+
 /// Breaks a shell line between words into lines of at most `width` columns. A longer word stays whole, and an option
 /// keeps its value beside it if both fit on one line.
 pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
@@ -114,7 +117,7 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
     let takes_value = |option: &str| option.starts_with('-') && !option.contains([' ', '=']);
     let mut units: Vec<String> = vec![];
     for word in words {
-        let fits = |option: &str| indent + 4 + option.len() + 1 + word.width() + " \\".len() <= width;
+        let fits = |option: &str| indent + CONTINUATION_INDENT + option.len() + 1 + word.width() + " \\".len() <= width;
         match units.last_mut().filter(|option| takes_value(option) && !word.starts_with('-') && fits(option)) {
             Some(option) => *option = format!("{option} {word}"),
             None => units.push(word),
@@ -126,7 +129,7 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
         let is_empty = current.trim().is_empty();
         let fits = current.width() + 1 + unit.width() + " \\".len() <= width;
         if !is_empty && !fits {
-            lines.push(std::mem::replace(&mut current, " ".repeat(indent + 4)) + " \\");
+            lines.push(std::mem::replace(&mut current, " ".repeat(indent + CONTINUATION_INDENT)) + " \\");
         } else if !is_empty {
             current.push(' ');
         }
@@ -538,7 +541,7 @@ mod tests {
     use super::super::table::tests::widest;
     use super::*;
     use crate::basis::units::Nanos;
-    use crate::compare::{Sighting, fixture};
+    use crate::compare::{SideSummary, fixture};
 
     /// Returns a comparison of 27 products: some slower, some faster, some the same, most undecided.
     fn many() -> Comparison {
@@ -546,7 +549,7 @@ mod tests {
             let verdict = Verdict::ALL[[3, 1, 0, 2][index.min(3)]];
             let variant = ["naive", "local", "local-2d-double"][index / 9];
             let row = (64 * (index % 9 + 1)).to_string();
-            let side = |median| Sighting { median: Nanos(median), processes: 1, samples: 40 };
+            let side = |median| SideSummary { median: Nanos(median), processes: 1, samples: 40 };
             Compared {
                 id: format!("matmul/{variant}/f32/{row}x{row}x{row}"),
                 row,

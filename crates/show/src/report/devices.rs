@@ -94,12 +94,12 @@ impl<'a> DeviceCard<'a> {
         }
         facts.push(("", String::new()));
         let width_of_runs = width.saturating_sub(NAME_COLUMN_WIDTH);
-        facts.extend(self.algorithms.iter().map(|name| (*name, self.runs(name, width_of_runs))));
-        self.headed(is_default, facts).terminal(width)
+        facts.extend(self.algorithms.iter().map(|name| (*name, self.describe_runs(name, width_of_runs))));
+        self.titled_table(is_default, facts).terminal(width)
     }
 
     /// Returns a document with the device's name and a table of `facts`.
-    fn headed(&self, is_default: bool, facts: Vec<(&str, String)>) -> Document {
+    fn titled_table(&self, is_default: bool, facts: Vec<(&str, String)>) -> Document {
         let DeviceInfo { index, name, kind, .. } = self.info;
         let mut document = Document::default();
         document.line(format!("device {index}: {name}, {kind}{}", if is_default { ", the default" } else { "" }));
@@ -111,7 +111,7 @@ impl<'a> DeviceCard<'a> {
     }
 
     /// Says how many variants of an algorithm run, with as many names of the others as fit on a line of `room` columns.
-    fn runs(&self, algorithm: &str, room: usize) -> String {
+    fn describe_runs(&self, algorithm: &str, room: usize) -> String {
         let supports = self.variants.iter().filter(|support| support.algorithm == algorithm);
         let variants = grouped_where(supports, |a, b| a.variant == b.variant);
         let total = variants.len();
@@ -163,14 +163,14 @@ impl<'a> DeviceCard<'a> {
                 format!("this driver silently stops an invocation after {most} loop iterations"),
             ));
         }
-        let mut document = self.headed(is_default, facts);
+        let mut document = self.titled_table(is_default, facts);
         document.gap();
-        document.table(self.support());
+        document.table(self.support_table());
         document.terminal(width)
     }
 
     /// Returns a table of the variants, with the element types that each runs with and the reasons against the others.
-    fn support(&self) -> Table {
+    fn support_table(&self) -> Table {
         let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
         let mut last_algorithm = "";
         for supports in grouped_where(&self.variants, |a, b| a.algorithm == b.algorithm && a.variant == b.variant) {
@@ -194,12 +194,14 @@ fn runs_with(mut supports: Vec<&Support>) -> String {
     parts.join("; ")
 }
 
+/// Columns that a card reserves for the names of its facts.
 const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
     join_filled(&[&info.driver.name, bench::short_driver(&info.name, &info.driver.info)], " ")
 }
 
+/// Formats a limit in bytes. A driver without a limit states a number that no memory has.
 fn bytes_or_unlimited(bytes: Bytes) -> String {
     if bytes.0 >= 1 << 60 { "unlimited".into() } else { bytes.to_string() }
 }
@@ -255,13 +257,16 @@ fn limits_text(peak: Option<&Peak>) -> String {
     if rates.is_empty() {
         return format!("none stored: {NOT_MEASURED}");
     }
-    let f32 = if peak.arithmetic(DType::F32).is_none() { "f32" } else { "" };
-    let memory = if peak.bandwidths(Pattern::Read).is_empty() { "memory" } else { "" };
-    let launch = if peak.launch().is_none() { "launch" } else { "" };
-    match join_filled(&[f32, memory, launch], ", ") {
-        missing if missing.is_empty() => rates,
-        missing => format!("{rates}; {missing} missing: {NOT_MEASURED}"),
+    let is_missing = [
+        ("f32", peak.arithmetic(DType::F32).is_none()),
+        ("memory", peak.bandwidths(Pattern::Read).is_empty()),
+        ("launch", peak.launch().is_none()),
+    ];
+    let missing: Vec<_> = is_missing.iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return rates;
     }
+    format!("{rates}; {} missing: {NOT_MEASURED}", missing.join(", "))
 }
 
 /// Lists the best rates of common element types, memory and launches.

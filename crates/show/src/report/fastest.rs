@@ -40,7 +40,7 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
         return None;
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
-    let races: Vec<_> = sizes.into_iter().filter_map(|cases| race(record, cases)).collect();
+    let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
     let mut sentence = describe_races(&races)?;
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(&races, &others)
@@ -80,7 +80,7 @@ fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
 }
 
 /// Finds the winners of a size; `None` without competition.
-fn race<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
+fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));

@@ -203,7 +203,7 @@ struct SectionTable<'a> {
     /// Meaning of a star.
     star: &'static str,
     /// Meanings of the table's other signs.
-    signs: Vec<Mark>,
+    marks: Vec<Mark>,
     notes: Vec<String>,
 }
 
@@ -235,19 +235,19 @@ impl<'a> SectionTable<'a> {
             _ => ("fastest of its size among variants with the same caveats", "fastest variant without caveats"),
         };
         let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
-        let mut signs: Vec<Mark> = vec![];
+        let mut marks: Vec<Mark> = vec![];
         if let Some(times) = &view.reference {
             let reference = reference_lines(&section, times, &mut notes);
             if !reference.is_empty() {
-                signs.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
+                marks.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
             }
             lines.extend(reference);
         }
         let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
-        signs.extend(bench::signs(&cases, conditions));
+        marks.extend(bench::marks_of(&cases, conditions));
         let table = time_table(&section.sizes(), &lines);
-        Self { table, fastest: fastest::sentence(record, &cases), star, signs, notes, section }
+        Self { table, fastest: fastest::sentence(record, &cases), star, marks, notes, section }
     }
 
     /// Returns the meanings of the signs in the table, or in its form that fits.
@@ -260,9 +260,9 @@ impl<'a> SectionTable<'a> {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
         if fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
-            legend.push(bench::at_most());
+            legend.push(bench::at_most_mark());
         }
-        legend.extend(self.signs.iter().cloned());
+        legend.extend(self.marks.iter().cloned());
         legend
     }
 
@@ -321,7 +321,8 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
     let sizes = section.sizes();
     let mut references = vec![];
     for size in &sizes {
-        references.push(section.cases_of_size(size).next().and_then(|case| ReferenceTime::of(figures, case)));
+        references
+            .push(section.cases_of_size(size).next().and_then(|case| ReferenceTime::find_shortest(figures, case)));
     }
     if references.iter().all(Option::is_none) {
         notes.push("--reference has no figure of these cases".into());

@@ -6,7 +6,7 @@ use super::table::Table;
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
-use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent};
+use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent, SeriesStep};
 use crate::record::NamedRecord;
 use crate::stats;
 use crate::stats::steps;
@@ -18,8 +18,11 @@ const COLUMNS: [usize; 3] = [24, 16, 8];
 /// Characters of a trend, from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Ratio of the highest to the lowest level of a trend up to which it is a flat line: less than one percent is noise.
+const MAX_FLAT_RATIO: f64 = 1.01;
+
 /// Maximum number of cases that are shown for an event.
-const MAX_MOVES: usize = 12;
+const MAX_CHANGED_CASES: usize = 12;
 
 /// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
 pub fn text(history: &History, width: usize) -> String {
@@ -29,7 +32,7 @@ pub fn text(history: &History, width: usize) -> String {
         let tables = COLUMNS.map(|columns| {
             let mut table = Table::default().text(["case"]).numbers(["runs", "level", "±", "trend", "steps"]);
             for series in &series {
-                table.row(row(series, columns));
+                table.row(make_row(series, columns));
             }
             table
         });
@@ -58,14 +61,15 @@ pub(super) fn devices(history: &History) -> Vec<&str> {
     distinct(history.series.iter().map(|series| series.device.as_str()))
 }
 
-fn row(series: &CaseSeries, columns: usize) -> [String; 6] {
+/// Returns the cells of a case: id, number of runs, last level, spread, trend of this many columns, and steps.
+fn make_row(series: &CaseSeries, columns: usize) -> [String; 6] {
     let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
     [
         printable(&series.id).into(),
         series.points.len().to_string(),
         series.level().to_string(),
         or_dash(series.spread().map(units::percent)),
-        trend(series, columns),
+        draw_trend(series, columns),
         if steps.is_empty() { "–".into() } else { steps.join(", ") },
     ]
 }
@@ -76,23 +80,26 @@ pub(super) fn percent(ratio: f64) -> String {
 }
 
 /// Draws the times of a series as a line of blocks, each the median of the runs in its column.
-fn trend(series: &CaseSeries, columns: usize) -> String {
+fn draw_trend(series: &CaseSeries, columns: usize) -> String {
     let values: Vec<f64> = series.points.iter().map(|point| point.time.0).collect();
     let columns = values.len().min(columns);
     let runs = |column: usize| &values[column * values.len() / columns..(column + 1) * values.len() / columns];
     let levels: Vec<f64> = (0..columns).filter_map(|column| stats::median(runs(column))).collect();
     let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
     let high = levels.iter().copied().fold(0.0, f64::max);
-    let block = |value: &f64| {
-        // A range of less than one percent is noise, and a flat line.
-        let height = if high <= low * 1.01 { 3 } else { (7.0 * (value - low) / (high - low)).round() as usize };
-        BLOCKS[height.min(7)]
+    if high <= low * MAX_FLAT_RATIO {
+        return BLOCKS[3].to_string().repeat(levels.len());
+    }
+    let highest_block = BLOCKS.len() - 1;
+    let block = |level: &f64| {
+        let height = (highest_block as f64 * (level - low) / (high - low)).round() as usize;
+        BLOCKS[height.min(highest_block)]
     };
     levels.iter().map(block).collect()
 }
 
 /// Describes a run in a line: file, start, commit, label.
-pub(super) fn run(run: &NamedRecord) -> String {
+pub(super) fn describe_run(run: &NamedRecord) -> String {
     let origin = &run.record.origin;
     let mut words = vec![run.name.clone()];
     words.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
@@ -101,38 +108,41 @@ pub(super) fn run(run: &NamedRecord) -> String {
 }
 
 /// Formats the levels around a step: `250.0 → 275.5 µs`.
-pub(super) fn levels(series: &CaseSeries, step: usize) -> String {
-    let [before, after] = series.steps[step].levels;
+pub(super) fn format_levels(step: &SeriesStep) -> String {
+    let [before, after] = step.levels;
     let unit = TimeUnit::for_value(before);
     format!("{} → {} {unit}", unit.number(before), unit.number(after))
 }
 
 /// Explains the position of a step, if the values alone would put it elsewhere.
-pub(super) fn remark(history: &History, series: &CaseSeries, step: usize) -> Option<String> {
-    let likeliest = series.steps[step].likeliest?;
+pub(super) fn explain_position(history: &History, series: &CaseSeries, step: &SeriesStep) -> Option<String> {
+    let likeliest = step.likeliest?;
     let name = &history.runs[series.points[likeliest].run].name;
     Some(format!("the times alone put it before {}", printable(name)))
 }
 
+/// Describes an event: its runs, what was recorded to change, the cases that changed most, and commands to confirm it.
 fn event_text(history: &History, event: &HistoryEvent) -> String {
-    let [before, after] = [event.before, event.after].map(|at| run(&history.runs[at]));
-    let mut out = format!("between {before}\n    and {after}\n");
+    let last_before = describe_run(&history.runs[event.before]);
+    let first_after = describe_run(&history.runs[event.after]);
+    let mut out = format!("between {last_before}\n    and {first_after}\n");
     let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
-    for moved in event.moves.iter().take(MAX_MOVES) {
-        let series = &history.series[moved.series];
-        let step = &series.steps[moved.step];
-        let change = percent(step.ratio());
-        let levels = levels(series, moved.step);
-        let [before, after] = step.counts;
-        let _ = write!(out, "  {change:>8}  {}: {levels} ({before} and {after} runs)", printable(&series.id));
-        for change in &moved.changes {
-            let _ = write!(out, "; {}", printable(change));
+    for changed in event.changed_cases.iter().take(MAX_CHANGED_CASES) {
+        let series = &history.series[changed.series];
+        let step = &series.steps[changed.step];
+        let time_change = percent(step.ratio());
+        let levels = format_levels(step);
+        let [runs_before, runs_after] = step.counts;
+        let id = printable(&series.id);
+        let _ = write!(out, "  {time_change:>8}  {id}: {levels} ({runs_before} and {runs_after} runs)");
+        for property_change in &changed.changes {
+            let _ = write!(out, "; {}", printable(property_change));
         }
-        let remark = remark(history, series, moved.step);
-        let _ = writeln!(out, "{}", remark.map_or_else(String::new, |remark| format!("; {remark}")));
+        let remark = explain_position(history, series, step).map_or_else(String::new, |remark| format!("; {remark}"));
+        let _ = writeln!(out, "{remark}");
     }
-    if event.moves.len() > MAX_MOVES {
-        let _ = writeln!(out, "  and {} more cases", event.moves.len() - MAX_MOVES);
+    if event.changed_cases.len() > MAX_CHANGED_CASES {
+        let _ = writeln!(out, "  and {} more cases", event.changed_cases.len() - MAX_CHANGED_CASES);
     }
     for command in history.confirming(event) {
         let _ = writeln!(out, "  confirm  {}", printable(&command));

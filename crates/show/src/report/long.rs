@@ -1,6 +1,6 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
-use super::bench::{Section, heading, median, sections, signs, variant};
+use super::bench::{Section, heading, marks_of, median, sections, variant};
 use super::document::Document;
 use super::or_dash;
 use super::reference::ReferenceTime;
@@ -54,7 +54,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
         Content::Limit => limited(case.share),
         Content::Structure => limited(case.structure),
         Content::Reference => {
-            let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::of(figures, case));
+            let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::find_shortest(figures, case));
             figure.zip(median(case)).map(|(figure, time)| significant(figure.time.0 / time.0))
         }
         Content::Residual if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
@@ -112,7 +112,7 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);
-    legend.extend(signs(&section.cases, conditions));
+    legend.extend(marks_of(&section.cases, conditions));
     if !legend.is_empty() {
         document.gap();
     }

@@ -59,10 +59,10 @@ pub fn text(record: &Record, width: usize) -> String {
     for (rank, case) in joined.cases.iter().enumerate() {
         ranks.entry(&case.id).or_insert(rank);
     }
-    let mut sightings = record.sightings();
-    sightings.sort_by_key(|sightings| ranks.get(&*sightings[0].id));
+    let mut groups = record.group_by_id();
+    groups.sort_by_key(|cases| ranks.get(&*cases[0].id));
     let mut spreads = vec![];
-    for cases in sightings {
+    for cases in groups {
         let summaries: Vec<_> = cases.iter().filter_map(|case| Some(case.measured()?.summary)).collect();
         // Fewer than two processes show no noise.
         if let Some(between) = noise::between(&medians(&summaries)) {

@@ -30,7 +30,7 @@ pub fn text(peak: &Peak, width: usize) -> String {
             document.line(format!("{name}: advertised, but {times} times as slow as plain arithmetic"));
         }
     }
-    staircase(&mut document, peak);
+    write_bandwidths(&mut document, peak);
     let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
     if disturbed > 0 {
         document.gap();
@@ -61,32 +61,39 @@ fn figures(peak: &Peak) -> Table {
 /// Length of the bar of the largest bandwidth, in characters.
 const BAR: usize = 30;
 
-/// Writes bandwidth over working set, and the memory levels.
-fn staircase(document: &mut Document, peak: &Peak) {
-    let rates = [Pattern::Read, Pattern::Write, Pattern::Copy]
-        .map(|pattern| peak.bandwidths(pattern).into_iter().collect::<BTreeMap<Bytes, f64>>());
-    let largest = rates[0].values().copied().fold(0.0, f64::max);
+/// Writes the bandwidths at each working set, with a bar for reading, and below them the memory levels.
+fn write_bandwidths(document: &mut Document, peak: &Peak) {
+    let by_working_set = |pattern| BTreeMap::<Bytes, f64>::from_iter(peak.bandwidths(pattern));
+    let [reads, writes, copies] = [Pattern::Read, Pattern::Write, Pattern::Copy].map(by_working_set);
+    let largest = reads.values().copied().fold(0.0, f64::max);
     if largest == 0.0 {
         return;
     }
+    // The column "GB/s" has no cells: its heading is the unit of the columns to its left.
     let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
-    for (set, read_rate) in &rates[0] {
-        let [read, write, copy] =
-            rates.each_ref().map(|rates| or_dash(rates.get(set).map(|rate| significant(rate * 1e-9))));
-        table.row([set.to_string(), read, write, copy, String::new(), table::bar(read_rate / largest, BAR)]);
+    for (working_set, read) in &reads {
+        let write = or_dash(writes.get(working_set).map(|rate| gigabytes(*rate)));
+        let copy = or_dash(copies.get(working_set).map(|rate| gigabytes(*rate)));
+        let bar = table::bar(read / largest, BAR);
+        table.row([working_set.to_string(), gigabytes(*read), write, copy, String::new(), bar]);
     }
     document.gap();
     document.verbatim(table.terminal(usize::MAX));
-    let levels = peak.levels.iter().map(|level| {
-        let rate = significant(level.bandwidth * 1e-9);
-        level.up_to.map_or_else(|| format!("beyond that {rate}"), |set| format!("up to {set} {rate}"))
-    });
     // A single level adds nothing to the table.
-    if levels.len() > 1 {
-        document.gap();
+    if peak.levels.len() > 1 {
+        let levels = peak.levels.iter().map(|level| match level.up_to {
+            Some(working_set) => format!("up to {working_set} {}", gigabytes(level.bandwidth)),
+            None => format!("beyond that {}", gigabytes(level.bandwidth)),
+        });
         let levels = levels.collect::<Vec<_>>().join("; ");
+        document.gap();
         document.line(format!("memory levels by read bandwidth, GB/s: {levels}"));
     }
+}
+
+/// Formats bytes per second as a number of GB/s.
+fn gigabytes(rate: f64) -> String {
+    significant(rate * 1e-9)
 }
 
 #[cfg(test)]

@@ -79,16 +79,16 @@ impl ReferenceTime {
         Ok(figures)
     }
 
-    /// Returns the shortest of `figures` for the problem of `case`.
-    pub fn of<'a>(figures: &'a [Self], case: &Case) -> Option<&'a Self> {
-        let kind = |figure: &&Self| {
-            let input = if figure.any_input { case.input } else { figure.options.input };
-            let options = CaseOptions { input, ..figure.options };
-            figure.algorithm == case.algorithm
+    /// Returns the shortest of the reference times for the problem of `case`, if there is one.
+    pub fn find_shortest<'a>(times: &'a [Self], case: &Case) -> Option<&'a Self> {
+        let has_same_problem = |time: &&Self| {
+            let input = if time.any_input { case.input } else { time.options.input };
+            let options = CaseOptions { input, ..time.options };
+            time.algorithm == case.algorithm
                 && axes::same(&options, &case.options, |separates| separates.tables)
-                && figure.size.same(&case.size)
+                && time.size.same(&case.size)
         };
-        figures.iter().filter(kind).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+        times.iter().filter(has_same_problem).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 
     /// Parses a row; `cell` returns its text under a heading, empty if there is none.
@@ -151,11 +151,11 @@ mod tests {
                     matmul,f32,64,1 us,C,nt\nmatmul,f16,64,1 ns,D,";
         let reference = parse(",layout", rows).expect("a reference");
         let case = four_cases().cases.remove(0);
-        let figure = ReferenceTime::of(&reference, &case).expect("a figure");
+        let figure = ReferenceTime::find_shortest(&reference, &case).expect("a figure");
         assert_eq!((figure.time, figure.source.as_str()), (Nanos(10.5e3), "B"));
         let options = CaseOptions { goal: Goal::Solution, ..case.options };
         for other in [Case { size: "65".into(), ..case.clone() }, Case { options, ..case }] {
-            assert!(ReferenceTime::of(&reference, &other).is_none());
+            assert!(ReferenceTime::find_shortest(&reference, &other).is_none());
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
                 "dtype" => parse("", &format!("matmul,{text},64,1 ms,A")),
                 _ => parse(&format!(",{}", column.name), &format!("matmul,f32,64,1 ms,A,{text}")),
             };
-            let has_figure = |case| ReferenceTime::of(reference.as_ref().expect(axis.name), case).is_some();
+            let has_figure = |case| ReferenceTime::find_shortest(reference.as_ref().expect(axis.name), case).is_some();
             assert!(has_figure(&other) && !has_figure(&usual), "{}", axis.name);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     fn a_record_is_a_reference_too() {
         let record = four_cases();
         let reference = ReferenceTime::of_record(&record, "old.json");
-        let figure = ReferenceTime::of(&reference, &record.cases[2]).expect("a figure");
+        let figure = ReferenceTime::find_shortest(&reference, &record.cases[2]).expect("a figure");
         assert_eq!((figure.time, figure.source.as_str()), (Nanos(125e3), "local of old.json"));
     }
 

@@ -51,7 +51,7 @@ fn is_drawable(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-/// Returns the range of `values` with a margin, at least a factor of two.
+/// Returns the range of `values`, made longer at each end by a twentieth and at least 5 %, to a factor of two or more.
 fn bounds(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
     let drawable = values.filter(|value| is_drawable(*value));
     let low = drawable.clone().fold(f64::INFINITY, f64::min);

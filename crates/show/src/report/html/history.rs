@@ -10,7 +10,7 @@ use super::{ANSWER_END, GROUPS_END, METHOD_END, Page, devices_and_days, started}
 use crate::basis::printable::escape;
 use crate::basis::units::counted;
 use crate::history::{CaseSeries, History, HistoryEvent, SeriesStep};
-use crate::report::history::{devices, levels, percent, remark, run, shortage, summary};
+use crate::report::history::{describe_run, devices, explain_position, format_levels, percent, shortage, summary};
 use crate::stats;
 use plotters::prelude::*;
 use std::fmt::Write;
@@ -73,34 +73,34 @@ fn write_device(page: &mut Page, history: &History, device: &str, end: usize) {
 
 /// Writes the cases that changed at an event, and the commands that would confirm it, up to `end` bytes.
 fn write_event(page: &mut Page, history: &History, event: &HistoryEvent, end: usize) {
-    let [before, after] = [event.before, event.after].map(|index| run(&history.runs[index]));
+    let [before, after] = [event.before, event.after].map(|index| describe_run(&history.runs[index]));
     let write_head = |page: &mut Page| {
         page.element("h3", &format!("Run {}, compared with {}: {after}", event.after + 1, event.before + 1));
         page.paragraph("quiet", &format!("Previous run: {before}"));
         page.element("p", &format!("Changed: {}", event.changes_in_words()));
     };
     if !page.write_within(end, write_head) {
-        page.omitted.rows += event.moves.len();
+        page.omitted.rows += event.changed_cases.len();
         return;
     }
     let table = Table::captioned("Cases that changed").text(["case"]);
     let mut table = table.numbers(["change", "levels", "runs", "by chance"]).prose(["what changed"]);
-    for moved in event.moves.iter().take(page.max_rows(end)) {
-        let series = &history.series[moved.series];
-        let step = &series.steps[moved.step];
-        let mut changes = moved.changes.clone();
-        changes.extend(remark(history, series, moved.step));
+    for changed in event.changed_cases.iter().take(page.max_rows(end)) {
+        let series = &history.series[changed.series];
+        let step = &series.steps[changed.step];
+        let mut changes = changed.changes.clone();
+        changes.extend(explain_position(history, series, step));
         let [runs_before, runs_after] = step.counts;
         table.row([
             series.id.clone(),
             percent(step.ratio()),
-            levels(series, moved.step),
+            format_levels(step),
             format!("{runs_before} and {runs_after}"),
             format!("≤ {:.0e}", step.q),
             changes.join("; "),
         ]);
     }
-    page.table_below(end, table, event.moves.len(), "figures remarks");
+    page.table_below(end, table, event.changed_cases.len(), "figures remarks");
     let commands = history.confirming(event);
     if !commands.is_empty() {
         let commands = commands.iter().map(|command| escape(command)).collect::<Vec<_>>().join("\n");

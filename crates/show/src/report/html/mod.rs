@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most, caches, median, row, signs, variant};
+use super::bench::{at_most_mark, caches, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -30,7 +30,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record, Share};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, percent, series};
 use ratios::Ratios;
@@ -349,12 +349,12 @@ impl Page {
         }
         self.line(r#"<div class="notes">"#);
         self.conditions(sources);
-        let mut signs = vec![];
+        let mut marks = vec![];
         for (index, source) in sources.iter().enumerate() {
             let leaders: Vec<_> = groups.iter().flat_map(|group| group.leaders(index)).collect();
-            signs.extend(marks(&leaders, &source.conditions));
+            marks.extend(legend_marks(&leaders, &source.conditions));
         }
-        self.legend(ANSWER_END, signs);
+        self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
     }
 
@@ -559,7 +559,7 @@ impl Page {
         for (table, (source, cases)) in sources_with_cases.enumerate() {
             let end = self.share(end, tables - table);
             self.case_table(&group.title(), source, cases, self.share(end, 2));
-            self.legend(end, marks(cases, &source.conditions));
+            self.legend(end, legend_marks(cases, &source.conditions));
             self.details(cases, end);
         }
         self.line("</details></section>");
@@ -716,15 +716,15 @@ fn winners_side_by_side(
     let mut table = Table::captioned(caption).text(["size"]).text(names).text(verdicts.map(|_| "verdict"));
     for row in rows {
         let winners: Vec<Option<&Case>> = leaders.iter().map(|leaders| leaders.of_row(row).first().copied()).collect();
-        let cases = winners.iter().flatten().copied();
-        let best = cases.clone().filter_map(median).map(|time| time.0).fold(f64::INFINITY, f64::min);
-        let are_rivals = distinct(cases.clone().map(|case| Class::of(case).to_string())).len() == 1;
-        let with_limits = limits_differ(cases);
+        let cases: Vec<&Case> = winners.iter().flatten().copied().collect();
+        // The best of several sources is marked, unless there are verdicts or some answers are less exact than others.
+        let classes = distinct(cases.iter().map(|case| Class::of(case).to_string()));
+        let has_best = verdicts.is_none() && classes.len() == 1;
+        let best_time = cases.iter().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
+        let with_limits = limits_differ(cases.into_iter());
         let mut cells = vec![Cell::from(row)];
         for (leaders, winner) in leaders.iter().zip(&winners) {
-            // Mark the best of several sources, unless there are verdicts.
-            let is_fastest = winner.and_then(median).is_some_and(|time| time.0 <= best);
-            let is_best = is_fastest && are_rivals && verdicts.is_none();
+            let is_best = has_best && winner.and_then(median).is_some_and(|time| time.0 <= best_time);
             cells.push(cell_beside(leaders.of_row(row), is_best, with_limits, &leaders.source.conditions));
         }
         cells.extend(verdicts.map(|verdicts| verdict_on(&winners, verdicts)));
@@ -879,11 +879,11 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     Some(format!("{text} of {} ({})", share.limit.name(), share.least_told(case)))
 }
 
-/// Returns the meanings of the signs beside names, times and shares.
-fn marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
-    let mut marks = signs(cases, conditions);
-    if cases.iter().any(|case| finite_share(case).is_some_and(|share| share.most().is_some())) {
-        marks.push(at_most());
+/// Returns the marks of these cases for a legend: signs beside names and times, and the `≤` before shares.
+fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
+    let mut marks = marks_of(cases, conditions);
+    if cases.iter().any(|case| finite_share(case).and_then(Share::sole_bound).is_some()) {
+        marks.push(at_most_mark());
     }
     marks
 }
@@ -1116,7 +1116,7 @@ mod tests {
     use crate::record::Conditions;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
-    use crate::record::{Limit, Outcome, Share};
+    use crate::record::{Limit, Outcome};
     use base64::Engine;
     use sha2::Digest;
 
