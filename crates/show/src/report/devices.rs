@@ -403,7 +403,7 @@ mod tests {
             peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
         }
         let limits = limits_text(Some(&peak));
-        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
+        assert_eq!(limits, "f32 64.90 TFLOP/s, f16 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
     }
 
     #[test]
