@@ -55,7 +55,8 @@ pub enum LayerEvent {
     Submission(Submission),
     Case(CapturedDispatch),
     /// Number of commands of a kind that the layer does not time, such as "draws", since the last event of this kind.
-    Beyond {
+    #[serde(rename = "Beyond")]
+    Untimed {
         what: String,
         count: u64,
     },
@@ -155,7 +156,8 @@ pub struct DispatchEvent {
     /// Innermost debug label around the dispatch.
     pub label: Option<String>,
     /// Reason why the dispatch cannot be captured, whether or not it was selected: "binding 0.3 is an image".
-    pub beyond: Option<String>,
+    #[serde(rename = "beyond")]
+    pub uncapturable: Option<String>,
 }
 
 /// Captured dispatch: all memory that it can access, before and after.

@@ -34,7 +34,7 @@ pub(crate) struct TrackedBuffer {
     pub address: Option<u64>,
     is_addressable: bool,
     /// Reason why the buffer's contents cannot be captured.
-    pub beyond: Option<&'static str>,
+    pub uncapturable: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -283,7 +283,7 @@ unsafe fn track_pipeline(
         });
         let mut resources = Resources::of(&module.spirv, &entry);
         if !has_module {
-            resources.beyond = Some("its module is not given to Vulkan as SPIR-V".into());
+            resources.uncapturable = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
         d.writer.write_event(&LayerEvent::Pipeline(PipelineInfo {
@@ -331,7 +331,7 @@ intercept! {
             let external: Option<&vk::ExternalMemoryBufferCreateInfo<'_>> =
                 find(info.p_next, vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
             let sparse = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
-            let beyond = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
+            let uncapturable = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
                 Some("is protected")
             } else if info.flags.intersects(sparse) {
                 Some("is sparse")
@@ -339,7 +339,7 @@ intercept! {
                 external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
             };
             let is_addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-            let buffer = TrackedBuffer { size: info.size, is_addressable, beyond, ..TrackedBuffer::default() };
+            let buffer = TrackedBuffer { size: info.size, is_addressable, uncapturable, ..TrackedBuffer::default() };
             d.state().objects.buffers.insert(*made, buffer);
         }
         result

@@ -64,7 +64,7 @@ pub(crate) enum RecordedCommand {
         kernel: Option<Arc<TrackedPipeline>>,
         grid: DispatchGrid,
         label: Option<String>,
-        beyond: Option<String>,
+        uncapturable: Option<String>,
         stamp: Option<u32>,
     },
     Other {
@@ -213,7 +213,7 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
     let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
     let stamp = recording.time(d, commands, &mut recordings.free, call);
-    let beyond = match capture {
+    let uncapturable = match capture {
         Ok(Some(capture)) => {
             capture.end(d, commands);
             recording.captures.push(capture);
@@ -224,24 +224,24 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     };
     let kernel = recording.pipeline.clone();
     let label = recording.label();
-    recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp });
+    recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, uncapturable, stamp });
     recordings.all.insert(commands, recording);
 }
 
 /// Records a transfer command between timestamps, or counts it if the queue has none.
 fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
-    let DeviceState { recordings, beyond, .. } = &mut *state;
+    let DeviceState { recordings, untimed, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
     match recording.time(d, commands, &mut recordings.free, call) {
         Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
-        None => *beyond.entry(what).or_default() += 1,
+        None => *untimed.entry(what).or_default() += 1,
     }
 }
 
 /// Counts a draw, which is not timed: a render pass allows no barriers for timestamps.
 fn count_draw(d: &LayerDevice) {
-    *d.state().beyond.entry("draws").or_default() += 1;
+    *d.state().untimed.entry("draws").or_default() += 1;
 }
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions.

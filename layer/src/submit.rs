@@ -87,8 +87,8 @@ impl LayerDevice {
                 }
             }
         }
-        for (what, count) in std::mem::take(&mut state.beyond) {
-            self.writer.write_event(&LayerEvent::Beyond { what: what.into(), count });
+        for (what, count) in std::mem::take(&mut state.untimed) {
+            self.writer.write_event(&LayerEvent::Untimed { what: what.into(), count });
         }
     }
 
@@ -189,7 +189,7 @@ impl LayerDevice {
         let state = &mut *state;
         for lost in state.pending.extract_if(.., |pending| is_earlier(pending)) {
             // The fence may still be in use, so it is not reused.
-            *state.beyond.entry("submissions that overlap with themselves").or_default() += 1;
+            *state.untimed.entry("submissions that overlap with themselves").or_default() += 1;
             state.abandoned.push(lost.fence);
         }
     }
@@ -228,7 +228,7 @@ fn add_commands(
                 let (begin, end) = interval(*stamp);
                 submission.others.push(Other { what: (*what).into(), begin, end });
             }
-            RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp } => {
+            RecordedCommand::Dispatch { kernel, grid, label, uncapturable, stamp } => {
                 let (begin, end) = stamp.map_or((0, 0), interval);
                 submission.dispatches.push(DispatchEvent {
                     pipeline: kernel.as_ref().map_or(u32::MAX, |kernel| kernel.pipeline),
@@ -237,7 +237,7 @@ fn add_commands(
                     begin,
                     end,
                     label: label.clone(),
-                    beyond: beyond.clone(),
+                    uncapturable: uncapturable.clone(),
                 });
             }
         }

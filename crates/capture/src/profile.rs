@@ -140,12 +140,14 @@ pub struct ProfiledKernel {
     /// Share of the device time.
     pub share: f64,
     /// Reasons why some of its dispatches cannot be captured.
-    pub beyond: Vec<Beyond>,
+    #[serde(rename = "beyond")]
+    pub uncapturable: Vec<UncapturableCalls>,
 }
 
 /// Dispatches that cannot be captured for one reason.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
-pub struct Beyond {
+#[schemars(rename = "Beyond")]
+pub struct UncapturableCalls {
     /// Reason.
     pub why: String,
     /// Number of dispatches.
@@ -224,7 +226,7 @@ impl ProfiledProcess {
                 LayerEvent::Pipeline(info) => drop(infos.insert(info.pipeline, info)),
                 // A program may rename a pipeline; the last name counts.
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
-                LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
+                LayerEvent::Untimed { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
                 LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
                 LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
             }
@@ -325,7 +327,7 @@ struct CountedKernel<'e> {
     calls: usize,
     times: Vec<Nanos>,
     /// Number and total time of the calls that cannot be captured, by reason.
-    beyond: BTreeMap<&'e str, (usize, Nanos)>,
+    uncapturable: BTreeMap<&'e str, (usize, Nanos)>,
 }
 
 impl CountedKernel<'_> {
@@ -346,7 +348,7 @@ impl CountedKernel<'_> {
             calls: self.calls,
             share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
             times,
-            beyond: vec![],
+            uncapturable: vec![],
         };
         if let Some(PipelineIdentity { info, module_hash, kernel_hash, .. }) = self.shader {
             profile.spirv.clone_from(module_hash);
@@ -354,8 +356,12 @@ impl CountedKernel<'_> {
             profile.entry.clone_from(&info.entry);
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
-        for (why, (calls, total)) in &self.beyond {
-            profile.beyond.push(Beyond { why: (*why).into(), calls: *calls, share: total.0 / device_total });
+        for (why, (calls, total)) in &self.uncapturable {
+            profile.uncapturable.push(UncapturableCalls {
+                why: (*why).into(),
+                calls: *calls,
+                share: total.0 / device_total,
+            });
         }
         profile
     }
@@ -380,7 +386,7 @@ struct TimedCommand {
 }
 
 impl<'e> CommandCounts<'e> {
-    /// Counts a command that ran during `span`, or without timestamps. `beyond` is the reason why it cannot be
+    /// Counts a command that ran during `span`, or without timestamps. `uncapturable` is the reason why it cannot be
     /// captured.
     fn add(
         &mut self,
@@ -388,19 +394,19 @@ impl<'e> CommandCounts<'e> {
         shader: Option<&'e PipelineIdentity<'e>>,
         submission: usize,
         span: Option<Span>,
-        beyond: Option<&'e str>,
+        uncapturable: Option<&'e str>,
     ) {
         let index = *self.indices.entry(key).or_insert_with_key(|key| {
             let key = key.clone();
-            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], beyond: BTreeMap::new() });
+            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], uncapturable: BTreeMap::new() });
             self.kernels.len() - 1
         });
         let kernel = &mut self.kernels[index];
         kernel.calls += 1;
         let time = span.map(|span| Nanos(span.end - span.begin));
         kernel.times.extend(time);
-        if let Some(why) = beyond {
-            let (calls, total) = kernel.beyond.entry(why).or_default();
+        if let Some(why) = uncapturable {
+            let (calls, total) = kernel.uncapturable.entry(why).or_default();
             *calls += 1;
             *total = *total + time.unwrap_or_default();
         }
@@ -435,7 +441,7 @@ fn profile_device(
             let shader = shaders.get(&dispatch.pipeline);
             let key = KernelKey::of_dispatch(dispatch, shader);
             let span = clock.span(queue, dispatch.begin, dispatch.end);
-            counts.add(key, shader, number, span, dispatch.beyond.as_deref());
+            counts.add(key, shader, number, span, dispatch.uncapturable.as_deref());
         }
         for transfer in &submission.others {
             let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
@@ -622,7 +628,7 @@ mod tests {
         ];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
         assert_eq!(device.kernels[0].times.as_ref().expect("timed").summary.median, Nanos(800.0));
-        assert_eq!(device.kernels[1].beyond[0].why, "binding 0.3 is an image");
+        assert_eq!(device.kernels[1].uncapturable[0].why, "binding 0.3 is an image");
         assert_eq!((device.dispatches, device.submissions, device.commands_without_times), (4, 2, 0));
         assert_eq!([device.total, device.busy, device.span].map(|time| time.0), [3000.0, 3000.0, 5400.0]);
         assert_eq!((device.api_version.as_str(), &*device.uuid), ("1.3.230", &*"ab".repeat(16)));

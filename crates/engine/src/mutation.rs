@@ -17,7 +17,7 @@ const RANGE_COUNT: usize = 8;
 const ZEROED_PARTS: usize = 8;
 /// Longest row whose columns count as members of a structure.
 const MAX_MEMBERS: usize = 16;
-/// One element of so many is replaced by its neighbor.
+/// Length of the windows in each of which one element is replaced by its neighbor.
 const REPLACEMENT_INTERVAL: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
@@ -50,7 +50,7 @@ pub(crate) struct RightAnswer<'a> {
     /// Number of elements that the last work-group writes.
     pub last: usize,
     /// Number of elements per range of a sample; all elements of a complete output.
-    pub stretch: usize,
+    pub range_len: usize,
 }
 
 /// Mutation that a check accepts.
@@ -93,7 +93,7 @@ impl RightAnswer<'_> {
             let Some(wrong) = self.mutate(mutation, member) else { continue };
             let changed = self.count_changed(&wrong);
             // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
-            let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
+            let is_whole = member.is_none() && self.range_len == self.len() && self.len() as u64 >= MIN_CHANGED;
             let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
             if changed == 0 && !(is_constant && is_whole) {
                 continue;
@@ -130,7 +130,7 @@ impl RightAnswer<'_> {
     fn parts(&self) -> Vec<Range<usize>> {
         let len = self.len();
         let row = self.comparison.row;
-        let has_few_rows = self.stretch == len && row > 1 && len / row <= MAX_MEMBERS;
+        let has_few_rows = self.range_len == len && row > 1 && len / row <= MAX_MEMBERS;
         let part_len = if has_few_rows { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
         (0..len).step_by(part_len).map(|start| start..len.min(start + part_len)).collect()
     }
@@ -194,7 +194,8 @@ impl RightAnswer<'_> {
         Some(wrong)
     }
 
-    /// Replaces one element of each thousand by its neighbor: the one that differs most, lest a check accept it by chance.
+    /// Replaces one element in each window of [`REPLACEMENT_INTERVAL`] by the element before it: the one that differs
+    /// most from it, lest a check accept the change by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let size = self.size();
         let len = self.len();
@@ -205,9 +206,11 @@ impl RightAnswer<'_> {
             // NaN sorts above all other differences. Equal infinities would give NaN.
             if value == neighbor { 0.0 } else { (value - neighbor).abs() }
         };
-        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.stretch)) {
+        // Ranges of a sample that are shorter than the interval each begin a window, and the windows then overlap.
+        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.range_len)) {
+            let window = start..len.min(start + REPLACEMENT_INTERVAL);
             // The first element of a range has no neighbor in the sample.
-            let indices = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
+            let indices = window.filter(|index| index % self.range_len != 0);
             if let Some(index) = indices.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
                 wrong[index * size..(index + 1) * size].copy_from_slice(element(index - 1));
             }
@@ -283,9 +286,9 @@ mod tests {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let contents = bytes(right);
         let before = bytes(before);
-        let stretch = right.len();
+        let range_len = right.len();
         let answer =
-            RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, stretch };
+            RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, range_len };
         answer.accepted(|wrong, changed| {
             let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();

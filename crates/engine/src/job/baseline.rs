@@ -50,12 +50,18 @@ impl<'a> HostWorker<'a> {
         group.case(name, group.problem().as_ref(), index, outcome)
     }
 
+    /// Runs the job in the worker; starts one if there is none.
     fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
         let process = match &mut self.process {
             Some(process) => process,
-            // The worker may be unable to load Vulkan, which host baselines do not need.
-            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.process),
+            None => {
+                let drivers = None;
+                let started = WorkerProcess::start(self.setup, drivers, interrupted)?;
+                // The worker may be unable to load Vulkan, which host baselines do not need: ignore the devices it found.
+                self.process.insert(started.process)
+            }
         };
-        Ok(process.ask(job, interrupted, &mut |()| true)?.done)
+        let mut ignore_events = |()| true;
+        Ok(process.ask(job, interrupted, &mut ignore_events)?.done)
     }
 }

@@ -10,7 +10,7 @@ use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::case::{Computes, Goal};
 use crate::elements::{arguments, groups_over, scratch};
-use crate::kernel::program::Repeat;
+use crate::kernel::program::Rounds;
 use crate::prelude::*;
 use crate::shaders::find;
 
@@ -25,7 +25,7 @@ const OWN_BUFFERS: usize = 11;
 
 /// Describes the program's own buffers.
 fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
-    // A factor, reordered for substitution.
+    // Elements of a factor, reordered for substitution.
     let packed = solve::packed(n, "").len;
     [
         ("A in f32", DType::F32, n * n),
@@ -101,7 +101,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     steps.extend(solve(true));
     Program {
         steps,
-        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
+        rounds: Some(Rounds { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
         scratch: own_buffers(n).into_iter().chain(factorization.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
@@ -173,7 +173,7 @@ mod tests {
     fn a_refinement_is_a_round_and_its_factorisation_is_not() {
         let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = crate::fixture::program(&LU, "refined", &case, &gpu());
-        let round = program.repeat.as_ref().expect("rounds");
+        let round = program.rounds.as_ref().expect("rounds");
         let names = |steps: &[Step]| {
             let mut names = vec![];
             for step in steps {

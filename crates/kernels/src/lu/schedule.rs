@@ -2,8 +2,9 @@
 //!
 //! W is the matrix that remains to be factorized. Its columns are factorized in outer blocks, whose width decides how
 //! often the rest of W passes through memory, and an outer block in blocks of up to 64 columns, or with pivoting in inner
-//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P, column by column, and Q, row by row. An update
-//! subtracts the product of some columns of P and rows of Q from an area of W.
+//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P,
+//! column by column, and Q, row by row. An update subtracts the product of some columns of P and rows of Q from an area
+//! of W.
 //!
 //! Everything is recorded once. A stage is a dispatch that waits for the previous one, together with the dispatches
 //! recorded without a barrier, which overlap with it.

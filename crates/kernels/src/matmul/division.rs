@@ -10,6 +10,9 @@ use crate::device::capability::{CooperativeMatrix, MatrixShape, vendor};
 use crate::prelude::*;
 use std::cmp::Reverse;
 
+/// Elements per quad, the unit in which invocations compute and load.
+const QUAD: u64 = 4;
+
 /// Division of a block of C among the invocations of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockDivision {
@@ -43,14 +46,17 @@ impl BlockDivision {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         Bytes(match self {
-            // A slab of A, padded by a quad as in `tiled`, and one of B, padded if it is transposed.
+            // A slab of A, whose rows `tiled.comp` pads by a quad lest stores meet in one memory bank, and one of B,
+            // padded likewise if it is transposed on the way.
             Self::Columns | Self::Quads | Self::Warps => {
-                let padding = if layout == Layout::Nt { 4 } else { 0 };
+                let padding_of_b = if layout == Layout::Nt { QUAD } else { 0 };
                 // Elements take at least a word, except bytes, which stay packed.
                 let element = if dtype.bytes() == 1 { 1 } else { dtype.bytes().max(4) };
-                element * bk * (bm + 4 + bn + padding)
+                element * bk * (bm + QUAD + bn + padding_of_b)
             }
             Self::Matrices(_) => {
+                // Staged rows of A lie along K unless A is stored across K and stays so; those of B lie across K unless
+                // B is stored along K or transposed.
                 let is_a_across = layout == Layout::Tn && !transposes(dtype);
                 let is_b_along = layout == Layout::Nt || transposes(dtype);
                 let a = if is_a_across { padded_rows(bk, bm, dtype) } else { padded_rows(bm, bk, dtype) };
@@ -108,7 +114,7 @@ impl BlockDivision {
     }
 
     /// Whether the kernels' groups can share blocks evenly.
-    pub(super) fn shares(self) -> bool {
+    pub(super) fn shares_blocks(self) -> bool {
         self == Self::Warps
     }
 
@@ -142,7 +148,7 @@ impl BlockDivision {
         if tile.groups == 0 {
             return Ok(());
         }
-        if !self.shares() {
+        if !self.shares_blocks() {
             return Err("has groups that share blocks, which the variant does not do".into());
         }
         Stretches::legal(tile, dims, tile.groups)

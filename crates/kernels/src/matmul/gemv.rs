@@ -76,45 +76,72 @@ fn read_width(dtype: DType, row_length: u64, depth: u64) -> u64 {
 struct Cut {
     /// Invocations per work-group.
     lanes: u32,
-    /// Rows of X per block (rows along K), or lanes along a row (across).
-    width: u32,
-    /// Pieces of a row (along), or rows (across), that a lane has in flight.
+    block: BlockOfX,
+    /// Positions along K that a lane has in flight: pieces of a row (along), or rows (across).
     unroll: u32,
-    /// Pieces of a row per lane (across).
-    pieces: u32,
     /// Number of groups that fill the device, which determines the parts of K.
     groups: u32,
+}
+
+/// Rows, or parts of rows, of X that a group reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockOfX {
+    /// For rows along K: all lanes share each of `rows` rows.
+    Along { rows: u32 },
+    /// For rows across K: `lanes_along_row` lanes read `pieces` pieces each of one row, other lanes those of other rows.
+    Across { lanes_along_row: u32, pieces: u32 },
+}
+
+/// Most vectors with which registers allow a group that fills a core.
+const FEW_VECTORS: u64 = 2;
+/// Cores of the H100.
+const H100_CORES: u32 = 132;
+/// Groups that fill a software device.
+const CPU_GROUPS: u32 = 8;
+/// Registers of a lane for all but its sums and loads in flight, such as addresses.
+const ADDRESS_REGISTERS: u64 = 32;
+
+/// Returns how many rows across K a lane has in flight: whole pieces of the vectors, which it reads along K.
+fn rows_in_flight(dtype: DType) -> u32 {
+    8.max(load_width(dtype) as u32)
 }
 
 impl Cut {
     /// Chooses the division if lanes read `elements` elements at a time.
     fn new(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> Self {
         let subgroup = case.subgroup_size(device);
-        // A lane reads whole pieces of the vectors at a time.
-        let depth = 8.max(load_width(case.dtype) as u32);
-        let cut = |lanes, width, unroll, groups| Self { lanes, width, unroll, pieces: 1, groups };
+        let has_few_vectors = vectors.count <= FEW_VECTORS;
+        // GPUs' numbers were the fastest on an H100: docs/matmul.md, "Products by vectors", has the others' times.
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => cut(subgroup, 8, 1, 8),
-            // LLVM takes half a minute to compile code unrolled over 64 sums.
-            (DeviceKind::Cpu, false) => {
-                let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
-                Self { pieces, ..cut(subgroup, subgroup, depth, 8) }
+            (DeviceKind::Cpu, true) => {
+                Self { lanes: subgroup, block: BlockOfX::Along { rows: 8 }, unroll: 1, groups: CPU_GROUPS }
             }
-            (_, true) if vectors.count <= 2 => cut(4 * subgroup, 2, 4, 2048),
-            (_, true) => cut(2 * subgroup, 4, 2, 1024),
+            (DeviceKind::Cpu, false) => {
+                // LLVM takes half a minute to compile code unrolled over 64 sums.
+                let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
+                let block = BlockOfX::Across { lanes_along_row: subgroup, pieces };
+                Self { lanes: subgroup, block, unroll: rows_in_flight(case.dtype), groups: CPU_GROUPS }
+            }
+            (_, true) if has_few_vectors => {
+                Self { lanes: 4 * subgroup, block: BlockOfX::Along { rows: 2 }, unroll: 4, groups: 2048 }
+            }
+            (_, true) => Self { lanes: 2 * subgroup, block: BlockOfX::Along { rows: 4 }, unroll: 2, groups: 1024 },
             (_, false) => {
                 let is_whole = elements == load_width(case.dtype);
                 // A line of 128 bytes, or one element or word per lane.
-                let width = if is_whole { 8 } else { 32 };
-                // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
-                let [lanes, unroll, groups] = match (vectors.count <= 2, is_whole) {
-                    (true, true) => [512, 16, 132],
-                    (true, false) => [512, depth, 264],
-                    (false, _) => [256, depth, 256],
-                };
+                let lanes_along_row = if is_whole { 8 } else { 32 };
+                let block = BlockOfX::Across { lanes_along_row: lanes_along_row.min(subgroup), pieces: 1 };
+                // A group that fills a core leaves K in few parts, or whole.
+                let lanes = if has_few_vectors { 512 } else { 256 };
                 let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-                cut(lanes, width.min(subgroup), unroll, groups)
+                let unroll = if has_few_vectors && is_whole { 16 } else { rows_in_flight(case.dtype) };
+                let groups = match (has_few_vectors, is_whole) {
+                    (true, true) => H100_CORES,
+                    (true, false) => 2 * H100_CORES,
+                    (false, _) => 256,
+                };
+                Self { lanes, block, unroll, groups }
             }
         }
     }
@@ -180,11 +207,15 @@ impl GemvSchedule {
     /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements` elements at a
     /// time.
     fn new(vectors: Vectors, elements: u64, cut: Cut) -> Self {
-        let Vectors { lines, k, along, .. } = vectors;
-        let Cut { lanes, width, unroll, pieces, groups } = cut;
-        let lines_per_block = if along { width.into() } else { u64::from(width * pieces) * elements };
-        let elements_per_step = if along { u64::from(lanes) * elements } else { u64::from(lanes / width * unroll) };
-        let steps_at_once = if along { unroll.into() } else { 1 };
+        let Vectors { lines, k, .. } = vectors;
+        let Cut { lanes, block, unroll, groups } = cut;
+        let (lines_per_block, elements_per_step) = match block {
+            BlockOfX::Along { rows } => (rows.into(), u64::from(lanes) * elements),
+            BlockOfX::Across { lanes_along_row, pieces } => {
+                (u64::from(lanes_along_row * pieces) * elements, u64::from(lanes / lanes_along_row * unroll))
+            }
+        };
+        let steps_at_once = if vectors.along { unroll.into() } else { 1 };
         let blocks = lines.div_ceil(lines_per_block);
         let rounds = k.div_ceil(elements_per_step * steps_at_once);
         let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * steps_at_once;
@@ -229,15 +260,20 @@ impl GemvSchedule {
 
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
     fn registers(&self, case: &CaseSpec) -> u64 {
-        let [width, unroll, pieces] = [self.cut.width, self.cut.unroll, self.cut.pieces].map(u64::from);
+        let unroll = u64::from(self.cut.unroll);
         let vectors = self.vectors.count;
         let elements = self.elements_of_lane;
-        let values = if self.vectors.along {
-            width * vectors + (width + vectors) * unroll * elements
-        } else {
-            pieces * elements * vectors + (pieces * elements + vectors) * unroll
+        let values = match self.cut.block {
+            BlockOfX::Along { rows } => {
+                let rows = u64::from(rows);
+                rows * vectors + (rows + vectors) * unroll * elements
+            }
+            BlockOfX::Across { pieces, .. } => {
+                let columns = u64::from(pieces) * elements;
+                columns * vectors + (columns + vectors) * unroll
+            }
         };
-        32 + values * case.dtype.bytes().div_ceil(4)
+        ADDRESS_REGISTERS + values * case.dtype.bytes().div_ceil(4)
     }
 
     /// Returns the elements of C per block.
@@ -274,7 +310,7 @@ fn dispatch(
 ) -> Dispatch {
     let GemvSchedule { vectors, cut, blocks, parts, steps, .. } = *schedule;
     let Vectors { matrix, factors, lines, count, k, along, .. } = vectors;
-    let Cut { lanes, width, unroll, pieces, .. } = cut;
+    let Cut { lanes, block, unroll, .. } = cut;
     // Through a texel view, 16 bytes can be read wherever a row starts.
     let width_of_x = if texels {
         read_width(case.dtype, vectors.row_length(), load_width(case.dtype))
@@ -309,7 +345,12 @@ fn dispatch(
         .constant("PARTS", parts as u32)
         .constant("UNROLL", unroll)
         .loops(steps + finish);
-    if along { dispatch.constant("ROWS", width) } else { dispatch.constant("ACROSS", width).constant("OWN", pieces) }
+    match block {
+        BlockOfX::Along { rows } => dispatch.constant("ROWS", rows),
+        BlockOfX::Across { lanes_along_row, pieces } => {
+            dispatch.constant("ACROSS", lanes_along_row).constant("OWN", pieces)
+        }
+    }
 }
 
 #[cfg(test)]

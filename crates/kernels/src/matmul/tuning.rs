@@ -62,7 +62,7 @@ impl TileTable {
         let blocks = count_blocks(&tile, dims).max(1);
         // A part has at least four slabs.
         let most_parts = tile.slabs(dims.k) / 4;
-        if self.division.shares() && !is_busy(&tile) && most_parts > 1 {
+        if self.division.shares_blocks() && !is_busy(&tile) && most_parts > 1 {
             return tile.with_groups(cores.min(blocks * most_parts) as u32);
         }
         if self.division.cuts_k() {
@@ -193,7 +193,7 @@ pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &Produc
 
 /// Returns a tile with every plausible number of parts of K, or of groups that share its blocks.
 fn subdivisions(tile: ProductTile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
-    if division.shares() {
+    if division.shares_blocks() {
         return [vec![tile], plausible_groups(&tile, case, device)].concat();
     }
     plausible_parts(&tile, division, case, device).into_iter().map(|parts| tile.with_k_parts(parts)).collect()
