@@ -141,13 +141,13 @@ pub struct ProfiledKernel {
     pub share: f64,
     /// Reasons why some of its dispatches cannot be captured.
     #[serde(rename = "beyond")]
-    pub uncapturable: Vec<UncapturableCalls>,
+    pub uncapturable: Vec<Uncapturable>,
 }
 
 /// Dispatches that cannot be captured for one reason.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Beyond")]
-pub struct UncapturableCalls {
+pub struct Uncapturable {
     /// Reason.
     pub why: String,
     /// Number of dispatches.
@@ -357,7 +357,7 @@ impl CountedKernel<'_> {
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
         for (why, (calls, total)) in &self.uncapturable {
-            profile.uncapturable.push(UncapturableCalls {
+            profile.uncapturable.push(Uncapturable {
                 why: (*why).into(),
                 calls: *calls,
                 share: total.0 / device_total,

@@ -1,9 +1,8 @@
 //! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
 //!
 //! Its stages: [`Measurement::new`] assigns the plan's sections to devices, as `DevicePart`s, and to the host;
-//! [`Measurement::resume`] may take over cases from an earlier run; [`Measurement::measure`] runs one process after
-//! another with the [`MeasureOptions`], whose `MeasurementState` gathers `Results`, and returns a [`MeasuredPlan`] with
-//! the record.
+//! [`Measurement::resume`] may take over cases of an earlier run; [`Measurement::measure`] runs process after process by
+//! its [`MeasureOptions`], gathers `Results` in the `MeasurementState`, and returns them as a [`MeasuredPlan`].
 
 use super::executor::{Executor, Observer, list_skipped, without_cases};
 use super::host;

@@ -57,7 +57,7 @@ impl<'a> HostWorker<'a> {
             None => {
                 let drivers = None;
                 let started = WorkerProcess::start(self.setup, drivers, interrupted)?;
-                // The worker may be unable to load Vulkan, which host baselines do not need: ignore the devices it found.
+                // Its list of devices is ignored: host baselines do not need Vulkan, which it may be unable to load.
                 self.process.insert(started.process)
             }
         };

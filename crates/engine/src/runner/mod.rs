@@ -374,9 +374,8 @@ impl Runner {
         for PreparedCase { case, state } in prepared {
             let Some(contender) = state.contender_mut() else { continue };
             let bench = &mut self.workbench;
-            let set_runs_per_sample =
-                |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
-            match contender.measure_energy(self.keeper.clock.as_ref(), set_runs_per_sample, self.keeper.time.as_ref()) {
+            let set_runs = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
+            match contender.measure_energy(self.keeper.clock.as_ref(), set_runs, self.keeper.time.as_ref()) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
@@ -586,9 +585,8 @@ impl Runner {
         let timed = TimedProgram { answer: Some(answer), ..timed };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
-        let set_runs_per_sample =
-            |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
-        Ok(self.keeper.warm_up(timed, measured, sampling.patience.unwrap_or(usual_patience), set_runs_per_sample))
+        let set_runs = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
+        Ok(self.keeper.warm_up(timed, measured, sampling.patience.unwrap_or(usual_patience), set_runs))
     }
 
     /// Runs a program for the first time and checks its answer.

@@ -105,23 +105,23 @@ impl<T: SampleSource> Contender<T> {
         }
     }
 
-    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_runs_per_sample` sets the
+    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_runs` sets the
     /// number of runs per sample after the first one.
     pub(super) fn warm_up(
         &mut self,
         patience: Duration,
-        set_runs_per_sample: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<(), String> {
         let start = time.now();
         let mut warm_up = WarmUp::after(self.measured.summary.median, patience);
-        let mut set_runs_per_sample = Some(set_runs_per_sample);
+        let mut set_runs = Some(set_runs);
         while !warm_up.is_done(time.since(start)) && !time.is_interrupted() {
             let TakenSample { sample, device_total } = self.timed.sample()?;
             self.measured.phases.device = self.measured.phases.device + device_total;
             warm_up.add(sample.time, device_total);
-            if let Some(set_runs_per_sample) = set_runs_per_sample.take() {
-                set_runs_per_sample(&mut self.timed, sample.time)?;
+            if let Some(set_runs) = set_runs.take() {
+                set_runs(&mut self.timed, sample.time)?;
                 self.measured.repeats = self.timed.runs_per_sample();
             }
         }
@@ -169,12 +169,12 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Runs back to back, with the number of runs per sample that `set_runs_per_sample` sets, while another thread reads the
+    /// Runs back to back, with the number of runs per sample that `set_runs` sets, while another thread reads the
     /// energy counter of `clock`; stores the energy per run.
     pub fn measure_energy(
         &mut self,
         clock: Option<&ClockSource>,
-        set_runs_per_sample: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<Energy, String> {
         let joules = || clock.and_then(ClockSource::joules);
@@ -182,7 +182,7 @@ impl<T: SampleSource> Contender<T> {
             return Err("this device has no energy counter that gpukern can read; NVIDIA's GPUs since Volta have one, through NVML".into());
         }
         let run = self.median_from(0).unwrap_or(self.measured.summary.median);
-        set_runs_per_sample(&mut self.timed, run)?;
+        set_runs(&mut self.timed, run)?;
         let runs_per_sample = self.timed.runs_per_sample();
         let energy = energy::measure(joules, || self.timed.sample(), runs_per_sample, || time.is_interrupted())?;
         self.measured.energy = Some(energy);

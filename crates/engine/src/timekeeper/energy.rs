@@ -20,7 +20,7 @@ type Step = (Duration, f64);
 /// Time at which a sample ended, since the work began, and the device time of its runs.
 type SampleEnd = (Duration, Nanos);
 
-/// Takes samples of `runs_per_sample` runs while another thread reads the counter with `joules`; returns the energy of a run.
+/// Takes samples while another thread reads the counter with `joules`; returns the energy of a run.
 pub(super) fn measure(
     joules: impl Fn() -> Option<f64> + Send,
     sample: impl FnMut() -> Result<TakenSample, String>,
@@ -75,7 +75,7 @@ fn keep_running(
     Ok(ends)
 }
 
-/// Returns the energy of one of the `runs_per_sample` runs per sample: the power between the counter's first and last step, so
+/// Returns the energy of one of the runs in a sample: the power between the counter's first and last step, so
 /// that their length does not matter, times the interval from one run's start to the next.
 fn compute(steps: &[Step], ends: &[SampleEnd], runs_per_sample: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(time, _)| *time >= POWER_SETTLING_TIME).collect();

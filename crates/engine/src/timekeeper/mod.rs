@@ -211,18 +211,18 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Warms `timed` up after its first run `measured`: until its times are stable, for at most `patience`. After the
-    /// first sample, `set_runs_per_sample` sets the number of runs per sample from the time of one run, because the first run
+    /// first sample, `set_runs` sets the number of runs per sample from the time of one run, because the first run
     /// may have included compilation. A run that fails ends the case.
     pub fn warm_up<T: SampleSource>(
         &self,
         timed: T,
         measured: Measured,
         patience: Duration,
-        set_runs_per_sample: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> CaseState<T> {
         let load = if self.initial_load.is_some() { HostLoad::now() } else { None };
         let mut contender = Contender::new(timed, measured, load);
-        match contender.warm_up(patience.min(self.max_wait), set_runs_per_sample, self.time.as_ref()) {
+        match contender.warm_up(patience.min(self.max_wait), set_runs, self.time.as_ref()) {
             Ok(()) => CaseState::Sampling(Box::new(contender)),
             Err(error) => CaseState::Ended(self.outcome_of_error(&error)),
         }

@@ -157,12 +157,12 @@ fn runs_per_sample_follow_from_the_first_sample_of_the_warm_up() {
     // The verified run included compilation.
     let timed = run(&time, |_| MS);
     let mut runs = vec![];
-    let set_runs_per_sample = |timed: &mut Scripted<'_>, run: Nanos| {
+    let set_runs = |timed: &mut Scripted<'_>, run: Nanos| {
         runs.push(run);
         timed.runs_per_sample = 7;
         Ok(())
     };
-    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_runs_per_sample);
+    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_runs);
     let CaseState::Sampling(contender) = state else { panic!("no run fails") };
     assert!(contender.finish().is_none(), "a sample of the warm-up is none of the case");
     assert_eq!(runs, [Nanos(MS)]);

@@ -62,9 +62,8 @@ pub(super) struct Teams {
 }
 
 impl Teams {
-    /// Returns the teams for sums of a row's elements, which need no other operand, so a team has one row at a time. From
-    /// order [`LARGE_ORDER`] on, a whole work-group shares it. Figures of other shapes on the H100, also for
-    /// [`Self::products`], are in docs/eigen.md.
+    /// Returns the teams for sums of a row's elements: a sub-group per row, or a whole work-group from [`LARGE_ORDER`]
+    /// on. docs/eigen.md has the H100's times with other teams, also for [`Self::products`].
     pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let n = extent(case);
         let subgroup = case.subgroup_size(device);

@@ -93,8 +93,8 @@ pub(super) fn check_pivots(status: i32) -> Result<(), String> {
 /// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
-/// Oracle that compares L·U with P·A: column by column if they are small, otherwise in random combinations of columns,
-/// which take far fewer operations than the whole product (see `product.rs`).
+/// Oracle that compares L·U with P·A. Large ones are compared in random combinations of columns, because the whole
+/// product would take too long: see `product.rs`.
 pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,

@@ -273,7 +273,7 @@ impl PivotSchedule<'_> {
     ) {
         let first = columns.start;
         let upper = Solve { side: TriangleSide::Upper, position, width: depth, lines: columns };
-        for dispatch in self.schedule.rows_of_u(self.solve, own, &upper) {
+        for dispatch in self.schedule.solve_rows_of_u(self.solve, own, &upper) {
             self.schedule.push(dispatch);
         }
         let factors = UpdateFactors { panel: own, panel_column: position.panel_column, depth };
@@ -292,7 +292,7 @@ impl PivotSchedule<'_> {
         }
         let position = BlockPosition { first, panel_column: 0 };
         let upper = Solve { side: TriangleSide::Upper, position, width: self.schedule.width, lines: start..end };
-        for (index, dispatch) in self.schedule.rows_of_u(self.solve, own, &upper).into_iter().enumerate() {
+        for (index, dispatch) in self.schedule.solve_rows_of_u(self.solve, own, &upper).into_iter().enumerate() {
             self.schedule.push(if index == 0 { dispatch.without_barrier() } else { dispatch });
         }
     }
@@ -475,7 +475,7 @@ fn begin_with_pivoting(
 
 /// Allocates two panels with lists of rows by position.
 fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
-    let mut panels = schedule.panels();
+    let mut panels = schedule.allocate_panels();
     for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
         panel.rows = Some(schedule.allocate(name, DType::I32, schedule.stride));
     }

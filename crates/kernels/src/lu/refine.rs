@@ -59,6 +59,9 @@ const ARRIVALS: BufferId = own(8);
 const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
 
+/// Work-group size of the kernels with one invocation per element or column.
+const ELEMENT_INVOCATIONS: u32 = 64;
+
 /// Builds the factorization in f32 over this program's buffers.
 fn factorization(case: &CaseSpec, device: &DeviceInfo) -> Program {
     let kernel = |name: &&str| find(name, DType::F32).expect("it has f32");
@@ -83,8 +86,11 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let lower = Triangle { side: TriangleSide::Lower, matrix: L, stride: n, rows: None, packed: L_PACKED, v: V, x: V };
     let upper = Triangle { side: TriangleSide::Upper, matrix: U, packed: U_PACKED, ..lower };
     let rounding = arguments(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)], &[("n", n)]);
-    let rounding =
-        Dispatch::new(shaders[0], &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
+    let rounding = Dispatch::new(shaders[0], &rounding).group_size([ELEMENT_INVOCATIONS, 1, 1]).groups(groups_over(
+        [n; 2],
+        [ELEMENT_INVOCATIONS, 1],
+        device,
+    ));
     let mut steps = vec![
         // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
@@ -127,17 +133,21 @@ fn refinement(
     let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(is_first)))];
     steps.extend(solves);
     steps.push(Step::Dispatch(add.constant("FIRST", u32::from(is_first))));
-    steps.push(Step::Dispatch(check(residual, n, case, device)));
+    steps.push(Step::Dispatch(check_residual(residual, n, case, device)));
     steps
 }
 
 /// Builds a dispatch of one invocation per element of a vector; adds `n` to the arguments.
 fn over_vector(shader: &'static Shader, buffers: &[(&str, BufferId)], n: u64) -> Dispatch {
-    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
+    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([ELEMENT_INVOCATIONS, 1, 1]).groups([
+        n.div_ceil(ELEMENT_INVOCATIONS.into()),
+        1,
+        1,
+    ])
 }
 
 /// Builds the dispatch that computes the residual of x, its error, and whether to stop.
-fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn check_residual(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     const GROUP: u32 = 256;
     const ROWS_PER_SUBGROUP: u32 = 4;
     let subgroup = case.subgroup_size(device);

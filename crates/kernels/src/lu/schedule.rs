@@ -155,7 +155,7 @@ impl<'a> LuSchedule<'a> {
     }
 
     /// Allocates the panels of even and of odd outer blocks: one is read while the other is written.
-    pub(super) fn panels(&mut self) -> [Panel; 2] {
+    pub(super) fn allocate_panels(&mut self) -> [Panel; 2] {
         let elements = self.width * self.stride;
         [("columns of L, even", "rows of U, even"), ("columns of L, odd", "rows of U, odd")].map(|(p, q)| Panel {
             p: self.allocate(p, DType::F32, elements),
@@ -239,7 +239,7 @@ impl<'a> LuSchedule<'a> {
     }
 
     /// Builds the solve for rows of U: in one dispatch or, through texel views, in one for every 32 rows.
-    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Vec<Dispatch> {
+    pub(super) fn solve_rows_of_u(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Vec<Dispatch> {
         if !shader.interface.has_views() {
             return vec![self.solve(shader, own, solve)];
         }

@@ -15,7 +15,7 @@ const SPLIT_LINES: u64 = 128;
 /// Values of the constant `SIDE` of `split-halves.comp`.
 const ROWS_OF_U: u32 = 0;
 const COLUMNS_OF_L: u32 = 1;
-/// Columns of L, or rows of U, per loop iteration of an invocation that splits: it loops over every 16th one twice, first
+/// Columns of L, or rows of U, per loop iteration of an invocation that splits: it goes through every 16th twice, first
 /// for the largest element and then to split.
 const SPLIT_PER_ITERATION: u64 = 8;
 
@@ -48,14 +48,14 @@ struct HalvedOperand {
 
 impl LuSchedule<'_> {
     /// Allocates the halves of an outer block, to be computed by these kernels.
-    pub(super) fn halves(&mut self, [find_scales, split, multiply]: [&'static Shader; 3]) -> Halves {
-        let p = self.halved_operand("high halves of L", "low halves of L", "scales of rows");
-        let q = self.halved_operand("high halves of U", "low halves of U", "scales of columns");
+    pub(super) fn allocate_halves(&mut self, [find_scales, split, multiply]: [&'static Shader; 3]) -> Halves {
+        let p = self.allocate_operand("high halves of L", "low halves of L", "scales of rows");
+        let q = self.allocate_operand("high halves of U", "low halves of U", "scales of columns");
         let scales = self.allocate("scales of pivots", DType::F32, self.width);
         Halves { find_scales, split, multiply, scales, p, q }
     }
 
-    fn halved_operand(&mut self, high: &'static str, low: &'static str, down: &'static str) -> HalvedOperand {
+    fn allocate_operand(&mut self, high: &'static str, low: &'static str, down: &'static str) -> HalvedOperand {
         let elements = self.width * self.stride;
         HalvedOperand {
             high: self.allocate(high, DType::F16, elements),

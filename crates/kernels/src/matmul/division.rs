@@ -13,6 +13,10 @@ use std::cmp::Reverse;
 /// Elements per quad, the unit in which invocations compute and load.
 const QUAD: u64 = 4;
 
+/// Registers for addresses and indices, as estimated for kernels without and with matrices.
+const ADDRESS_REGISTERS: u32 = 24;
+const MATRIX_ADDRESS_REGISTERS: u32 = 36;
+
 /// Division of a block of C among the invocations of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockDivision {
@@ -86,7 +90,7 @@ impl BlockDivision {
         let is_amd = device.vendor_id == vendor::AMD;
         match self {
             Self::Columns | Self::Quads | Self::Warps => {
-                let needed = bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + 24;
+                let needed = bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + ADDRESS_REGISTERS;
                 // Compilers choose the narrowest sub-group, because the kernels require none.
                 needed <= registers(invocations, None, device)
             }
@@ -97,7 +101,7 @@ impl BlockDivision {
                 let sums = wm * wn / lanes / if are_sums_packed { 2 } else { 1 };
                 let operands = (wm + wn) / operands_per_register * 32 / lanes.min(32);
                 let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
-                sums + operands + fetched + 36 <= registers(invocations, Some(lanes), device)
+                sums + operands + fetched + MATRIX_ADDRESS_REGISTERS <= registers(invocations, Some(lanes), device)
             }
             Self::Block(_) => true,
         }
@@ -229,23 +233,29 @@ impl BlockDivision {
     }
 }
 
-/// Returns the bytes of `rows` rows of a slab in shared memory, each padded by 16 bytes.
+/// Bytes between the rows that kernels with matrices stage in shared memory, lest a column lie in few memory banks.
+const ROW_PADDING: u64 = 16;
+
+/// Returns the bytes of `rows` padded rows of a slab in shared memory.
 fn padded_rows(rows: u64, length: u64, dtype: DType) -> u64 {
-    rows * (length * dtype.bytes() + 16)
+    rows * (length * dtype.bytes() + ROW_PADDING)
 }
 
 /// Returns the bytes in which kernels with matrices stage a row of matrices per warp before they store it to C.
 fn staged_results(tile: &ProductTile, dtype: DType) -> u64 {
     let [bm, bn, tm, wm, wn] = [tile.bm, tile.bn, tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-    (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
+    (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + ROW_PADDING)
 }
+
+/// Registers of an Intel thread without the nine that it needs itself.
+const INTEL_REGISTERS: u32 = 128 - 9;
 
 /// Returns the 32-bit registers per invocation of a group; `subgroup` is the required sub-group size, if any. Vulkan
 /// does not report them. A core of AMD and NVIDIA has 64 Ki; Qualcomm's and Apple's (Mesa by Honeykrisp's vendor id)
-/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group, some of which they need themselves.
+/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group.
 pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &DeviceInfo) -> u32 {
     match device.vendor_id {
-        vendor::INTEL => subgroup.map_or(119, |lanes| 119 * device.subgroup.min_size / lanes),
+        vendor::INTEL => subgroup.map_or(INTEL_REGISTERS, |lanes| INTEL_REGISTERS * device.subgroup.min_size / lanes),
         vendor::QUALCOMM | vendor::APPLE | vendor::MESA => (48 << 10) / invocations,
         _ => (64 << 10) / invocations,
     }

@@ -7,6 +7,7 @@ use crate::device::capability::vendor;
 use crate::elements::{arguments, scratch};
 use crate::kernel::program::folded_groups;
 use crate::prelude::*;
+use BlockOfX::{Across, Along};
 use std::cmp::Reverse;
 
 /// Most rows, or columns, of C: an invocation keeps a sum for each.
@@ -88,7 +89,7 @@ struct Cut {
 enum BlockOfX {
     /// For rows along K: all lanes share each of `rows` rows.
     Along { rows: u32 },
-    /// For rows across K: `lanes_along_row` lanes read `pieces` pieces each of one row, other lanes those of other rows.
+    /// For rows across K: of a row, `lanes_along_row` lanes read `pieces` pieces each. Other lanes read other rows.
     Across { lanes_along_row: u32, pieces: u32 },
 }
 
@@ -100,6 +101,10 @@ const H100_CORES: u32 = 132;
 const CPU_GROUPS: u32 = 8;
 /// Registers of a lane for all but its sums and loads in flight, such as addresses.
 const ADDRESS_REGISTERS: u64 = 32;
+/// Registers to leave unused, because compilers need some more than estimated.
+const SPARE_REGISTERS: u64 = 8;
+/// Most registers of a lane: NVIDIA's limit, assumed of all GPUs.
+const MAX_LANE_REGISTERS: u32 = 255;
 
 /// Returns how many rows across K a lane has in flight: whole pieces of the vectors, which it reads along K.
 fn rows_in_flight(dtype: DType) -> u32 {
@@ -115,23 +120,23 @@ impl Cut {
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
             (DeviceKind::Cpu, true) => {
-                Self { lanes: subgroup, block: BlockOfX::Along { rows: 8 }, unroll: 1, groups: CPU_GROUPS }
+                Self { lanes: subgroup, block: Along { rows: 8 }, unroll: 1, groups: CPU_GROUPS }
             }
             (DeviceKind::Cpu, false) => {
                 // LLVM takes half a minute to compile code unrolled over 64 sums.
                 let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
-                let block = BlockOfX::Across { lanes_along_row: subgroup, pieces };
+                let block = Across { lanes_along_row: subgroup, pieces };
                 Self { lanes: subgroup, block, unroll: rows_in_flight(case.dtype), groups: CPU_GROUPS }
             }
             (_, true) if has_few_vectors => {
-                Self { lanes: 4 * subgroup, block: BlockOfX::Along { rows: 2 }, unroll: 4, groups: 2048 }
+                Self { lanes: 4 * subgroup, block: Along { rows: 2 }, unroll: 4, groups: 2048 }
             }
-            (_, true) => Self { lanes: 2 * subgroup, block: BlockOfX::Along { rows: 4 }, unroll: 2, groups: 1024 },
+            (_, true) => Self { lanes: 2 * subgroup, block: Along { rows: 4 }, unroll: 2, groups: 1024 },
             (_, false) => {
                 let is_whole = elements == load_width(case.dtype);
                 // A line of 128 bytes, or one element or word per lane.
                 let lanes_along_row = if is_whole { 8 } else { 32 };
-                let block = BlockOfX::Across { lanes_along_row: lanes_along_row.min(subgroup), pieces: 1 };
+                let block = Across { lanes_along_row: lanes_along_row.min(subgroup), pieces: 1 };
                 // A group that fills a core leaves K in few parts, or whole.
                 let lanes = if has_few_vectors { 512 } else { 256 };
                 let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
@@ -210,8 +215,8 @@ impl GemvSchedule {
         let Vectors { lines, k, .. } = vectors;
         let Cut { lanes, block, unroll, groups } = cut;
         let (lines_per_block, elements_per_step) = match block {
-            BlockOfX::Along { rows } => (rows.into(), u64::from(lanes) * elements),
-            BlockOfX::Across { lanes_along_row, pieces } => {
+            Along { rows } => (rows.into(), u64::from(lanes) * elements),
+            Across { lanes_along_row, pieces } => {
                 (u64::from(lanes_along_row * pieces) * elements, u64::from(lanes / lanes_along_row * unroll))
             }
         };
@@ -230,8 +235,8 @@ impl GemvSchedule {
         if self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA {
             return true;
         }
-        let available = registers(self.cut.lanes, Some(case.subgroup_size(device)), device).min(255);
-        self.registers(case) + 8 <= available.into()
+        let available = registers(self.cut.lanes, Some(case.subgroup_size(device)), device).min(MAX_LANE_REGISTERS);
+        self.registers(case) + SPARE_REGISTERS <= available.into()
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -255,7 +260,9 @@ impl GemvSchedule {
     /// Returns the work-groups that a core of a GPU can hold.
     pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.cut.lanes);
-        (CORE_REGISTERS / (lanes * self.registers(case).min(255))).min(CORE_INVOCATIONS / lanes).max(1)
+        (CORE_REGISTERS / (lanes * self.registers(case).min(MAX_LANE_REGISTERS.into())))
+            .min(CORE_INVOCATIONS / lanes)
+            .max(1)
     }
 
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
@@ -263,16 +270,11 @@ impl GemvSchedule {
         let unroll = u64::from(self.cut.unroll);
         let vectors = self.vectors.count;
         let elements = self.elements_of_lane;
-        let values = match self.cut.block {
-            BlockOfX::Along { rows } => {
-                let rows = u64::from(rows);
-                rows * vectors + (rows + vectors) * unroll * elements
-            }
-            BlockOfX::Across { pieces, .. } => {
-                let columns = u64::from(pieces) * elements;
-                columns * vectors + (columns + vectors) * unroll
-            }
+        let (sums_per_vector, in_flight) = match self.cut.block {
+            Along { rows } => (u64::from(rows), unroll * elements),
+            Across { pieces, .. } => (u64::from(pieces) * elements, unroll),
         };
+        let values = sums_per_vector * vectors + (sums_per_vector + vectors) * in_flight;
         ADDRESS_REGISTERS + values * case.dtype.bytes().div_ceil(4)
     }
 
@@ -346,10 +348,8 @@ fn dispatch(
         .constant("UNROLL", unroll)
         .loops(steps + finish);
     match block {
-        BlockOfX::Along { rows } => dispatch.constant("ROWS", rows),
-        BlockOfX::Across { lanes_along_row, pieces } => {
-            dispatch.constant("ACROSS", lanes_along_row).constant("OWN", pieces)
-        }
+        Along { rows } => dispatch.constant("ROWS", rows),
+        Across { lanes_along_row, pieces } => dispatch.constant("ACROSS", lanes_along_row).constant("OWN", pieces),
     }
 }
 

@@ -40,9 +40,8 @@ pub fn explained(error: &io::Error) -> String {
 }
 
 /// Starts rayon's threads, and must run before the first parallel loop: rayon panics if it cannot start one per core.
-/// So the threads are started here, idle, and rayon gets a pool of as many as started. If the system refuses some, half
-/// of the started ones end again, so that the process can start others later; without any, loops run on the calling
-/// thread.
+/// So idle threads are started first, and rayon's pool gets those. If the system refuses some, half of the started ones
+/// end again, lest the process be unable to start others later; without any, loops run on the calling thread.
 pub fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
@@ -63,15 +62,13 @@ pub fn prepare() {
     });
 }
 
-/// Thread that waits for rayon's part of the work; it ends when its channel closes.
+/// Thread that waits to become a worker of rayon's pool; it ends when its channel closes.
 struct Idle {
-    /// Sends the thread what to run as a worker of the pool.
     work: Sender<ThreadBuilder>,
     thread: JoinHandle<()>,
 }
 
-/// Starts `count` threads. If the system allows fewer, ends half of them, rounded down. `builder` creates the builder of
-/// each.
+/// Starts `count` threads. If the system allows fewer, ends half of those. `builder` creates the builder of each.
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();
