@@ -357,11 +357,8 @@ impl CountedKernel<'_> {
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
         for (why, (calls, total)) in &self.uncapturable {
-            profile.uncapturable.push(Uncapturable {
-                why: (*why).into(),
-                calls: *calls,
-                share: total.0 / device_total,
-            });
+            let share = total.0 / device_total;
+            profile.uncapturable.push(Uncapturable { why: (*why).into(), calls: *calls, share });
         }
         profile
     }

@@ -18,7 +18,7 @@ const ZEROED_PARTS: usize = 8;
 /// Longest row whose columns count as members of a structure.
 const MAX_MEMBERS: usize = 16;
 /// Length of the windows in each of which one element is replaced by its neighbor.
-const REPLACEMENT_INTERVAL: usize = 1000;
+const REPLACEMENT_WINDOW: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
 /// rows unless these are too long; a single range if there are no more elements.
@@ -194,7 +194,7 @@ impl RightAnswer<'_> {
         Some(wrong)
     }
 
-    /// Replaces one element in each window of [`REPLACEMENT_INTERVAL`] by the element before it: the one that differs
+    /// Replaces one element in each window of [`REPLACEMENT_WINDOW`] by the element before it: the one that differs
     /// most from it, lest a check accept the change by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let size = self.size();
@@ -206,9 +206,9 @@ impl RightAnswer<'_> {
             // NaN sorts above all other differences. Equal infinities would give NaN.
             if value == neighbor { 0.0 } else { (value - neighbor).abs() }
         };
-        // Ranges of a sample that are shorter than the interval each begin a window, and the windows then overlap.
-        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.range_len)) {
-            let window = start..len.min(start + REPLACEMENT_INTERVAL);
+        // Ranges of a sample that are shorter than a window each begin a window, and the windows then overlap.
+        for start in (0..len).step_by(REPLACEMENT_WINDOW.min(self.range_len)) {
+            let window = start..len.min(start + REPLACEMENT_WINDOW);
             // The first element of a range has no neighbor in the sample.
             let indices = window.filter(|index| index % self.range_len != 0);
             if let Some(index) = indices.max_by(|a, b| difference(a).total_cmp(&difference(b))) {

@@ -55,13 +55,12 @@ impl<'a> HostWorker<'a> {
         let process = match &mut self.process {
             Some(process) => process,
             None => {
-                let drivers = None;
-                let started = WorkerProcess::start(self.setup, drivers, interrupted)?;
                 // Its list of devices is ignored: host baselines do not need Vulkan, which it may be unable to load.
+                let started = WorkerProcess::start(self.setup, None, interrupted)?;
                 self.process.insert(started.process)
             }
         };
-        let mut ignore_events = |()| true;
-        Ok(process.ask(job, interrupted, &mut ignore_events)?.done)
+        // The job has no events to report.
+        Ok(process.ask(job, interrupted, &mut |()| true)?.done)
     }
 }

@@ -285,10 +285,7 @@ impl Workbench {
             contents: None,
         };
         let commands = self.record_runs(&runs, runs_per_sample)?;
-        let mut stoppable_round = None;
-        if let Some(rounds) = &program.rounds {
-            stoppable_round = Some(self.record_round(&regions, rounds)?);
-        }
+        let stoppable_round = program.rounds.as_ref().map(|rounds| self.record_round(&regions, rounds)).transpose()?;
         drop(regions);
         Ok(Sampler {
             commands,
@@ -421,10 +418,7 @@ impl Workbench {
             let (spec, buffer) = &scratch[number - loaded.specs.len()];
             let mut bytes = start.bytes.to_vec();
             write_addresses(&mut bytes, &start.addresses, &addresses);
-            let mut restored = None;
-            if spec.role == Role::InPlace {
-                restored = Some(self.create_buffer(spec)?);
-            }
+            let restored = if spec.role == Role::InPlace { Some(self.create_buffer(spec)?) } else { None };
             let target = restored.as_ref().unwrap_or(buffer);
             // The remainder of the last word counts as a red zone: see `red_zones`.
             let mut recorder = Recorder::new(&self.device)?;

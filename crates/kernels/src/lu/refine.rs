@@ -59,8 +59,8 @@ const ARRIVALS: BufferId = own(8);
 const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
 
-/// Work-group size of the kernels with one invocation per element or column.
-const ELEMENT_INVOCATIONS: u32 = 64;
+/// Work-group size of the kernels with one invocation per element.
+const GROUP_SIZE: u32 = 64;
 
 /// Builds the factorization in f32 over this program's buffers.
 fn factorization(case: &CaseSpec, device: &DeviceInfo) -> Program {
@@ -86,11 +86,8 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let lower = Triangle { side: TriangleSide::Lower, matrix: L, stride: n, rows: None, packed: L_PACKED, v: V, x: V };
     let upper = Triangle { side: TriangleSide::Upper, matrix: U, packed: U_PACKED, ..lower };
     let rounding = arguments(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)], &[("n", n)]);
-    let rounding = Dispatch::new(shaders[0], &rounding).group_size([ELEMENT_INVOCATIONS, 1, 1]).groups(groups_over(
-        [n; 2],
-        [ELEMENT_INVOCATIONS, 1],
-        device,
-    ));
+    let groups = groups_over([n; 2], [GROUP_SIZE, 1], device);
+    let rounding = Dispatch::new(shaders[0], &rounding).group_size([GROUP_SIZE, 1, 1]).groups(groups);
     let mut steps = vec![
         // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
@@ -139,11 +136,8 @@ fn refinement(
 
 /// Builds a dispatch of one invocation per element of a vector; adds `n` to the arguments.
 fn over_vector(shader: &'static Shader, buffers: &[(&str, BufferId)], n: u64) -> Dispatch {
-    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([ELEMENT_INVOCATIONS, 1, 1]).groups([
-        n.div_ceil(ELEMENT_INVOCATIONS.into()),
-        1,
-        1,
-    ])
+    let groups = [n.div_ceil(GROUP_SIZE.into()), 1, 1];
+    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([GROUP_SIZE, 1, 1]).groups(groups)
 }
 
 /// Builds the dispatch that computes the residual of x, its error, and whether to stop.
@@ -184,15 +178,11 @@ mod tests {
         let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = crate::fixture::program(&LU, "refined", &case, &gpu());
         let round = program.rounds.as_ref().expect("rounds");
-        let names = |steps: &[Step]| {
-            let mut names = vec![];
-            for step in steps {
-                if let Step::Dispatch(dispatch) = step {
-                    names.push(dispatch.shader.name.to_string());
-                }
-            }
-            names
+        let name = |step: &Step| match step {
+            Step::Dispatch(dispatch) => Some(dispatch.shader.name.to_string()),
+            _ => None,
         };
+        let names = |steps: &[Step]| steps.iter().filter_map(name).collect::<Vec<String>>();
         let once = names(&program.steps);
         let again = names(&round.body);
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));

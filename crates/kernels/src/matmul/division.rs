@@ -50,8 +50,7 @@ impl BlockDivision {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         Bytes(match self {
-            // A slab of A, whose rows `tiled.comp` pads by a quad lest stores meet in one memory bank, and one of B,
-            // padded likewise if it is transposed on the way.
+            // A slab of A, padded by a quad against bank conflicts, and one of B, padded if it is transposed.
             Self::Columns | Self::Quads | Self::Warps => {
                 let padding_of_b = if layout == Layout::Nt { QUAD } else { 0 };
                 // Elements take at least a word, except bytes, which stay packed.
@@ -233,7 +232,7 @@ impl BlockDivision {
     }
 }
 
-/// Bytes between the rows that kernels with matrices stage in shared memory, lest a column lie in few memory banks.
+/// Bytes between staged rows of kernels with matrices, so that neighboring rows begin in different memory banks.
 const ROW_PADDING: u64 = 16;
 
 /// Returns the bytes of `rows` padded rows of a slab in shared memory.
@@ -247,13 +246,11 @@ fn staged_results(tile: &ProductTile, dtype: DType) -> u64 {
     (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + ROW_PADDING)
 }
 
-/// Registers of an Intel thread without the nine that it needs itself.
-const INTEL_REGISTERS: u32 = 128 - 9;
-
 /// Returns the 32-bit registers per invocation of a group; `subgroup` is the required sub-group size, if any. Vulkan
 /// does not report them. A core of AMD and NVIDIA has 64 Ki; Qualcomm's and Apple's (Mesa by Honeykrisp's vendor id)
-/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group.
+/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group, and need nine of them themselves.
 pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &DeviceInfo) -> u32 {
+    const INTEL_REGISTERS: u32 = 128 - 9;
     match device.vendor_id {
         vendor::INTEL => subgroup.map_or(INTEL_REGISTERS, |lanes| INTEL_REGISTERS * device.subgroup.min_size / lanes),
         vendor::QUALCOMM | vendor::APPLE | vendor::MESA => (48 << 10) / invocations,

@@ -2,6 +2,7 @@
 
 use super::division::registers;
 use super::model::{CORE_INVOCATIONS, CORE_REGISTERS};
+use super::tuning::{CPU_CORES, GPU_CORES};
 use crate::algorithms::product_tile::load_width;
 use crate::device::capability::vendor;
 use crate::elements::{arguments, scratch};
@@ -81,7 +82,7 @@ struct Cut {
     /// Positions along K that a lane has in flight: pieces of a row (along), or rows (across).
     unroll: u32,
     /// Number of groups that fill the device, which determines the parts of K.
-    groups: u32,
+    groups: u64,
 }
 
 /// Rows, or parts of rows, of X that a group reads.
@@ -95,42 +96,31 @@ enum BlockOfX {
 
 /// Most vectors with which registers allow a group that fills a core.
 const FEW_VECTORS: u64 = 2;
-/// Cores of the H100.
-const H100_CORES: u32 = 132;
-/// Groups that fill a software device.
-const CPU_GROUPS: u32 = 8;
 /// Registers of a lane for all but its sums and loads in flight, such as addresses.
 const ADDRESS_REGISTERS: u64 = 32;
-/// Registers to leave unused, because compilers need some more than estimated.
+/// Registers left unused, as a margin of the estimate.
 const SPARE_REGISTERS: u64 = 8;
 /// Most registers of a lane: NVIDIA's limit, assumed of all GPUs.
 const MAX_LANE_REGISTERS: u32 = 255;
-
-/// Returns how many rows across K a lane has in flight: whole pieces of the vectors, which it reads along K.
-fn rows_in_flight(dtype: DType) -> u32 {
-    8.max(load_width(dtype) as u32)
-}
 
 impl Cut {
     /// Chooses the division if lanes read `elements` elements at a time.
     fn new(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> Self {
         let subgroup = case.subgroup_size(device);
-        let has_few_vectors = vectors.count <= FEW_VECTORS;
+        let is_few = vectors.count <= FEW_VECTORS;
+        // Across K, a lane reads whole pieces of the vectors, and as many rows of X.
+        let rows_in_flight = 8.max(load_width(case.dtype) as u32);
         // GPUs' numbers were the fastest on an H100: docs/matmul.md, "Products by vectors", has the others' times.
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => {
-                Self { lanes: subgroup, block: Along { rows: 8 }, unroll: 1, groups: CPU_GROUPS }
-            }
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, block: Along { rows: 8 }, unroll: 1, groups: CPU_CORES },
             (DeviceKind::Cpu, false) => {
                 // LLVM takes half a minute to compile code unrolled over 64 sums.
                 let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
                 let block = Across { lanes_along_row: subgroup, pieces };
-                Self { lanes: subgroup, block, unroll: rows_in_flight(case.dtype), groups: CPU_GROUPS }
+                Self { lanes: subgroup, block, unroll: rows_in_flight, groups: CPU_CORES }
             }
-            (_, true) if has_few_vectors => {
-                Self { lanes: 4 * subgroup, block: Along { rows: 2 }, unroll: 4, groups: 2048 }
-            }
+            (_, true) if is_few => Self { lanes: 4 * subgroup, block: Along { rows: 2 }, unroll: 4, groups: 2048 },
             (_, true) => Self { lanes: 2 * subgroup, block: Along { rows: 4 }, unroll: 2, groups: 1024 },
             (_, false) => {
                 let is_whole = elements == load_width(case.dtype);
@@ -138,12 +128,12 @@ impl Cut {
                 let lanes_along_row = if is_whole { 8 } else { 32 };
                 let block = Across { lanes_along_row: lanes_along_row.min(subgroup), pieces: 1 };
                 // A group that fills a core leaves K in few parts, or whole.
-                let lanes = if has_few_vectors { 512 } else { 256 };
+                let lanes = if is_few { 512 } else { 256 };
                 let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-                let unroll = if has_few_vectors && is_whole { 16 } else { rows_in_flight(case.dtype) };
-                let groups = match (has_few_vectors, is_whole) {
-                    (true, true) => H100_CORES,
-                    (true, false) => 2 * H100_CORES,
+                let unroll = if is_few && is_whole { 16 } else { rows_in_flight };
+                let groups = match (is_few, is_whole) {
+                    (true, true) => GPU_CORES,
+                    (true, false) => 2 * GPU_CORES,
                     (false, _) => 256,
                 };
                 Self { lanes, block, unroll, groups }
@@ -223,7 +213,7 @@ impl GemvSchedule {
         let steps_at_once = if vectors.along { unroll.into() } else { 1 };
         let blocks = lines.div_ceil(lines_per_block);
         let rounds = k.div_ceil(elements_per_step * steps_at_once);
-        let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * steps_at_once;
+        let steps = rounds.div_ceil(groups.div_ceil(blocks).min(rounds)) * steps_at_once;
         let parts = (rounds * steps_at_once).div_ceil(steps);
         let elements_of_lane = elements;
         Self { vectors, cut, blocks, parts, steps, elements_per_step, lines_per_block, elements_of_lane }
@@ -260,9 +250,8 @@ impl GemvSchedule {
     /// Returns the work-groups that a core of a GPU can hold.
     pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.cut.lanes);
-        (CORE_REGISTERS / (lanes * self.registers(case).min(MAX_LANE_REGISTERS.into())))
-            .min(CORE_INVOCATIONS / lanes)
-            .max(1)
+        let registers = lanes * self.registers(case).min(MAX_LANE_REGISTERS.into());
+        (CORE_REGISTERS / registers).min(CORE_INVOCATIONS / lanes).max(1)
     }
 
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
@@ -398,8 +387,7 @@ mod tests {
                 let constant = |name: &str| dispatch.constant_value(name);
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| dispatch.number(name));
                 let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
-                let at_once = constant("X_AT_ONCE").expect("a constant");
-                let width = if texels { load_width(dtype) } else { at_once };
+                let width = if texels { load_width(dtype) } else { constant("X_AT_ONCE").expect("a constant") };
                 let unroll = constant("UNROLL").expect("a constant");
                 let (lines_per_block, elements_per_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN"))
                 {

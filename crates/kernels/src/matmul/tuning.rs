@@ -9,9 +9,9 @@ use crate::algorithms::tile::{Tile, Tiles};
 use crate::prelude::*;
 
 /// Assumed number of cores of a GPU, its streaming multiprocessors or compute units: Vulkan does not report it.
-const GPU_CORES: u64 = 132;
+pub(super) const GPU_CORES: u64 = 132;
 /// Assumed number of cores of a software device.
-const CPU_CORES: u64 = 8;
+pub(super) const CPU_CORES: u64 = 8;
 
 /// Most parts of K: beyond, adding them up costs more than they save.
 const MAX_PARTS: u64 = 1024;
