@@ -241,7 +241,7 @@ fn store_memory(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, o
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.
-unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
+unsafe fn read_code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     // SAFETY: guaranteed by the caller.
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
@@ -263,7 +263,7 @@ unsafe fn track_pipeline(
         let module = state.objects.modules.get(&stage.module).cloned().or_else(|| {
             let inline: Option<&vk::ShaderModuleCreateInfo<'_>> =
                 find(stage.p_next, vk::StructureType::SHADER_MODULE_CREATE_INFO);
-            inline.map(|inline| TrackedModule { spirv: code(inline), name: None })
+            inline.map(|inline| TrackedModule { spirv: read_code(inline), name: None })
         });
         let has_module = module.is_some();
         let module = module.unwrap_or_else(|| TrackedModule { spirv: [].into(), name: None });
@@ -389,7 +389,7 @@ intercept! {
     ) -> vk::Result {
         let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
-            let module = TrackedModule { spirv: code(&*info), name: None };
+            let module = TrackedModule { spirv: read_code(&*info), name: None };
             d.state().objects.modules.insert(*made, module);
         }
         result

@@ -437,12 +437,12 @@ fn profile_device(
         for dispatch in &submission.dispatches {
             let shader = shaders.get(&dispatch.pipeline);
             let key = KernelKey::of_dispatch(dispatch, shader);
-            let span = clock.span(queue, dispatch.begin, dispatch.end);
+            let span = clock.convert(queue, dispatch.begin, dispatch.end);
             counts.add(key, shader, number, span, dispatch.uncapturable.as_deref());
         }
         for transfer in &submission.others {
             let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
-            counts.add(key, None, number, clock.span(queue, transfer.begin, transfer.end), None);
+            counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), None);
         }
         device.dispatches += submission.dispatches.len();
         commands += submission.dispatches.len() + submission.others.len();
@@ -562,25 +562,25 @@ struct TickClock {
     /// Latest tick since the last wrap-around.
     last: u64,
     /// Number of ticks before the last wrap-around.
-    before: u128,
+    ticks_before: u128,
     /// Number of the clock's bits, known after the first wrap-around.
     bits: Option<u32>,
 }
 
 impl TickClock {
     /// Converts the ticks of a command on a queue to nanoseconds; `None` without timestamps.
-    fn span(&mut self, queue: usize, begin: u64, end: u64) -> Option<Span> {
+    fn convert(&mut self, queue: usize, begin: u64, end: u64) -> Option<Span> {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
             return None;
         }
-        let begin = self.nanos(begin);
-        let end = self.nanos(end).max(begin);
+        let begin = self.to_nanos(begin);
+        let end = self.to_nanos(end).max(begin);
         Some(Span { queue, begin, end })
     }
 
     /// Converts a tick to nanoseconds since the first one.
-    fn nanos(&mut self, tick: u64) -> f64 {
-        let ticks = self.unwrapped(tick);
+    fn to_nanos(&mut self, tick: u64) -> f64 {
+        let ticks = self.unwrap_tick(tick);
         let first = *self.first.get_or_insert(ticks);
         // Dispatches of other queues may have started earlier.
         let ticks = if ticks < first { -((first - ticks) as f64) } else { (ticks - first) as f64 };
@@ -589,19 +589,19 @@ impl TickClock {
 
     /// Extends a tick beyond wrap-arounds. A decrease by more than half the clock's range is a wrap-around; an increase
     /// by as much afterwards is a late tick from before it, on a different queue.
-    fn unwrapped(&mut self, tick: u64) -> u128 {
+    fn unwrap_tick(&mut self, tick: u64) -> u128 {
         let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(MIN_CLOCK_BITS));
         let half_range = 1 << (bits - 1);
         if self.last.checked_sub(tick).is_some_and(|decrease| decrease > half_range) {
             self.bits = Some(bits);
-            self.before += 1 << bits;
+            self.ticks_before += 1 << bits;
             self.last = tick;
         } else if self.bits.is_some() && tick.checked_sub(self.last).is_some_and(|increase| increase > half_range) {
-            return self.before - (1 << bits) + u128::from(tick);
+            return self.ticks_before - (1 << bits) + u128::from(tick);
         } else {
             self.last = self.last.max(tick);
         }
-        self.before + u128::from(tick)
+        self.ticks_before + u128::from(tick)
     }
 }
 
@@ -695,13 +695,13 @@ mod tests {
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
-        assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
-        assert_eq!(clock.span(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
-        assert_eq!(clock.span(2, 0, 0), None);
+        assert_eq!(ticks.map(|tick| clock.to_nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
+        assert_eq!(clock.convert(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
+        assert_eq!(clock.convert(2, 0, 0), None);
         // A queue that lags a little does not count as a wrap-around.
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         assert_eq!(
-            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),
+            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.to_nanos(tick)),
             [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
         );
     }

@@ -22,7 +22,7 @@ const REPLACEMENT_WINDOW: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
 /// rows unless these are too long; a single range if there are no more elements.
-pub(crate) fn sample(len: usize, row: usize) -> Vec<Range<usize>> {
+pub(crate) fn sample_ranges(len: usize, row: usize) -> Vec<Range<usize>> {
     let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
     let rows = len / row;
     let count = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
@@ -48,7 +48,7 @@ pub(crate) struct RightAnswer<'a> {
     /// Contents before the run.
     pub before: &'a [u8],
     /// Number of elements that the last work-group writes.
-    pub last: usize,
+    pub last_group_len: usize,
     /// Number of elements per range of a sample; all elements of a complete output.
     pub range_len: usize,
 }
@@ -66,7 +66,7 @@ pub(crate) struct AcceptedChange {
 impl RightAnswer<'_> {
     /// Returns the mutations that the check accepts. `accepts` takes the mutated contents and the number of changed
     /// elements, and returns the share that the check accepts.
-    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
+    pub(crate) fn find_accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
         let mut mutations: Vec<_> = Mutation::ALL.into_iter().map(|mutation| (mutation, None)).collect();
         let row = self.comparison.row;
         if (2..=MAX_MEMBERS).contains(&row) {
@@ -160,7 +160,7 @@ impl RightAnswer<'_> {
         match mutation {
             Mutation::Neighbors if len > 1 => wrong.rotate_right(size),
             Mutation::NeighborRows if row > 1 && 2 * row <= len => wrong.rotate_right(row * size),
-            // `accepted` tries each part separately.
+            // `find_accepted` tries each part separately.
             Mutation::Neighbors | Mutation::NeighborRows | Mutation::ZerosInPart => return None,
             Mutation::BlocksExchanged => {
                 let row = if 4 * row <= len { row } else { 1 };
@@ -172,7 +172,7 @@ impl RightAnswer<'_> {
             Mutation::FewNeighbors => self.replace_few(&mut wrong),
             Mutation::FirstContents => wrong.copy_from_slice(self.before),
             Mutation::LastGroupMissing => {
-                let written = len.checked_sub(self.last).filter(|written| *written > 0)? * size;
+                let written = len.checked_sub(self.last_group_len).filter(|written| *written > 0)? * size;
                 wrong[written..].copy_from_slice(&self.before[written..]);
             }
             Mutation::Zeros => wrong.fill(0),
@@ -287,9 +287,15 @@ mod tests {
         let contents = bytes(right);
         let before = bytes(before);
         let range_len = right.len();
-        let answer =
-            RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, range_len };
-        answer.accepted(|wrong, changed| {
+        let answer = RightAnswer {
+            dtype: DType::F32,
+            comparison,
+            contents: &contents,
+            before: &before,
+            last_group_len: 4,
+            range_len,
+        };
+        answer.find_accepted(|wrong, changed| {
             let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();
             1.0 - wrong as f64 / changed.max(1) as f64
@@ -385,10 +391,10 @@ mod tests {
 
     #[test]
     fn a_sample_has_whole_rows_with_the_first_and_the_last() {
-        assert!(sample(8192, 1).into_iter().eq(std::iter::once(0..8192)));
+        assert!(sample_ranges(8192, 1).into_iter().eq(std::iter::once(0..8192)));
         for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
             let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
-            let ranges = sample(len, row);
+            let ranges = sample_ranges(len, row);
             for Range { start, end } in &ranges {
                 let has_whole_rows = start.is_multiple_of(row) && end.is_multiple_of(row);
                 assert!(has_whole_rows && end - start >= 2 * row, "{len} {row}: {ranges:?}");

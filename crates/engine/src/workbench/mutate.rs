@@ -92,13 +92,13 @@ impl Workbench {
                 comparison,
                 contents: &output.right,
                 before: &output.before,
-                last: (spec.len / groups).max(1) as usize,
+                last_group_len: (spec.len / groups).max(1) as usize,
                 range_len: output.ranges.first().map_or(1, Range::len),
             };
             let mut check = vec![loaded.fills.join(", "), comparison.tolerance.clone()];
             check.retain(|part| !part.is_empty());
             let check = check.join("; ");
-            for AcceptedChange { mutation, member, share } in answer.accepted(&mut accepts) {
+            for AcceptedChange { mutation, member, share } in answer.find_accepted(&mut accepts) {
                 let buffer = spec.name.to_string();
                 spots.accepts.push(AcceptedMutation { buffer, mutation, member, share, check: check.clone() });
             }
@@ -120,7 +120,7 @@ impl Workbench {
                 continue;
             }
             let all = 0..spec.len as usize;
-            let ranges = if is_divisible { mutation::sample(all.end, comparison.row) } else { vec![all] };
+            let ranges = if is_divisible { mutation::sample_ranges(all.end, comparison.row) } else { vec![all] };
             let before = self.contents_before_run(loaded, number, &ranges)?;
             // Use the oracle's answer if it has one: the kernel's may be wrong within the tolerance.
             let right = match loaded.oracle.answer(index, &ranges) {
