@@ -182,12 +182,11 @@ impl LayerDevice {
         let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
         let is_earlier = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
         self.wait_for(is_earlier, MAX_RESUBMISSION_WAIT);
-        let mut state = self.state();
-        let state = &mut *state;
-        for lost in state.pending.extract_if(.., |pending| is_earlier(pending)) {
+        let DeviceState { pending, untimed, abandoned, .. } = &mut *self.state();
+        for lost in pending.extract_if(.., |pending| is_earlier(pending)) {
             // The fence may still be in use, so it is not reused.
-            *state.untimed.entry("submissions that overlap with themselves").or_default() += 1;
-            state.abandoned.push(lost.fence);
+            *untimed.entry("submissions that overlap with themselves").or_default() += 1;
+            abandoned.push(lost.fence);
         }
     }
 }

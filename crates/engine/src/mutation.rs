@@ -284,17 +284,10 @@ mod tests {
         is_near: impl Fn(f32, f32) -> bool,
     ) -> Vec<AcceptedChange> {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        let contents = bytes(right);
-        let before = bytes(before);
+        let contents = &bytes(right);
+        let before = &bytes(before);
         let range_len = right.len();
-        let answer = RightAnswer {
-            dtype: DType::F32,
-            comparison,
-            contents: &contents,
-            before: &before,
-            last_group_len: 4,
-            range_len,
-        };
+        let answer = RightAnswer { dtype: DType::F32, comparison, contents, before, last_group_len: 4, range_len };
         answer.find_accepted(|wrong, changed| {
             let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();

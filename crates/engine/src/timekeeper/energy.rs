@@ -75,8 +75,8 @@ fn keep_running(
     Ok(ends)
 }
 
-/// Returns the energy of one of the runs in a sample: the power between the counter's first and last step, so
-/// that their length does not matter, times the interval from one run's start to the next.
+/// Returns the energy of a run: the power between the counter's first and last step, whose distance therefore does not
+/// matter, times the interval from one run's start to the next.
 fn compute_energy(steps: &[Step], ends: &[SampleEnd], runs_per_sample: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(time, _)| *time >= POWER_SETTLING_TIME).collect();
     let ends: Vec<_> = ends.iter().filter(|(time, _)| *time >= POWER_SETTLING_TIME).collect();

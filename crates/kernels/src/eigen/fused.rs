@@ -42,8 +42,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let rule = [("eps", ArgumentValue::F32(stop.eps as f32)), ("most", ArgumentValue::U32(stop.max_rounds))];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
-    let rounds_of =
-        |body, passes_per_round| Some(Rounds { body, stop: BufferId(STOP), bound: passes.div_ceil(passes_per_round) });
+    let rounds_of = |body, batch| Some(Rounds { body, stop: BufferId(STOP), bound: passes.div_ceil(batch) });
     if n <= MAX_SMALL_ORDER && device.kind != DeviceKind::Cpu {
         let round = single_group(small, &rule, case, device);
         return Program {

@@ -15,8 +15,7 @@ const SPLIT_LINES: u64 = 128;
 /// Values of the constant `SIDE` of `split-halves.comp`.
 const ROWS_OF_U: u32 = 0;
 const COLUMNS_OF_L: u32 = 1;
-/// Columns of L, or rows of U, per loop iteration of an invocation that splits: it goes through every 16th twice, first
-/// for the largest element and then to split.
+/// Columns of L, or rows of U, per loop iteration of a splitting invocation, which goes through every 16th twice.
 const SPLIT_PER_ITERATION: u64 = 8;
 
 /// Elements of W from which the large tile is used: those of the 2·132 tiles of 128×128 that an H100 runs at a time.

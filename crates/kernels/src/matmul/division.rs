@@ -139,7 +139,7 @@ impl BlockDivision {
     }
 
     /// Checks the tile's parts of K or sharing groups.
-    fn legal_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
+    fn check_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
         let dims = Dims::from(case.size);
         let slabs = tile.slabs(dims.k);
         if tile.k_parts != 1 && !self.cuts_k() {
@@ -154,18 +154,18 @@ impl BlockDivision {
         if !self.shares_blocks() {
             return Err("has groups that share blocks, which the variant does not do".into());
         }
-        Stretches::legal(tile, dims, tile.groups)
+        Stretches::check_groups(tile, dims, tile.groups)
     }
 
     /// Checks that the kernels support `tile` for a case on `device`.
     ///
     /// # Errors
     /// The extent that does not divide, or the exceeded limit.
-    pub(super) fn legal(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    pub(super) fn check_tile(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         tile.divides()?;
         let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
-        self.legal_parts(tile, case)?;
+        self.check_parts(tile, case)?;
         match self {
             Self::Columns => {}
             Self::Quads | Self::Warps => all_divide(&[
@@ -175,7 +175,7 @@ impl BlockDivision {
                 (invocations, bm * bk / 4, "the invocations must divide the quads of a slab of A"),
                 (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
             ])?,
-            Self::Matrices(_) | Self::Halves => self.legal_matrices(tile, case, device)?,
+            Self::Matrices(_) | Self::Halves => self.check_matrices(tile, case, device)?,
             Self::Block(accumulator) => {
                 let shape = block_shape(tile, case.dtype, accumulator, invocations);
                 if !device.multiplies(&shape) {
@@ -198,7 +198,7 @@ impl BlockDivision {
     }
 
     /// Checks that the parts of a tile are the device's matrices, and that invocations can move its slabs.
-    fn legal_matrices(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    fn check_matrices(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let shape = self.matrices(case.dtype, device).expect("it has matrices");
         // Halves have layout nn.
@@ -391,8 +391,9 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        let legal = |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
-        assert_eq!(legal(LARGE, &device), Ok(()));
+        let check_tile =
+            |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.check_tile(&tile, &case(64), device);
+        assert_eq!(check_tile(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
         assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
         for (tile, expected) in [
@@ -408,15 +409,15 @@ mod tests {
                 "the invocations must divide the quads of a slab of A: 1024 does not divide 256",
             ),
         ] {
-            assert_eq!(legal(tile, &device), Err(expected.into()));
+            assert_eq!(check_tile(tile, &device), Err(expected.into()));
         }
         device.limits.group_invocations = 128;
         let expected = "needs 256 invocations; the device has at most 128 in a group";
-        assert_eq!(legal(LARGE, &device), Err(expected.into()));
+        assert_eq!(check_tile(LARGE, &device), Err(expected.into()));
         device.limits.group_invocations = 256;
         device.limits.shared_memory = Bytes(1 << 14);
         let expected = "needs 16.2 KiB of shared memory; the device has 16 KiB";
-        assert_eq!(legal(LARGE, &device), Err(expected.into()));
+        assert_eq!(check_tile(LARGE, &device), Err(expected.into()));
     }
 
     #[test]

@@ -185,8 +185,8 @@ impl GemvSchedule {
         let mut schedules = vec![];
         for elements in widths {
             let cut = Cut::new(&vectors, elements, case, device);
-            for fewer in [1, 2, 4, 8] {
-                let unroll = (cut.unroll / fewer).max(1);
+            for divisor in [1, 2, 4, 8] {
+                let unroll = (cut.unroll / divisor).max(1);
                 if !texels || u64::from(unroll) >= load_width {
                     schedules.push(Self::new(vectors, elements, Cut { unroll, ..cut }));
                 }
@@ -199,15 +199,15 @@ impl GemvSchedule {
         })
     }
 
-    /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements` elements at a
-    /// time.
-    fn new(vectors: Vectors, elements: u64, cut: Cut) -> Self {
+    /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements_of_lane` elements
+    /// at a time.
+    fn new(vectors: Vectors, elements_of_lane: u64, cut: Cut) -> Self {
         let Vectors { lines, k, .. } = vectors;
         let Cut { lanes, block, unroll, groups } = cut;
         let (lines_per_block, elements_per_step) = match block {
-            Along { rows } => (rows.into(), u64::from(lanes) * elements),
+            Along { rows } => (rows.into(), u64::from(lanes) * elements_of_lane),
             Across { lanes_along_row, pieces } => {
-                (u64::from(lanes_along_row * pieces) * elements, u64::from(lanes / lanes_along_row * unroll))
+                (u64::from(lanes_along_row * pieces) * elements_of_lane, u64::from(lanes / lanes_along_row * unroll))
             }
         };
         let steps_at_once = if vectors.along { unroll.into() } else { 1 };
@@ -215,7 +215,6 @@ impl GemvSchedule {
         let rounds = k.div_ceil(elements_per_step * steps_at_once);
         let steps = rounds.div_ceil(groups.div_ceil(blocks).min(rounds)) * steps_at_once;
         let parts = (rounds * steps_at_once).div_ceil(steps);
-        let elements_of_lane = elements;
         Self { vectors, cut, blocks, parts, steps, elements_per_step, lines_per_block, elements_of_lane }
     }
 
