@@ -27,18 +27,12 @@ pub enum CaseState<T> {
 impl<T: SampleSource> CaseState<T> {
     /// Returns the contender, unless the case has ended.
     pub fn contender(&self) -> Option<&Contender<T>> {
-        match self {
-            Self::Sampling(contender) => Some(contender),
-            Self::Ended(_) => None,
-        }
+        if let Self::Sampling(contender) = self { Some(contender) } else { None }
     }
 
     /// Returns the contender, unless the case has ended.
     pub fn contender_mut(&mut self) -> Option<&mut Contender<T>> {
-        match self {
-            Self::Sampling(contender) => Some(contender),
-            Self::Ended(_) => None,
-        }
+        if let Self::Sampling(contender) = self { Some(contender) } else { None }
     }
 
     /// Returns the contender if it needs more samples.

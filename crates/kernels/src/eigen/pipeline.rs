@@ -134,6 +134,7 @@ impl Eigen {
         match self.case.input {
             // The dominant eigenvalue of every Hilbert matrix is below π.
             Input::Hilbert => std::f64::consts::PI,
+            // Its eigenvalue, (7 + √65)/2.
             Input::Example => 7.53,
             _ => self.n as f64 / 2.0,
         }

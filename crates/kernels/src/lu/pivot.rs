@@ -6,7 +6,7 @@
 
 use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
 use super::schedule::{
-    Area, BlockPosition, INNER, LuSchedule, Panel, PanelTarget, Solve, UpdateFactors, slice, update_tile,
+    Area, BlockPosition, GROUP_SIZE, INNER, LuSchedule, Panel, PanelTarget, Solve, UpdateFactors, slice, update_tile,
 };
 use super::solve::TriangleSide;
 use super::widths::PIVOTING;
@@ -312,8 +312,8 @@ impl PivotSchedule<'_> {
         let buffers = [(if has_views { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
         let dispatch = Dispatch::new(self.finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
         // Through texel views, a group handles a whole row.
-        let groups = groups_over([if has_views { 1 } else { n }, n], [64, 1], self.schedule.device);
-        self.schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
+        let groups = groups_over([if has_views { 1 } else { n }, n], [GROUP_SIZE, 1], self.schedule.device);
+        self.schedule.push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups(groups).loops(n.div_ceil(256)));
     }
 
     /// Builds the stages that factorize the inner block at `position`.
@@ -465,7 +465,7 @@ fn begin_with_pivoting(
     let stride = schedule.stride;
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    schedule.push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups([stride.div_ceil(GROUP_SIZE.into()), 1, 1]));
     let nothing = UpdateFactors { panel: panels[1], panel_column: 0, depth: 0 };
     let target = PanelTarget { panel: panels[0], panel_column: 0 };
     let area = Area { rows: 0..stride, columns: 0..INNER, corner: 0 };
@@ -504,7 +504,7 @@ struct PanelShape {
 }
 
 impl PanelShape {
-    /// Chooses the division for a block of `rows` rows.
+    /// Chooses the division for a block of `rows` rows: see `pivot-panel` in docs/lu.md.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (most_lanes, at_once) = match (device.kind, rows) {
             // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.

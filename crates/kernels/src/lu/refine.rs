@@ -6,6 +6,7 @@
 
 use super::factors::{BUFFERS, order};
 use super::pivot;
+use super::schedule::GROUP_SIZE;
 use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::case::{Computes, Goal};
@@ -58,9 +59,6 @@ const STATE: BufferId = own(7);
 const ARRIVALS: BufferId = own(8);
 const L_PACKED: BufferId = own(9);
 const U_PACKED: BufferId = own(10);
-
-/// Work-group size of the kernels with one invocation per element.
-const GROUP_SIZE: u32 = 64;
 
 /// Builds the factorization in f32 over this program's buffers.
 fn factorization(case: &CaseSpec, device: &DeviceInfo) -> Program {

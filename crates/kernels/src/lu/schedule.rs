@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// Columns per inner block.
 pub(super) const INNER: u64 = widths::INNER as u64;
+/// Work-group size of kernels with one invocation per element, row or column.
+pub(super) const GROUP_SIZE: u32 = 64;
 /// Work-group size of the solve for a strip of 32 columns or rows.
 const SOLVE_INVOCATIONS: u32 = 128;
 /// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
@@ -211,8 +213,8 @@ impl<'a> LuSchedule<'a> {
             return;
         }
         let arguments = arguments(&[("A", A), ("W", self.w)], &[("n", self.n), ("stride", self.stride)]);
-        let groups = groups_over([self.stride; 2], [64, 1], self.device);
-        self.push(Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups(groups));
+        let groups = groups_over([self.stride; 2], [GROUP_SIZE, 1], self.device);
+        self.push(Dispatch::new(shader, &arguments).group_size([GROUP_SIZE, 1, 1]).groups(groups));
     }
 
     /// Builds the solve for U beside, or L below, a diagonal block.

@@ -491,6 +491,7 @@ impl<'a> Reflector<'a> {
         Ok(self.definition(*texel)?.class.opcode == Op::TypeFloat)
     }
 
+    /// Iterates over the declarations of the module's variables of a storage class.
     fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
         self.module.types_global_values.iter().filter(move |instruction| {
             instruction.class.opcode == Op::Variable
