@@ -50,7 +50,7 @@ impl<'a> HostWorker<'a> {
         group.case(name, group.problem().as_ref(), index, outcome)
     }
 
-    /// Runs the job in the worker; starts one if there is none.
+    /// Runs the job, which reports no events, in the worker; starts one if there is none.
     fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
         let process = match &mut self.process {
             Some(process) => process,
@@ -60,7 +60,6 @@ impl<'a> HostWorker<'a> {
                 self.process.insert(started.process)
             }
         };
-        // The job has no events to report.
         Ok(process.ask(job, interrupted, &mut |()| true)?.done)
     }
 }

@@ -221,8 +221,7 @@ impl Workbench {
         let mut sampler = self.record_sampler(loaded, program, runs_per_sample, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
-        // Users' kernels could find their previous outputs and skip work. The test for that is left out if it cannot be
-        // recorded, because there is no room for its copy buffer.
+        // Users' kernels could find their previous outputs and skip work. Without room for a copy buffer, no test.
         let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
         if could_reuse_answer
             && program.rounds.is_none()

@@ -58,8 +58,7 @@ impl BlockDivision {
                 element * bk * (bm + QUAD + bn + padding_of_b)
             }
             Self::Matrices(_) => {
-                // Staged rows of A lie along K unless A is stored across K and stays so; those of B lie across K unless
-                // B is stored along K or transposed.
+                // Staged rows of A lie along K and those of B across it, unless stored otherwise; transposed ones lie along.
                 let is_a_across = layout == Layout::Tn && !transposes(dtype);
                 let is_b_along = layout == Layout::Nt || transposes(dtype);
                 let a = if is_a_across { padded_rows(bk, bm, dtype) } else { padded_rows(bm, bk, dtype) };

@@ -479,7 +479,7 @@ pub fn waits(steps: &[Step]) -> Vec<bool> {
 }
 
 /// Counts the launches that run one after the other: one between two barriers. Indirect dispatches do not count.
-fn launches_in_sequence(steps: &[Step]) -> u64 {
+fn count_launches(steps: &[Step]) -> u64 {
     let mut launches = 0;
     let mut has_launched = false;
     for (step, waits) in steps.iter().zip(waits(steps)) {
@@ -587,7 +587,7 @@ impl Program {
 
     /// Returns the number of launches that must run one after the other, each waiting for the one before.
     pub fn launches(&self) -> u64 {
-        launches_in_sequence(&self.steps) + self.rounds.as_ref().map_or(0, |rounds| launches_in_sequence(&rounds.body))
+        count_launches(&self.steps) + self.rounds.as_ref().map_or(0, |rounds| count_launches(&rounds.body))
     }
 
     /// Iterates over the dispatches among the steps.
