@@ -221,7 +221,7 @@ impl Workbench {
         let mut sampler = self.record_sampler(loaded, program, runs_per_sample, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
-        // Users' kernels could find their previous outputs and skip work. Without room for a copy buffer, no test.
+        // Users' kernels could find earlier outputs and skip work. The test is left out if its copy buffer has no room.
         let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
         if could_reuse_answer
             && program.rounds.is_none()
