@@ -52,14 +52,12 @@ impl<'a> HostWorker<'a> {
 
     /// Runs the job, which reports no events, in the worker; starts one if there is none.
     fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
-        let process = match &mut self.process {
-            Some(process) => process,
-            None => {
-                // Its list of devices is ignored: host baselines do not need Vulkan, which it may be unable to load.
-                let started = WorkerProcess::start(self.setup, None, interrupted)?;
-                self.process.insert(started.process)
-            }
-        };
+        if self.process.is_none() {
+            // Its list of devices is ignored: host baselines do not need Vulkan, which it may be unable to load.
+            let started = WorkerProcess::start(self.setup, None, interrupted)?;
+            self.process = Some(started.process);
+        }
+        let process = self.process.as_mut().expect("it was started above");
         Ok(process.ask(job, interrupted, &mut |()| true)?.done)
     }
 }

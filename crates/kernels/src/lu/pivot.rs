@@ -313,7 +313,8 @@ impl PivotSchedule<'_> {
         let dispatch = Dispatch::new(self.finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
         // Through texel views, a group handles a whole row.
         let groups = groups_over([if has_views { 1 } else { n }, n], [GROUP_SIZE, 1], self.schedule.device);
-        self.schedule.push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups(groups).loops(n.div_ceil(256)));
+        self.schedule
+            .push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups(groups).loops(n.div_ceil(u64::from(4 * GROUP_SIZE))));
     }
 
     /// Builds the stages that factorize the inner block at `position`.
