@@ -103,7 +103,7 @@ fn a_transform_that_lacks_a_step_is_no_answer() {
     for kernel in ["row-sum", "vector-max", "eigenvector", "stop-check", "next-matrix"] {
         let case = case("eigen", Input::Hilbert, 128, POST);
         let mut program = program("eigen", "pipeline", &case, &device.info);
-        without(&mut program.repeat.as_mut().expect("rounds").body, kernel);
+        without(&mut program.rounds.as_mut().expect("rounds").body, kernel);
         let right = verify(&mut workbench, "eigen", &case, &program).is_ok_and(|check| check.passes());
         assert!(!right, "without {kernel}");
     }

@@ -41,8 +41,8 @@ pub(crate) struct DeviceState {
     pub(crate) fences: Vec<vk::Fence>,
     /// Fences whose submissions may still be pending; they are destroyed with the device.
     pub(crate) abandoned: Vec<vk::Fence>,
-    /// Number of commands of each kind that carry no timestamps, since the last [`LayerEvent::Beyond`].
-    pub(crate) beyond: BTreeMap<&'static str, u64>,
+    /// Number of commands of each kind that carry no timestamps, since the last [`LayerEvent::Untimed`].
+    pub(crate) untimed: BTreeMap<&'static str, u64>,
 }
 
 /// Devices by dispatch key (see [`instance::key`]).

@@ -55,7 +55,7 @@ pub enum LayerEvent {
     Submission(Submission),
     Case(CapturedDispatch),
     /// Number of commands of a kind that the layer does not time, such as "draws", since the last event of this kind.
-    Beyond {
+    Untimed {
         what: String,
         count: u64,
     },
@@ -155,7 +155,7 @@ pub struct DispatchEvent {
     /// Innermost debug label around the dispatch.
     pub label: Option<String>,
     /// Reason why the dispatch cannot be captured, whether or not it was selected: "binding 0.3 is an image".
-    pub beyond: Option<String>,
+    pub uncapturable: Option<String>,
 }
 
 /// Captured dispatch: all memory that it can access, before and after.
@@ -212,7 +212,7 @@ pub struct CapturedRegion {
 /// # Panics
 /// Never: postcard can encode every field.
 #[must_use]
-pub fn frame(event: &LayerEvent) -> Vec<u8> {
+pub fn encode_frame(event: &LayerEvent) -> Vec<u8> {
     let body = postcard::to_stdvec(event).expect("every event has bytes");
     let length = u32::try_from(body.len()).expect("an event is smaller than 4 GiB");
     let mut bytes = length.to_le_bytes().to_vec();
@@ -224,7 +224,7 @@ pub fn frame(event: &LayerEvent) -> Vec<u8> {
 ///
 /// # Errors
 /// Another kind of file, another version, or a frame that cannot be decoded.
-pub fn events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
+pub fn decode_events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let Some((magic, mut rest)) = bytes.split_first_chunk::<8>() else {
         return if MAGIC.starts_with(bytes) { Ok(vec![]) } else { Err(wrong("is no file of a capture".into())) };
@@ -235,8 +235,8 @@ pub fn events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
     let mut events = vec![];
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let Some((frame, after)) = after.split_at_checked(u32::from_le_bytes(*length) as usize) else { break };
-        let at = bytes.len() - rest.len();
-        events.push(postcard::from_bytes(frame).map_err(|e| wrong(format!("byte {at} starts no event: {e}")))?);
+        let position = bytes.len() - rest.len();
+        events.push(postcard::from_bytes(frame).map_err(|e| wrong(format!("byte {position} starts no event: {e}")))?);
         rest = after;
     }
     Ok(events)
@@ -247,13 +247,13 @@ pub fn events(bytes: &[u8]) -> io::Result<Vec<LayerEvent>> {
 /// # Panics
 /// Never: postcard can encode every field.
 #[must_use]
-pub fn settings(settings: &CaptureSettings) -> Vec<u8> {
+pub fn encode_settings(settings: &CaptureSettings) -> Vec<u8> {
     postcard::to_stdvec(settings).expect("settings have bytes")
 }
 
 /// Decodes the contents of the file [`SETTINGS`]; `None` for invalid bytes.
 #[must_use]
-pub fn read_settings(bytes: &[u8]) -> Option<CaptureSettings> {
+pub fn decode_settings(bytes: &[u8]) -> Option<CaptureSettings> {
     postcard::from_bytes(bytes).ok()
 }
 
@@ -264,13 +264,13 @@ mod tests {
     #[test]
     fn a_truncated_file_has_its_complete_events() {
         let some = [LayerEvent::Name { pipeline: 1, name: "x".into() }, LayerEvent::Stopped { why: "fork".into() }];
-        let frames = some.each_ref().map(frame);
+        let frames = some.each_ref().map(encode_frame);
         let whole: Vec<u8> = MAGIC.into_iter().chain(frames.iter().flatten().copied()).collect();
         for cut in 0..=whole.len() {
             let n = usize::from(cut >= 8 + frames[0].len()) + usize::from(cut == whole.len());
-            assert_eq!(events(&whole[..cut]).expect("readable"), some[..n], "{cut}");
+            assert_eq!(decode_events(&whole[..cut]).expect("readable"), some[..n], "{cut}");
         }
-        let error = events(b"gpukcap\x63abc").expect_err("another version").to_string();
+        let error = decode_events(b"gpukcap\x63abc").expect_err("another version").to_string();
         assert_eq!(error, "is no file of a capture by this version of gpukern");
     }
 }

@@ -8,7 +8,7 @@ pub(crate) struct Resources {
     /// Set and binding of each buffer.
     pub buffers: Vec<(u32, u32)>,
     /// Reason why dispatches of the entry point cannot be captured.
-    pub beyond: Option<String>,
+    pub uncapturable: Option<String>,
     /// Whether the module declares `PhysicalStorageBufferAddresses`.
     pub addresses: bool,
 }
@@ -40,7 +40,7 @@ impl Resources {
     pub(crate) fn of(spirv: &[u32], entry: &str) -> Self {
         let mut resources = Self::default();
         let Some((&version, mut words)) = spirv.get(1).zip(spirv.get(5..)) else {
-            resources.beyond = Some("its module is no SPIR-V".into());
+            resources.uncapturable = Some("its module is no SPIR-V".into());
             return resources;
         };
         // Variables that the entry point lists.
@@ -95,7 +95,7 @@ impl Resources {
                         OP_TYPE_ACCELERATION_STRUCTURE => "an acceleration structure",
                         _ => "an image",
                     };
-                    resources.beyond.get_or_insert_with(|| format!("binding {set}.{binding} is {resource}"));
+                    resources.uncapturable.get_or_insert_with(|| format!("binding {set}.{binding} is {resource}"));
                 }
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct TrackedBuffer {
     pub address: Option<u64>,
     is_addressable: bool,
     /// Reason why the buffer's contents cannot be captured.
-    pub beyond: Option<&'static str>,
+    pub uncapturable: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -241,7 +241,7 @@ fn store_memory(d: &LayerDevice, buffer: vk::Buffer, memory: vk::DeviceMemory, o
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.
-unsafe fn code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
+unsafe fn read_code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     // SAFETY: guaranteed by the caller.
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
@@ -263,7 +263,7 @@ unsafe fn track_pipeline(
         let module = state.objects.modules.get(&stage.module).cloned().or_else(|| {
             let inline: Option<&vk::ShaderModuleCreateInfo<'_>> =
                 find(stage.p_next, vk::StructureType::SHADER_MODULE_CREATE_INFO);
-            inline.map(|inline| TrackedModule { spirv: code(inline), name: None })
+            inline.map(|inline| TrackedModule { spirv: read_code(inline), name: None })
         });
         let has_module = module.is_some();
         let module = module.unwrap_or_else(|| TrackedModule { spirv: [].into(), name: None });
@@ -283,7 +283,7 @@ unsafe fn track_pipeline(
         });
         let mut resources = Resources::of(&module.spirv, &entry);
         if !has_module {
-            resources.beyond = Some("its module is not given to Vulkan as SPIR-V".into());
+            resources.uncapturable = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
         d.writer.write_event(&LayerEvent::Pipeline(PipelineInfo {
@@ -331,7 +331,7 @@ intercept! {
             let external: Option<&vk::ExternalMemoryBufferCreateInfo<'_>> =
                 find(info.p_next, vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
             let sparse = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
-            let beyond = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
+            let uncapturable = if info.flags.contains(vk::BufferCreateFlags::PROTECTED) {
                 Some("is protected")
             } else if info.flags.intersects(sparse) {
                 Some("is sparse")
@@ -339,7 +339,7 @@ intercept! {
                 external.is_some_and(|e| !e.handle_types.is_empty()).then_some("shares its memory with another program")
             };
             let is_addressable = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-            let buffer = TrackedBuffer { size: info.size, is_addressable, beyond, ..TrackedBuffer::default() };
+            let buffer = TrackedBuffer { size: info.size, is_addressable, uncapturable, ..TrackedBuffer::default() };
             d.state().objects.buffers.insert(*made, buffer);
         }
         result
@@ -389,7 +389,7 @@ intercept! {
     ) -> vk::Result {
         let result = (d.functions.fp_v1_0().create_shader_module)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
-            let module = TrackedModule { spirv: code(&*info), name: None };
+            let module = TrackedModule { spirv: read_code(&*info), name: None };
             d.state().objects.modules.insert(*made, module);
         }
         result

@@ -64,7 +64,7 @@ pub(crate) enum RecordedCommand {
         kernel: Option<Arc<TrackedPipeline>>,
         grid: DispatchGrid,
         label: Option<String>,
-        beyond: Option<String>,
+        uncapturable: Option<String>,
         stamp: Option<u32>,
     },
     Other {
@@ -126,7 +126,7 @@ impl Recordings {
 impl Recording {
     /// Allocates and resets a pair of timestamps, and returns the first one's number; `None` if the queue has no
     /// timestamps or no query pool can be created.
-    fn stamp_pair(
+    fn allocate_stamps(
         &mut self,
         d: &LayerDevice,
         commands: vk::CommandBuffer,
@@ -156,36 +156,36 @@ impl Recording {
 
     /// Records the timestamp `number`: after all earlier commands for `BOTTOM_OF_PIPE`, as soon as it is reached for
     /// `TOP_OF_PIPE`.
-    fn stamp(&self, d: &LayerDevice, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
+    fn record_stamp(&self, d: &LayerDevice, commands: vk::CommandBuffer, stage: vk::PipelineStageFlags, number: u32) {
         let pool = self.queries[(number / QUERIES_PER_POOL) as usize];
         // SAFETY: the query was reset when it was allocated.
         unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % QUERIES_PER_POOL) };
     }
 
     /// Records `call` between a pair of timestamps and returns the first one's number.
-    fn time(
+    fn record_timed(
         &mut self,
         d: &LayerDevice,
         commands: vk::CommandBuffer,
         free: &mut Vec<vk::QueryPool>,
         call: impl FnOnce(),
     ) -> Option<u32> {
-        let Some(first) = self.stamp_pair(d, commands, free) else {
+        let Some(first) = self.allocate_stamps(d, commands, free) else {
             call();
             return None;
         };
         let top = vk::PipelineStageFlags::TOP_OF_PIPE;
         let bottom = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
         if d.writer.settings.overlapped {
-            self.stamp(d, commands, top, first);
+            self.record_stamp(d, commands, top, first);
         } else {
             // Barrier before timestamp: in the other order the measured time would include the barrier, 3 µs on an
             // H100.
             full_barrier(d, commands);
-            self.stamp(d, commands, bottom, first);
+            self.record_stamp(d, commands, bottom, first);
         }
         call();
-        self.stamp(d, commands, bottom, first + 1);
+        self.record_stamp(d, commands, bottom, first + 1);
         Some(first)
     }
 
@@ -212,8 +212,8 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
     let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
-    let stamp = recording.time(d, commands, &mut recordings.free, call);
-    let beyond = match capture {
+    let stamp = recording.record_timed(d, commands, &mut recordings.free, call);
+    let uncapturable = match capture {
         Ok(Some(capture)) => {
             capture.end(d, commands);
             recording.captures.push(capture);
@@ -224,24 +224,24 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     };
     let kernel = recording.pipeline.clone();
     let label = recording.label();
-    recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp });
+    recording.entries.push(RecordedCommand::Dispatch { kernel, grid, label, uncapturable, stamp });
     recordings.all.insert(commands, recording);
 }
 
 /// Records a transfer command between timestamps, or counts it if the queue has none.
 fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
-    let DeviceState { recordings, beyond, .. } = &mut *state;
+    let DeviceState { recordings, untimed, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
-    match recording.time(d, commands, &mut recordings.free, call) {
+    match recording.record_timed(d, commands, &mut recordings.free, call) {
         Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
-        None => *beyond.entry(what).or_default() += 1,
+        None => *untimed.entry(what).or_default() += 1,
     }
 }
 
 /// Counts a draw, which is not timed: a render pass allows no barriers for timestamps.
 fn count_draw(d: &LayerDevice) {
-    *d.state().beyond.entry("draws").or_default() += 1;
+    *d.state().untimed.entry("draws").or_default() += 1;
 }
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions.

@@ -40,7 +40,7 @@ impl LayerDevice {
         let start = Instant::now();
         loop {
             let mut state = self.state();
-            self.poll(&mut state);
+            self.write_events(&mut state);
             if !state.pending.iter().any(&is_awaited) {
                 return;
             }
@@ -58,18 +58,15 @@ impl LayerDevice {
 
     /// Waits for the submissions of command buffers that the program knows to have finished.
     pub(crate) fn settle(&self, commands: &[vk::CommandBuffer]) {
-        let uses = |pending: &Pending| pending.all.iter().any(|one| commands.contains(one));
+        let uses = |pending: &Pending| pending.all.iter().any(|used| commands.contains(used));
         self.wait_for(uses, MAX_WAIT);
         // Drops submissions that did not signal in time, as on a lost device: their results are never read.
-        let mut state = self.state();
-        let state = &mut *state;
-        for lost in state.pending.extract_if(.., |pending| uses(pending)) {
-            state.abandoned.push(lost.fence);
-        }
+        let DeviceState { pending, abandoned, .. } = &mut *self.state();
+        abandoned.extend(pending.extract_if(.., |pending| uses(pending)).map(|lost| lost.fence));
     }
 
-    /// Writes the events of submissions that have finished, and of untimed commands.
-    fn poll(&self, state: &mut DeviceState) {
+    /// Writes the events of submissions that have finished, and how many commands were not timed since the last call.
+    fn write_events(&self, state: &mut DeviceState) {
         let mut index = 0;
         while let Some(pending) = state.pending.get(index) {
             // SAFETY: the fence is the layer's own.
@@ -77,7 +74,7 @@ impl LayerDevice {
                 Ok(false) => index += 1,
                 Ok(true) => {
                     let done = state.pending.remove(index);
-                    self.report(state, &done);
+                    self.write_submission(state, &done);
                     state.fences.push(done.fence);
                 }
                 // The status is an error only on a lost device.
@@ -87,17 +84,17 @@ impl LayerDevice {
                 }
             }
         }
-        for (what, count) in std::mem::take(&mut state.beyond) {
-            self.writer.write_event(&LayerEvent::Beyond { what: what.into(), count });
+        for (what, count) in std::mem::take(&mut state.untimed) {
+            self.writer.write_event(&LayerEvent::Untimed { what: what.into(), count });
         }
     }
 
     /// Writes the events of a finished submission and of its captures.
-    fn report(&self, state: &mut DeviceState, pending: &Pending) {
+    fn write_submission(&self, state: &mut DeviceState, pending: &Pending) {
         let done = self.writer.now();
         let recordings = &mut state.recordings;
         let ticks: HashMap<_, _> =
-            pending.all.iter().map(|commands| (*commands, self.ticks(recordings, *commands))).collect();
+            pending.all.iter().map(|commands| (*commands, self.read_ticks(recordings, *commands))).collect();
         for batch in &pending.batches {
             let queue = state.queues.get(&pending.queue).copied().unwrap_or_default();
             let mut submission = Submission {
@@ -123,7 +120,7 @@ impl LayerDevice {
     }
 
     /// Reads the timestamps of a command buffer, in ticks.
-    fn ticks(&self, recordings: &Recordings, commands: vk::CommandBuffer) -> Vec<u64> {
+    fn read_ticks(&self, recordings: &Recordings, commands: vk::CommandBuffer) -> Vec<u64> {
         let Some(recording) = recordings.all.get(&commands) else { return vec![] };
         let mut ticks = vec![0u64; recording.used as usize];
         for (pool, ticks) in recording.queries.iter().zip(ticks.chunks_mut(QUERIES_PER_POOL as usize)) {
@@ -159,7 +156,7 @@ impl LayerDevice {
         signals: Vec<(vk::Semaphore, u64)>,
     ) {
         let mut state = self.state();
-        self.poll(&mut state);
+        self.write_events(&mut state);
         let all = with_executed(&state.recordings, batches.iter().flatten().copied());
         let mut recordings = all.iter().filter_map(|commands| state.recordings.all.get(commands));
         if recordings.all(|recording| recording.entries.is_empty()) {
@@ -185,12 +182,11 @@ impl LayerDevice {
         let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
         let is_earlier = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
         self.wait_for(is_earlier, MAX_RESUBMISSION_WAIT);
-        let mut state = self.state();
-        let state = &mut *state;
-        for lost in state.pending.extract_if(.., |pending| is_earlier(pending)) {
+        let DeviceState { pending, untimed, abandoned, .. } = &mut *self.state();
+        for lost in pending.extract_if(.., |pending| is_earlier(pending)) {
             // The fence may still be in use, so it is not reused.
-            *state.beyond.entry("submissions that overlap with themselves").or_default() += 1;
-            state.abandoned.push(lost.fence);
+            *untimed.entry("submissions that overlap with themselves").or_default() += 1;
+            abandoned.push(lost.fence);
         }
     }
 }
@@ -228,7 +224,7 @@ fn add_commands(
                 let (begin, end) = interval(*stamp);
                 submission.others.push(Other { what: (*what).into(), begin, end });
             }
-            RecordedCommand::Dispatch { kernel, grid, label, beyond, stamp } => {
+            RecordedCommand::Dispatch { kernel, grid, label, uncapturable, stamp } => {
                 let (begin, end) = stamp.map_or((0, 0), interval);
                 submission.dispatches.push(DispatchEvent {
                     pipeline: kernel.as_ref().map_or(u32::MAX, |kernel| kernel.pipeline),
@@ -237,7 +233,7 @@ fn add_commands(
                     begin,
                     end,
                     label: label.clone(),
-                    beyond: beyond.clone(),
+                    uncapturable: uncapturable.clone(),
                 });
             }
         }

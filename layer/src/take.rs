@@ -83,7 +83,7 @@ impl Capture {
         grid: DispatchGrid,
     ) -> Result<Option<Self>, String> {
         let Some(kernel) = &recording.pipeline else { return Err("its shader is not a pipeline's".into()) };
-        if let Some(why) = &kernel.resources.beyond {
+        if let Some(why) = &kernel.resources.uncapturable {
             return Err(why.clone());
         }
         let call = recordings.calls.entry((kernel.pipeline, grid.groups)).or_default();
@@ -260,7 +260,7 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
                 WrittenDescriptor::Buffer { kind, buffer, offset, range } => {
                     let tracked =
                         objects.buffers.get(buffer).ok_or_else(|| format!("{place} has a buffer that is gone"))?;
-                    if let Some(why) = tracked.beyond {
+                    if let Some(why) = tracked.uncapturable {
                         return Err(format!("{place} has a buffer that {why}"));
                     }
                     let start = offset + offsets.get(&(binding, element)).map_or(0, |offset| u64::from(*offset));

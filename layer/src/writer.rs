@@ -1,6 +1,6 @@
 //! Writes the file of events of a process.
 
-use crate::format::{CaptureSettings, ENDING, FOLDER, LayerEvent, MAGIC, ProcessInfo, SETTINGS, frame, read_settings};
+use crate::format::{self, CaptureSettings, ENDING, FOLDER, LayerEvent, MAGIC, ProcessInfo, SETTINGS};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(crate) fn event_writer() -> Option<&'static EventWriter> {
 impl EventWriter {
     fn new(process: u32) -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
-        let settings = read_settings(&std::fs::read(folder.join(SETTINGS)).ok()?)?;
+        let settings = format::decode_settings(&std::fs::read(folder.join(SETTINGS)).ok()?)?;
         // `exec` keeps the process id, so the file of this id may exist already.
         let create = |n: u32| File::create_new(folder.join(format!("{process}-{n}.{ENDING}"))).ok();
         let mut file = (0..MAX_FILES).find_map(create)?;
@@ -70,7 +70,7 @@ impl EventWriter {
     /// Appends an event to the file. Errors such as a full disk are ignored: the program must not fail, and the reader
     /// reports an incomplete file.
     pub(crate) fn write_event(&self, event: &LayerEvent) {
-        let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame(event));
+        let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&format::encode_frame(event));
     }
 
     /// Writes the bytes of a buffer to a file of this name in the folder.

@@ -39,7 +39,7 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     let page = Target::open_if_named(PAGE, args.page.as_ref())?;
     let scratch = make_scratch(args.output.as_deref())?;
     let folder = std::path::absolute(scratch.path()).map_err(|e| no_folder(&e))?;
-    std::fs::write(folder.join(format::SETTINGS), format::settings(&settings)).map_err(|e| no_folder(&e))?;
+    std::fs::write(folder.join(format::SETTINGS), format::encode_settings(&settings)).map_err(|e| no_folder(&e))?;
     let layer = unpack_layer(&setup.cache, &folder)?;
     let mut command = Command::new(program);
     command.args(&args.program[1..]).env(format::FOLDER, &folder);

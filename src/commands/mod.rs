@@ -302,7 +302,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         max_wait: host.max_wait,
         kernels: vec![],
         inspects: false,
-        repeat: 0,
+        reruns: 0,
         messages: host.messages.clone(),
         program: host.program.clone(),
     })

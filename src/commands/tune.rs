@@ -156,7 +156,7 @@ impl Tuning<'_> {
             self.progress.message(&format!("{name}: {tile}"));
         };
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
-        let earlier = earlier.filter(|tile| tunable.legal(tile, &group.spec, device).is_ok());
+        let earlier = earlier.filter(|tile| tunable.check_tile(tile, &group.spec, device).is_ok());
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
         let result =
             executor.tune(&single, SearchRequest { first_tile: earlier, avoid: vec![], budget }, &mut show_progress);

@@ -31,7 +31,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let known_failures = args.expect.as_deref().map(read_known).transpose()?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
-    let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
+    let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
     // `verify` checks the built-in tiles; `tune` verifies the tiles that it finds.
     let tuned = Tuned::none();
     let options = MeasureOptions {

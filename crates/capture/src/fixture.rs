@@ -49,8 +49,8 @@ pub fn process(id: u32) -> LayerEvent {
 
 /// Returns a dispatch of this many work-groups between these ticks.
 pub fn dispatch(pipeline: u32, groups: u32, begin: u64, end: u64) -> DispatchEvent {
-    let (groups, indirect, label, beyond) = ([groups, 1, 1], false, None, None);
-    DispatchEvent { pipeline, groups, indirect, begin, end, label, beyond }
+    let (groups, indirect, label, uncapturable) = ([groups, 1, 1], false, None, None);
+    DispatchEvent { pipeline, groups, indirect, begin, end, label, uncapturable }
 }
 
 /// Returns the event of a submission between these ticks.
@@ -62,7 +62,7 @@ pub fn submission(device: u32, [submitted, done]: [u64; 2], dispatches: Vec<Disp
 /// Returns two kernels over three submissions, a copy, a gap within a submission and gaps between them.
 pub fn sample_events() -> Vec<LayerEvent> {
     let mut sample = dispatch(1, 4, 1800, 2000);
-    sample.beyond = Some("binding 0.3 is an image".into());
+    sample.uncapturable = Some("binding 0.3 is an image".into());
     let mut last = submission(0, [5000, 9000], vec![dispatch(0, 64, 3000, 3500)]);
     if let LayerEvent::Submission(last) = &mut last {
         last.others.push(Other { what: "copy".into(), begin: 3600, end: 3700 });
@@ -75,8 +75,8 @@ pub fn sample_events() -> Vec<LayerEvent> {
         submission(0, [1000, 3000], vec![dispatch(0, 64, 1000, 1300), dispatch(0, 64, 1300, 1700), sample]),
         LayerEvent::Name { pipeline: 1, name: "pool".into() },
         last,
-        LayerEvent::Beyond { what: "draws".into(), count: 2 },
-        LayerEvent::Beyond { what: "draws".into(), count: 3 },
+        LayerEvent::Untimed { what: "draws".into(), count: 2 },
+        LayerEvent::Untimed { what: "draws".into(), count: 3 },
     ]
 }
 

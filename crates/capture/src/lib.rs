@@ -29,7 +29,7 @@ pub fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
         if path.extension().is_none_or(|ending| ending != format::ENDING) {
             continue;
         }
-        let events = std::fs::read(&path).and_then(|bytes| format::events(&bytes));
+        let events = std::fs::read(&path).and_then(|bytes| format::decode_events(&bytes));
         let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.shown())))?;
         if !events.is_empty() {
             processes.push(events);
@@ -49,7 +49,7 @@ mod tests {
 
     /// Encodes the events as a process's file.
     fn file(events: &[LayerEvent]) -> Vec<u8> {
-        format::MAGIC.into_iter().chain(events.iter().flat_map(format::frame)).collect()
+        format::MAGIC.into_iter().chain(events.iter().flat_map(format::encode_frame)).collect()
     }
 
     #[test]

@@ -140,12 +140,14 @@ pub struct ProfiledKernel {
     /// Share of the device time.
     pub share: f64,
     /// Reasons why some of its dispatches cannot be captured.
-    pub beyond: Vec<Beyond>,
+    #[serde(rename = "beyond")]
+    pub uncapturable: Vec<Uncapturable>,
 }
 
 /// Dispatches that cannot be captured for one reason.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
-pub struct Beyond {
+#[schemars(rename = "Beyond")]
+pub struct Uncapturable {
     /// Reason.
     pub why: String,
     /// Number of dispatches.
@@ -224,7 +226,7 @@ impl ProfiledProcess {
                 LayerEvent::Pipeline(info) => drop(infos.insert(info.pipeline, info)),
                 // A program may rename a pipeline; the last name counts.
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
-                LayerEvent::Beyond { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
+                LayerEvent::Untimed { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
                 LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
                 LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
             }
@@ -325,7 +327,7 @@ struct CountedKernel<'e> {
     calls: usize,
     times: Vec<Nanos>,
     /// Number and total time of the calls that cannot be captured, by reason.
-    beyond: BTreeMap<&'e str, (usize, Nanos)>,
+    uncapturable: BTreeMap<&'e str, (usize, Nanos)>,
 }
 
 impl CountedKernel<'_> {
@@ -346,7 +348,7 @@ impl CountedKernel<'_> {
             calls: self.calls,
             share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
             times,
-            beyond: vec![],
+            uncapturable: vec![],
         };
         if let Some(PipelineIdentity { info, module_hash, kernel_hash, .. }) = self.shader {
             profile.spirv.clone_from(module_hash);
@@ -354,8 +356,9 @@ impl CountedKernel<'_> {
             profile.entry.clone_from(&info.entry);
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
-        for (why, (calls, total)) in &self.beyond {
-            profile.beyond.push(Beyond { why: (*why).into(), calls: *calls, share: total.0 / device_total });
+        for (why, (calls, total)) in &self.uncapturable {
+            let share = total.0 / device_total;
+            profile.uncapturable.push(Uncapturable { why: (*why).into(), calls: *calls, share });
         }
         profile
     }
@@ -380,7 +383,7 @@ struct TimedCommand {
 }
 
 impl<'e> CommandCounts<'e> {
-    /// Counts a command that ran during `span`, or without timestamps. `beyond` is the reason why it cannot be
+    /// Counts a command that ran during `span`, or without timestamps. `uncapturable` is the reason why it cannot be
     /// captured.
     fn add(
         &mut self,
@@ -388,19 +391,19 @@ impl<'e> CommandCounts<'e> {
         shader: Option<&'e PipelineIdentity<'e>>,
         submission: usize,
         span: Option<Span>,
-        beyond: Option<&'e str>,
+        uncapturable: Option<&'e str>,
     ) {
         let index = *self.indices.entry(key).or_insert_with_key(|key| {
             let key = key.clone();
-            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], beyond: BTreeMap::new() });
+            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], uncapturable: BTreeMap::new() });
             self.kernels.len() - 1
         });
         let kernel = &mut self.kernels[index];
         kernel.calls += 1;
         let time = span.map(|span| Nanos(span.end - span.begin));
         kernel.times.extend(time);
-        if let Some(why) = beyond {
-            let (calls, total) = kernel.beyond.entry(why).or_default();
+        if let Some(why) = uncapturable {
+            let (calls, total) = kernel.uncapturable.entry(why).or_default();
             *calls += 1;
             *total = *total + time.unwrap_or_default();
         }
@@ -434,12 +437,12 @@ fn profile_device(
         for dispatch in &submission.dispatches {
             let shader = shaders.get(&dispatch.pipeline);
             let key = KernelKey::of_dispatch(dispatch, shader);
-            let span = clock.span(queue, dispatch.begin, dispatch.end);
-            counts.add(key, shader, number, span, dispatch.beyond.as_deref());
+            let span = clock.convert(queue, dispatch.begin, dispatch.end);
+            counts.add(key, shader, number, span, dispatch.uncapturable.as_deref());
         }
         for transfer in &submission.others {
             let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
-            counts.add(key, None, number, clock.span(queue, transfer.begin, transfer.end), None);
+            counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), None);
         }
         device.dispatches += submission.dispatches.len();
         commands += submission.dispatches.len() + submission.others.len();
@@ -559,25 +562,25 @@ struct TickClock {
     /// Latest tick since the last wrap-around.
     last: u64,
     /// Number of ticks before the last wrap-around.
-    before: u128,
+    ticks_before: u128,
     /// Number of the clock's bits, known after the first wrap-around.
     bits: Option<u32>,
 }
 
 impl TickClock {
     /// Converts the ticks of a command on a queue to nanoseconds; `None` without timestamps.
-    fn span(&mut self, queue: usize, begin: u64, end: u64) -> Option<Span> {
+    fn convert(&mut self, queue: usize, begin: u64, end: u64) -> Option<Span> {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
             return None;
         }
-        let begin = self.nanos(begin);
-        let end = self.nanos(end).max(begin);
+        let begin = self.to_nanos(begin);
+        let end = self.to_nanos(end).max(begin);
         Some(Span { queue, begin, end })
     }
 
     /// Converts a tick to nanoseconds since the first one.
-    fn nanos(&mut self, tick: u64) -> f64 {
-        let ticks = self.unwrapped(tick);
+    fn to_nanos(&mut self, tick: u64) -> f64 {
+        let ticks = self.unwrap_tick(tick);
         let first = *self.first.get_or_insert(ticks);
         // Dispatches of other queues may have started earlier.
         let ticks = if ticks < first { -((first - ticks) as f64) } else { (ticks - first) as f64 };
@@ -586,19 +589,19 @@ impl TickClock {
 
     /// Extends a tick beyond wrap-arounds. A decrease by more than half the clock's range is a wrap-around; an increase
     /// by as much afterwards is a late tick from before it, on a different queue.
-    fn unwrapped(&mut self, tick: u64) -> u128 {
+    fn unwrap_tick(&mut self, tick: u64) -> u128 {
         let bits = self.bits.unwrap_or((u64::BITS - self.last.leading_zeros()).max(MIN_CLOCK_BITS));
         let half_range = 1 << (bits - 1);
         if self.last.checked_sub(tick).is_some_and(|decrease| decrease > half_range) {
             self.bits = Some(bits);
-            self.before += 1 << bits;
+            self.ticks_before += 1 << bits;
             self.last = tick;
         } else if self.bits.is_some() && tick.checked_sub(self.last).is_some_and(|increase| increase > half_range) {
-            return self.before - (1 << bits) + u128::from(tick);
+            return self.ticks_before - (1 << bits) + u128::from(tick);
         } else {
             self.last = self.last.max(tick);
         }
-        self.before + u128::from(tick)
+        self.ticks_before + u128::from(tick)
     }
 }
 
@@ -622,7 +625,7 @@ mod tests {
         ];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
         assert_eq!(device.kernels[0].times.as_ref().expect("timed").summary.median, Nanos(800.0));
-        assert_eq!(device.kernels[1].beyond[0].why, "binding 0.3 is an image");
+        assert_eq!(device.kernels[1].uncapturable[0].why, "binding 0.3 is an image");
         assert_eq!((device.dispatches, device.submissions, device.commands_without_times), (4, 2, 0));
         assert_eq!([device.total, device.busy, device.span].map(|time| time.0), [3000.0, 3000.0, 5400.0]);
         assert_eq!((device.api_version.as_str(), &*device.uuid), ("1.3.230", &*"ab".repeat(16)));
@@ -692,13 +695,13 @@ mod tests {
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
-        assert_eq!(ticks.map(|tick| clock.nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
-        assert_eq!(clock.span(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
-        assert_eq!(clock.span(2, 0, 0), None);
+        assert_eq!(ticks.map(|tick| clock.to_nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
+        assert_eq!(clock.convert(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
+        assert_eq!(clock.convert(2, 0, 0), None);
         // A queue that lags a little does not count as a wrap-around.
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         assert_eq!(
-            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.nanos(tick)),
+            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.to_nanos(tick)),
             [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
         );
     }

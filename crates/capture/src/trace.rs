@@ -63,16 +63,17 @@ impl Tracks<'_> {
         // End of the last span on each track.
         let mut ends: Vec<f64> = vec![];
         for (span, mut event) in spans {
-            let lane = ends.iter().position(|end| *end <= span.begin).unwrap_or(ends.len());
-            if lane == ends.len() {
-                let suffix = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
-                self.write_name("thread_name", first_track + lane, &format!("{name}{suffix}"));
+            let index = ends.iter().position(|end| *end <= span.begin).unwrap_or(ends.len());
+            let track = first_track + index;
+            if index == ends.len() {
+                let suffix = if index == 0 { String::new() } else { format!(" ({})", index + 1) };
+                self.write_name("thread_name", track, &format!("{name}{suffix}"));
                 ends.push(0.0);
             }
-            ends[lane] = span.end;
+            ends[index] = span.end;
             event["ph"] = "X".into();
             event["pid"] = self.process.id.into();
-            event["tid"] = (first_track + lane).into();
+            event["tid"] = track.into();
             event["ts"] = microseconds(self.start + span.begin);
             event["dur"] = microseconds(span.end - span.begin);
             self.events.push(event);

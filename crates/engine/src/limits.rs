@@ -156,7 +156,7 @@ impl Executor<'_> {
 
     /// Adds the latency of submissions and the rates of transfers.
     fn add_host_side(&mut self, limits: &mut Peak) {
-        let HostSide { submissions, uploads, downloads, others } = self.host_side();
+        let HostSide { submissions, uploads, downloads, others } = self.time_host_side();
         let conditions = Conditions { others, ..Conditions::default() };
         let latency = Quantity::Latency { of: Operation::SubmitToWait };
         add_figure(limits, latency, submissions, &conditions, |time| time.0);

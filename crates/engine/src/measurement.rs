@@ -1,4 +1,8 @@
 //! Measurement of a plan on its devices and the host: cases, limits, baselines and the resulting record.
+//!
+//! Its stages: [`Measurement::new`] assigns the plan's sections to devices, as `DevicePart`s, and to the host;
+//! [`Measurement::resume`] may take over cases of an earlier run; [`Measurement::measure`] runs process after process by
+//! its [`MeasureOptions`], gathers `Results` in the `MeasurementState`, and returns them as a [`MeasuredPlan`].
 
 use super::executor::{Executor, Observer, list_skipped, without_cases};
 use super::host;
@@ -130,7 +134,7 @@ pub struct Measurement<'a> {
     host_index: usize,
 }
 
-/// Measurements so far.
+/// Contents of the future record, as far as they are measured.
 #[derive(Default)]
 pub(super) struct Results {
     pub(super) devices: Vec<DeviceInfo>,
@@ -144,7 +148,7 @@ pub(super) struct Results {
     pub(super) caveats: Vec<Caveat>,
 }
 
-/// Measurement in progress.
+/// Results of a measurement in progress, and what the functions that add to them need.
 pub(super) struct MeasurementState<'r> {
     pub(super) options: &'r MeasureOptions<'r>,
     pub(super) interrupted: &'static AtomicBool,

@@ -17,12 +17,12 @@ const RANGE_COUNT: usize = 8;
 const ZEROED_PARTS: usize = 8;
 /// Longest row whose columns count as members of a structure.
 const MAX_MEMBERS: usize = 16;
-/// One element of so many is replaced by its neighbor.
-const REPLACEMENT_INTERVAL: usize = 1000;
+/// Length of the windows in each of which one element is replaced by its neighbor.
+const REPLACEMENT_WINDOW: usize = 1000;
 
 /// Returns ranges of an output of `len` elements in rows of `row`, with about [`SAMPLED_ELEMENTS`] together, in whole
 /// rows unless these are too long; a single range if there are no more elements.
-pub(crate) fn sample(len: usize, row: usize) -> Vec<Range<usize>> {
+pub(crate) fn sample_ranges(len: usize, row: usize) -> Vec<Range<usize>> {
     let row = if row > SAMPLED_ELEMENTS / 2 { 1 } else { row.max(1) };
     let rows = len / row;
     let count = (SAMPLED_ELEMENTS / row).clamp(1, RANGE_COUNT);
@@ -48,9 +48,9 @@ pub(crate) struct RightAnswer<'a> {
     /// Contents before the run.
     pub before: &'a [u8],
     /// Number of elements that the last work-group writes.
-    pub last: usize,
+    pub last_group_len: usize,
     /// Number of elements per range of a sample; all elements of a complete output.
-    pub stretch: usize,
+    pub range_len: usize,
 }
 
 /// Mutation that a check accepts.
@@ -66,7 +66,7 @@ pub(crate) struct AcceptedChange {
 impl RightAnswer<'_> {
     /// Returns the mutations that the check accepts. `accepts` takes the mutated contents and the number of changed
     /// elements, and returns the share that the check accepts.
-    pub(crate) fn accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
+    pub(crate) fn find_accepted(&self, mut accepts: impl FnMut(&[u8], u64) -> f64) -> Vec<AcceptedChange> {
         let mut mutations: Vec<_> = Mutation::ALL.into_iter().map(|mutation| (mutation, None)).collect();
         let row = self.comparison.row;
         if (2..=MAX_MEMBERS).contains(&row) {
@@ -93,7 +93,7 @@ impl RightAnswer<'_> {
             let Some(wrong) = self.mutate(mutation, member) else { continue };
             let changed = self.count_changed(&wrong);
             // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
-            let is_whole = member.is_none() && self.stretch == self.len() && self.len() as u64 >= MIN_CHANGED;
+            let is_whole = member.is_none() && self.range_len == self.len() && self.len() as u64 >= MIN_CHANGED;
             let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
             if changed == 0 && !(is_constant && is_whole) {
                 continue;
@@ -130,7 +130,7 @@ impl RightAnswer<'_> {
     fn parts(&self) -> Vec<Range<usize>> {
         let len = self.len();
         let row = self.comparison.row;
-        let has_few_rows = self.stretch == len && row > 1 && len / row <= MAX_MEMBERS;
+        let has_few_rows = self.range_len == len && row > 1 && len / row <= MAX_MEMBERS;
         let part_len = if has_few_rows { row } else { len.div_ceil(ZEROED_PARTS).max(1) };
         (0..len).step_by(part_len).map(|start| start..len.min(start + part_len)).collect()
     }
@@ -160,7 +160,7 @@ impl RightAnswer<'_> {
         match mutation {
             Mutation::Neighbors if len > 1 => wrong.rotate_right(size),
             Mutation::NeighborRows if row > 1 && 2 * row <= len => wrong.rotate_right(row * size),
-            // `accepted` tries each part separately.
+            // `find_accepted` tries each part separately.
             Mutation::Neighbors | Mutation::NeighborRows | Mutation::ZerosInPart => return None,
             Mutation::BlocksExchanged => {
                 let row = if 4 * row <= len { row } else { 1 };
@@ -172,7 +172,7 @@ impl RightAnswer<'_> {
             Mutation::FewNeighbors => self.replace_few(&mut wrong),
             Mutation::FirstContents => wrong.copy_from_slice(self.before),
             Mutation::LastGroupMissing => {
-                let written = len.checked_sub(self.last).filter(|written| *written > 0)? * size;
+                let written = len.checked_sub(self.last_group_len).filter(|written| *written > 0)? * size;
                 wrong[written..].copy_from_slice(&self.before[written..]);
             }
             Mutation::Zeros => wrong.fill(0),
@@ -194,7 +194,8 @@ impl RightAnswer<'_> {
         Some(wrong)
     }
 
-    /// Replaces one element of each thousand by its neighbor: the one that differs most, lest a check accept it by chance.
+    /// Replaces one element in each window of [`REPLACEMENT_WINDOW`] by the element before it: the one that differs
+    /// most from it, lest a check accept the change by chance.
     fn replace_few(&self, wrong: &mut [u8]) {
         let size = self.size();
         let len = self.len();
@@ -205,9 +206,11 @@ impl RightAnswer<'_> {
             // NaN sorts above all other differences. Equal infinities would give NaN.
             if value == neighbor { 0.0 } else { (value - neighbor).abs() }
         };
-        for start in (0..len).step_by(REPLACEMENT_INTERVAL.min(self.stretch)) {
+        // Ranges of a sample that are shorter than a window each begin a window, and the windows then overlap.
+        for start in (0..len).step_by(REPLACEMENT_WINDOW.min(self.range_len)) {
+            let window = start..len.min(start + REPLACEMENT_WINDOW);
             // The first element of a range has no neighbor in the sample.
-            let indices = (start..len.min(start + REPLACEMENT_INTERVAL)).filter(|index| index % self.stretch != 0);
+            let indices = window.filter(|index| index % self.range_len != 0);
             if let Some(index) = indices.max_by(|a, b| difference(a).total_cmp(&difference(b))) {
                 wrong[index * size..(index + 1) * size].copy_from_slice(element(index - 1));
             }
@@ -281,12 +284,11 @@ mod tests {
         is_near: impl Fn(f32, f32) -> bool,
     ) -> Vec<AcceptedChange> {
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        let contents = bytes(right);
-        let before = bytes(before);
-        let stretch = right.len();
-        let answer =
-            RightAnswer { dtype: DType::F32, comparison, contents: &contents, before: &before, last: 4, stretch };
-        answer.accepted(|wrong, changed| {
+        let contents = &bytes(right);
+        let before = &bytes(before);
+        let range_len = right.len();
+        let answer = RightAnswer { dtype: DType::F32, comparison, contents, before, last_group_len: 4, range_len };
+        answer.find_accepted(|wrong, changed| {
             let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();
             1.0 - wrong as f64 / changed.max(1) as f64
@@ -382,10 +384,10 @@ mod tests {
 
     #[test]
     fn a_sample_has_whole_rows_with_the_first_and_the_last() {
-        assert!(sample(8192, 1).into_iter().eq(std::iter::once(0..8192)));
+        assert!(sample_ranges(8192, 1).into_iter().eq(std::iter::once(0..8192)));
         for (len, row) in [(1 << 20, 1), (1 << 20, 100), (3 << 20, 1 << 12), (1 << 24, 1 << 22)] {
             let row = if row > SAMPLED_ELEMENTS { 1 } else { row };
-            let ranges = sample(len, row);
+            let ranges = sample_ranges(len, row);
             for Range { start, end } in &ranges {
                 let has_whole_rows = start.is_multiple_of(row) && end.is_multiple_of(row);
                 assert!(has_whole_rows && end - start >= 2 * row, "{len} {row}: {ranges:?}");

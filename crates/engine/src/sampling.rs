@@ -35,26 +35,26 @@ const MIN_TICKS: f64 = 100.0;
 const MAX_SUBMISSION: Nanos = Nanos(250e6);
 
 /// Most runs per sample, all of which are recorded in one command buffer.
-const MAX_REPEATS: f64 = 10_000.0;
+const MAX_RUNS: f64 = 10_000.0;
 
 /// Returns the runs per sample, given the time of one run and the tick of the device's clock.
-pub fn repeats(one_run: Nanos, tick: Nanos) -> u32 {
+pub fn runs_per_sample(one_run: Nanos, tick: Nanos) -> u32 {
     // A run below the clock's resolution reads as zero: count it as one tick.
     let one_run = one_run.0.max(tick.0).max(1.0);
     let least = (MIN_SAMPLE.0.max(MIN_TICKS * tick.0) / one_run).ceil();
     let most = (MAX_SUBMISSION.0 / one_run).floor();
-    least.min(most).clamp(1.0, MAX_REPEATS) as u32
+    least.min(most).clamp(1.0, MAX_RUNS) as u32
 }
 
 /// Least host time of a batch timed by the host: submission and wait are then a thousandth of it.
 const MIN_HOST_SAMPLE: Nanos = Nanos(100e6);
 
 /// Most runs per submission that the host times, all of which are recorded in one command buffer.
-const MAX_HOST_REPEATS: f64 = 100_000.0;
+const MAX_HOST_RUNS: f64 = 100_000.0;
 
 /// Returns the runs per submission that the host times, given the time of one run.
-pub fn host_repeats(one_run: Nanos) -> u32 {
-    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, MAX_HOST_REPEATS) as u32
+pub fn host_runs_per_sample(one_run: Nanos) -> u32 {
+    (MIN_HOST_SAMPLE.0 / one_run.0.max(1.0)).ceil().clamp(1.0, MAX_HOST_RUNS) as u32
 }
 
 /// Warm-up by time and stability.
@@ -205,10 +205,10 @@ mod tests {
 
     #[test]
     fn short_work_is_repeated_until_a_sample_lasts_fifty_microseconds_and_a_hundred_ticks() {
-        assert_eq!(repeats(Nanos(1e6), Nanos(1.0)), 1);
-        assert_eq!(repeats(Nanos(5e3), Nanos(1.0)), 10);
-        assert_eq!(repeats(Nanos(5e3), Nanos(1000.0)), 20);
-        assert_eq!(repeats(Nanos(0.0), Nanos(1.0)), 10_000);
+        assert_eq!(runs_per_sample(Nanos(1e6), Nanos(1.0)), 1);
+        assert_eq!(runs_per_sample(Nanos(5e3), Nanos(1.0)), 10);
+        assert_eq!(runs_per_sample(Nanos(5e3), Nanos(1000.0)), 20);
+        assert_eq!(runs_per_sample(Nanos(0.0), Nanos(1.0)), 10_000);
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub struct Setup {
     /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
     pub inspects: bool,
     /// Number of further runs of each case whose answers are compared.
-    pub repeat: u32,
+    #[serde(rename = "repeat")]
+    pub reruns: u32,
     /// Destination of the drivers' messages.
     #[serde(skip)]
     pub messages: Messages,
@@ -75,7 +76,7 @@ impl Setup {
             max_wait: Duration::MAX,
             kernels: vec![],
             inspects: false,
-            repeat: 0,
+            reruns: 0,
             messages: Messages::in_memory(),
             program: None,
         }

@@ -5,7 +5,7 @@ use gpukern_model::basis::dtype::DType;
 use gpukern_model::device::fixture::software_device;
 use gpukern_program::kernel::buffer::{Binding, BufferSpec, Descriptor, Role};
 use gpukern_program::kernel::interface::SlotKind;
-use gpukern_program::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Repeat, Step, waits};
+use gpukern_program::kernel::program::{ArgumentValue, BufferId, Dispatch, Program, Rounds, Step, waits};
 
 fn naive() -> Dispatch {
     let shader = find("matmul/naive", DType::F32).expect("it is in glsl/matmul");
@@ -123,10 +123,10 @@ fn a_program_over_other_buffers_names_them_in_every_step() {
         let [a, b, c] = [0, 1, 2].map(BufferId);
         vec![Step::Dispatch(kernel), Step::Fill { buffer: a, word: 0 }, Step::Copy { from: b, to: c }]
     };
-    let repeat = Some(Repeat { body: steps(), stop: BufferId(2), bound: 1 });
-    let program = Program { steps: steps(), repeat, ..Program::default() }.with_buffers(|id| BufferId(10 * id.0 + 1));
+    let rounds = Some(Rounds { body: steps(), stop: BufferId(2), bound: 1 });
+    let program = Program { steps: steps(), rounds, ..Program::default() }.with_buffers(|id| BufferId(10 * id.0 + 1));
     let named: Vec<_> = program.all_steps().map(Step::buffers).collect();
     let expected = [vec![1, 11, 21, 11, 21], vec![1], vec![11, 21]].map(|ids| ids.into_iter().map(BufferId).collect());
     assert!(named.chunks(3).all(|steps| steps == &expected as &[Vec<_>]) && named.len() == 6, "{named:?}");
-    assert_eq!(program.repeat.expect("rounds").stop, BufferId(21));
+    assert_eq!(program.rounds.expect("rounds").stop, BufferId(21));
 }

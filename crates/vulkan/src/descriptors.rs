@@ -78,6 +78,7 @@ impl BoundBuffers {
 
     /// Writes the bindings into the new sets.
     fn write(&self, buffers: &[Region<'_>]) {
+        // A write borrows its range or its view, as a slice of one, so all ranges exist before the first write.
         let mut ranges = vec![];
         for (descriptor, buffer) in &self.bindings {
             let region = &buffers[descriptor.at.buffer.0];
@@ -94,7 +95,7 @@ impl BoundBuffers {
                 .dst_array_element(at.element)
                 .descriptor_type(descriptor_type(at.kind));
             writes.push(match at.kind {
-                SlotKind::Texel => write.texel_buffer_view(views.next().unwrap_or_default()),
+                SlotKind::Texel => write.texel_buffer_view(views.next().expect("`new` created a view for each")),
                 SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
             });
         }

@@ -505,9 +505,9 @@ fn cooperative_matrices(
         m: shape.m_size,
         n: shape.n_size,
         k: shape.k_size,
-        input: component(shape.a_type),
-        accumulator: component(shape.c_type),
-        scope: scope(shape.scope),
+        input: name_component(shape.a_type),
+        accumulator: name_component(shape.c_type),
+        scope: name_scope(shape.scope),
     };
     Ok(shapes.iter().map(shape).collect())
 }
@@ -543,9 +543,9 @@ fn flexible_matrices(
         let [m, n, k, a_type, _, c_type, _, _, raw_scope, invocations] = shape.members;
         FlexibleMatrix {
             granularity: [m, n, k],
-            input: component(vk::ComponentTypeKHR::from_raw(a_type as i32)),
-            accumulator: component(vk::ComponentTypeKHR::from_raw(c_type as i32)),
-            scope: scope(vk::ScopeKHR::from_raw(raw_scope as i32)),
+            input: name_component(vk::ComponentTypeKHR::from_raw(a_type as i32)),
+            accumulator: name_component(vk::ComponentTypeKHR::from_raw(c_type as i32)),
+            scope: name_scope(vk::ScopeKHR::from_raw(raw_scope as i32)),
             invocations,
         }
     };
@@ -553,11 +553,12 @@ fn flexible_matrices(
     Ok(Some(FlexibleMatrices { most_extent, shapes: shapes.iter().map(shape).collect() }))
 }
 
-fn scope(scope: vk::ScopeKHR) -> String {
+fn name_scope(scope: vk::ScopeKHR) -> String {
     if scope == vk::ScopeKHR::WORKGROUP { "workgroup".into() } else { "subgroup".into() }
 }
 
-fn component(kind: vk::ComponentTypeKHR) -> String {
+/// Returns the name of the type of a matrix's elements.
+fn name_component(kind: vk::ComponentTypeKHR) -> String {
     /// `VK_COMPONENT_TYPE_BFLOAT16_KHR` (`VK_KHR_shader_bfloat16`), newer than the bindings.
     const BFLOAT16: vk::ComponentTypeKHR = vk::ComponentTypeKHR::from_raw(1_000_141_000);
     /// `VK_COMPONENT_TYPE_FLOAT8_E4M3_EXT` and `…_E5M2_EXT` (`VK_EXT_shader_float8`), newer than the bindings.

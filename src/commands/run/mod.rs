@@ -51,7 +51,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         all_kernels.push(kernels);
     }
     Files::of_measuring(&request, &args.output(), &all_kernels, setup.loader.as_ref()).check(host)?;
-    let setup = &Setup { repeat: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
+    let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
     if args.ab {
         return ab::judge_run(args, &request, requested.sections, setup, host);
     }

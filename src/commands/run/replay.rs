@@ -68,7 +68,7 @@ pub(crate) fn write_cases(
                 make_private_folder(&parent)
                     .and_then(|()| std::fs::rename(&draft_folder, &folder))
                     .map_err(|e| Error::Failure(format!("'{}': {e}", folder.shown())))?;
-                store.moved(&draft_folder, &folder);
+                store.follow_rename(&draft_folder, &folder);
                 case.folder = Some(folder);
             }
             Err(reason) => {

@@ -296,11 +296,9 @@ fn refuse_stored_addresses(case: &CapturedDispatch, buffers: &[CaseBuffer]) -> R
         for (number, bytes) in buffer.before.chunks_exact(8).enumerate() {
             let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
             if case.regions.iter().any(|region| has_address(region, word)) {
-                return Err(format!(
-                    "has an address at byte {} of {}, which `run` cannot rewrite",
-                    8 * number,
-                    buffer.name
-                ));
+                let position = 8 * number;
+                let name = &buffer.name;
+                return Err(format!("has an address at byte {position} of {name}, which `run` cannot rewrite"));
             }
         }
     }

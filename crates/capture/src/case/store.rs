@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Follows a folder that was renamed.
-    pub fn moved(&mut self, from: &Path, to: &Path) {
+    pub fn follow_rename(&mut self, from: &Path, to: &Path) {
         for file in self.files.values_mut() {
             if let Ok(inner) = file.strip_prefix(from) {
                 *file = to.join(inner);
@@ -118,7 +118,7 @@ mod tests {
         }
         // Links also work after the first folder was renamed.
         std::fs::rename(path("1"), path("3")).expect("moved");
-        store.moved(&path("1"), &path("3"));
+        store.follow_rename(&path("1"), &path("3"));
         let mut put = |name: &str, bytes: &[u8]| store.put(folder.path(), name, bytes).expect("written");
         let third = put("4/in/C", &[0; MIN_SHARED_BYTES]);
         #[cfg(unix)]

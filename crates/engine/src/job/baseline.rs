@@ -50,12 +50,14 @@ impl<'a> HostWorker<'a> {
         group.case(name, group.problem().as_ref(), index, outcome)
     }
 
+    /// Runs the job, which reports no events, in the worker; starts one if there is none.
     fn ask(&mut self, job: &HostBaseline, interrupted: &AtomicBool) -> Result<Case, WorkerEnd> {
-        let process = match &mut self.process {
-            Some(process) => process,
-            // The worker may be unable to load Vulkan, which host baselines do not need.
-            none => none.insert(WorkerProcess::start(self.setup, None, interrupted)?.process),
-        };
+        if self.process.is_none() {
+            // Its list of devices is ignored: host baselines do not need Vulkan, which it may be unable to load.
+            let started = WorkerProcess::start(self.setup, None, interrupted)?;
+            self.process = Some(started.process);
+        }
+        let process = self.process.as_mut().expect("it was started above");
         Ok(process.ask(job, interrupted, &mut |()| true)?.done)
     }
 }

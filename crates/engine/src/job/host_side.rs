@@ -38,18 +38,19 @@ impl HostSide {
 job! {
     /// Job that times submissions and copies.
     TimeHostSide("host side") {} -> HostSide
-    |self, context| Ok(context.runner()?.host_side())
+    |self, context| Ok(context.runner()?.time_host_side())
 }
 
 impl Executor<'_> {
     /// Times submissions to the device and copies to and from it.
-    pub fn host_side(&mut self) -> HostSide {
+    pub fn time_host_side(&mut self) -> HostSide {
         self.perform(TimeHostSide {}, &mut |()| true).unwrap_or_else(|ended| HostSide::missing(&ended.to_string()))
     }
 }
 
 impl Runner {
-    fn host_side(&mut self) -> HostSide {
+    /// Times submissions in two batches, and transfers between these.
+    fn time_host_side(&mut self) -> HostSide {
         let load_before = HostLoad::now();
         let submissions = self.workbench.time_submissions(SUBMISSIONS / 2);
         let uploads = self.workbench.time_uploads(TRANSFERRED, TRANSFERS).map_err(|error| error.to_string());

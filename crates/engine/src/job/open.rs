@@ -36,7 +36,7 @@ impl Open {
         let mut runner = Runner::new(setup.catalogue, &device, self.timing, &setup.cache, interrupted).map_err(text)?;
         runner.workbench.max_run = setup.max_run;
         runner.keeper.max_wait = setup.max_wait;
-        runner.repeat = setup.repeat;
+        runner.reruns = setup.reruns;
         runner.watcher = Rc::clone(watcher);
         if self.canary {
             runner.keeper.canary = Canary::new(&mut runner.workbench, &setup.cache)?;

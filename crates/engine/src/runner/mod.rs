@@ -86,7 +86,7 @@ pub struct Runner {
     pub(super) watcher: Rc<dyn DeviceWatcher>,
     forecasts: Forecasts,
     /// Number of further runs of each case whose answers are compared.
-    pub(super) repeat: u32,
+    pub(super) reruns: u32,
     /// Device time of the latest verified program.
     last_run: Option<Nanos>,
     /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
@@ -156,12 +156,12 @@ impl TimedProgram {
 impl SampleSource for TimedProgram {
     fn sample(&mut self) -> Result<TakenSample, String> {
         self.watcher.on_device(&self.name);
-        self.runs += u64::from(self.sampler.repeats);
+        self.runs += u64::from(self.sampler.runs_per_sample);
         self.sampler.sample().map_err(|error| self.watcher.report_error(&error))
     }
 
-    fn repeats(&self) -> u32 {
-        self.sampler.repeats
+    fn runs_per_sample(&self) -> u32 {
+        self.sampler.runs_per_sample
     }
 }
 
@@ -232,7 +232,7 @@ impl Runner {
             tuned: Tuned::none(),
             watcher: Rc::new(Silent),
             forecasts: Forecasts::default(),
-            repeat: 0,
+            reruns: 0,
             last_run: None,
             is_warm: false,
             executes: None,
@@ -374,9 +374,8 @@ impl Runner {
         for PreparedCase { case, state } in prepared {
             let Some(contender) = state.contender_mut() else { continue };
             let bench = &mut self.workbench;
-            let set_repeats =
-                |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
-            match contender.measure_energy(self.keeper.clock.as_ref(), set_repeats, self.keeper.time.as_ref()) {
+            let set_runs = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, &host_timed);
+            match contender.measure_energy(self.keeper.clock.as_ref(), set_runs, self.keeper.time.as_ref()) {
                 Ok(energy) if energy.busy < MIN_BUSY_SHARE => {
                     let share = percent(energy.busy);
                     case.notes.push(format!(
@@ -451,8 +450,8 @@ impl Runner {
                 if sampler.clock == Clock::DeviceTimestamps { measured.summary.median } else { Nanos::default() };
             self.workbench.check_contents_dependence(loaded, program, sampler, answer, sampled)?;
         }
-        if self.repeat > 0 {
-            measured.repeated = self.workbench.repeat(loaded, program, sampler, self.repeat)?;
+        if self.reruns > 0 {
+            measured.repeated = self.workbench.rerun(loaded, program, sampler, self.reruns)?;
         }
         if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
             && let Correctness::Unverified { unverified } = &mut measured.verification
@@ -586,8 +585,8 @@ impl Runner {
         let timed = TimedProgram { answer: Some(answer), ..timed };
         let bench = &mut self.workbench;
         // Repeats are counted from the first sample of the warm-up.
-        let set_repeats = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
-        Ok(self.keeper.warm_up(timed, measured, sampling.patience.unwrap_or(usual_patience), set_repeats))
+        let set_runs = |timed: &mut TimedProgram, run: Nanos| timed.record_again(bench, loaded, run, sampling);
+        Ok(self.keeper.warm_up(timed, measured, sampling.patience.unwrap_or(usual_patience), set_runs))
     }
 
     /// Runs a program for the first time and checks its answer.

@@ -27,18 +27,12 @@ pub enum CaseState<T> {
 impl<T: SampleSource> CaseState<T> {
     /// Returns the contender, unless the case has ended.
     pub fn contender(&self) -> Option<&Contender<T>> {
-        match self {
-            Self::Sampling(contender) => Some(contender),
-            Self::Ended(_) => None,
-        }
+        if let Self::Sampling(contender) = self { Some(contender) } else { None }
     }
 
     /// Returns the contender, unless the case has ended.
     pub fn contender_mut(&mut self) -> Option<&mut Contender<T>> {
-        match self {
-            Self::Sampling(contender) => Some(contender),
-            Self::Ended(_) => None,
-        }
+        if let Self::Sampling(contender) = self { Some(contender) } else { None }
     }
 
     /// Returns the contender if it needs more samples.
@@ -91,7 +85,7 @@ impl<T: SampleSource> Contender<T> {
     /// Creates a contender that was warmed up after its first run `measured`; `load` was read before the warm-up.
     pub(super) fn new(timed: T, measured: Measured, load: Option<HostLoad>) -> Self {
         Self {
-            measured: Measured { repeats: timed.repeats(), ..measured },
+            measured: Measured { repeats: timed.runs_per_sample(), ..measured },
             timed,
             samples: vec![],
             times: vec![],
@@ -105,24 +99,24 @@ impl<T: SampleSource> Contender<T> {
         }
     }
 
-    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_repeats` sets the
+    /// Takes samples, without keeping them, until their times are stable or `patience` is over. `set_runs` sets the
     /// number of runs per sample after the first one.
     pub(super) fn warm_up(
         &mut self,
         patience: Duration,
-        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<(), String> {
         let start = time.now();
         let mut warm_up = WarmUp::after(self.measured.summary.median, patience);
-        let mut set_repeats = Some(set_repeats);
+        let mut set_runs = Some(set_runs);
         while !warm_up.is_done(time.since(start)) && !time.is_interrupted() {
             let TakenSample { sample, device_total } = self.timed.sample()?;
             self.measured.phases.device = self.measured.phases.device + device_total;
             warm_up.add(sample.time, device_total);
-            if let Some(set_repeats) = set_repeats.take() {
-                set_repeats(&mut self.timed, sample.time)?;
-                self.measured.repeats = self.timed.repeats();
+            if let Some(set_runs) = set_runs.take() {
+                set_runs(&mut self.timed, sample.time)?;
+                self.measured.repeats = self.timed.runs_per_sample();
             }
         }
         self.measured.phases.warm_up = time.since(start).into();
@@ -169,12 +163,12 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Runs back to back, with the number of runs per sample that `set_repeats` sets, while another thread reads the
+    /// Runs back to back, with the number of runs per sample that `set_runs` sets, while another thread reads the
     /// energy counter of `clock`; stores the energy per run.
     pub fn measure_energy(
         &mut self,
         clock: Option<&ClockSource>,
-        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
         time: &dyn Time,
     ) -> Result<Energy, String> {
         let joules = || clock.and_then(ClockSource::joules);
@@ -182,9 +176,9 @@ impl<T: SampleSource> Contender<T> {
             return Err("this device has no energy counter that gpukern can read; NVIDIA's GPUs since Volta have one, through NVML".into());
         }
         let run = self.median_from(0).unwrap_or(self.measured.summary.median);
-        set_repeats(&mut self.timed, run)?;
-        let repeats = self.timed.repeats();
-        let energy = energy::measure(joules, || self.timed.sample(), repeats, || time.is_interrupted())?;
+        set_runs(&mut self.timed, run)?;
+        let runs_per_sample = self.timed.runs_per_sample();
+        let energy = energy::measure(joules, || self.timed.sample(), runs_per_sample, || time.is_interrupted())?;
         self.measured.energy = Some(energy);
         Ok(energy)
     }
@@ -197,7 +191,7 @@ impl<T: SampleSource> Contender<T> {
     /// Replaces the timed object through `remake`, and discards its first sample, which may compile it.
     pub(super) fn replace(&mut self, remake: impl FnOnce(&mut T) -> Result<(), String>) -> Result<(), String> {
         remake(&mut self.timed)?;
-        self.measured.repeats = self.timed.repeats();
+        self.measured.repeats = self.timed.runs_per_sample();
         self.discard_sample()
     }
 
@@ -226,7 +220,7 @@ impl<T: SampleSource> Contender<T> {
     fn discard_disturbed_sample(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
         let run = self.times.first().unwrap_or(&self.measured.summary.median);
-        if run.0 * f64::from(self.timed.repeats()) < MIN_UNDISTURBED_SAMPLE.0 {
+        if run.0 * f64::from(self.timed.runs_per_sample()) < MIN_UNDISTURBED_SAMPLE.0 {
             self.discard_sample()?;
         }
         Ok(())
@@ -234,8 +228,8 @@ impl<T: SampleSource> Contender<T> {
 
     /// Takes one sample, and drops it if the process was suspended meanwhile, because its time includes the suspension.
     fn take_sample(&mut self, time: &dyn Time) -> Result<(), String> {
-        // Clears suspensions between samples.
-        time.was_suspended();
+        // Forget a suspension between samples.
+        time.take_suspension();
         let start = time.now();
         let cpu_before = if self.load.is_some() { time.cpu() } else { None };
         let taken = self.timed.sample();
@@ -245,7 +239,7 @@ impl<T: SampleSource> Contender<T> {
         }
         let TakenSample { sample, device_total } = taken?;
         self.measured.phases.device = self.measured.phases.device + device_total;
-        if time.was_suspended() {
+        if time.take_suspension() {
             self.dropped += 1;
             self.dropped_time += time.since(start);
             return Ok(());
@@ -254,7 +248,7 @@ impl<T: SampleSource> Contender<T> {
             && let Some(after) = time.cpu()
         {
             let cpu_time = Nanos::from(after.saturating_sub(before));
-            self.cpu_times.push(cpu_time.0 / f64::from(self.timed.repeats()));
+            self.cpu_times.push(cpu_time.0 / f64::from(self.timed.runs_per_sample()));
         }
         self.samples.push(sample);
         self.times.push(sample.time);

@@ -20,11 +20,11 @@ type Step = (Duration, f64);
 /// Time at which a sample ended, since the work began, and the device time of its runs.
 type SampleEnd = (Duration, Nanos);
 
-/// Takes samples of `repeats` runs while another thread reads the counter with `joules`; returns the energy of a run.
+/// Takes samples while another thread reads the counter with `joules`; returns the energy of a run.
 pub(super) fn measure(
     joules: impl Fn() -> Option<f64> + Send,
     sample: impl FnMut() -> Result<TakenSample, String>,
-    repeats: u32,
+    runs_per_sample: u32,
     is_interrupted: impl Fn() -> bool,
 ) -> Result<Energy, String> {
     let start = Instant::now();
@@ -34,7 +34,7 @@ pub(super) fn measure(
         let ends = keep_running(sample, start, is_interrupted);
         has_ended.store(true, Ordering::Relaxed);
         let steps = counter.map_err(|error| error.to_string())?.join().map_err(|_| "its counter cannot be read")?;
-        compute(&steps, &ends?, repeats)
+        compute_energy(&steps, &ends?, runs_per_sample)
     })
 }
 
@@ -75,9 +75,9 @@ fn keep_running(
     Ok(ends)
 }
 
-/// Returns the energy of one of the `repeats` runs per sample: the power between the counter's first and last step, so
-/// that their length does not matter, times the interval from one run's start to the next.
-fn compute(steps: &[Step], ends: &[SampleEnd], repeats: u32) -> Result<Energy, String> {
+/// Returns the energy of a run: the power between the counter's first and last step, whose distance therefore does not
+/// matter, times the interval from one run's start to the next.
+fn compute_energy(steps: &[Step], ends: &[SampleEnd], runs_per_sample: u32) -> Result<Energy, String> {
     let steps: Vec<_> = steps.iter().filter(|(time, _)| *time >= POWER_SETTLING_TIME).collect();
     let ends: Vec<_> = ends.iter().filter(|(time, _)| *time >= POWER_SETTLING_TIME).collect();
     let [(first_step, before), .., (last_step, after)] = steps[..] else {
@@ -92,7 +92,7 @@ fn compute(steps: &[Step], ends: &[SampleEnd], repeats: u32) -> Result<Energy, S
     let span = last_end.saturating_sub(*first_end).as_secs_f64();
     let device_seconds: f64 = ends[1..].iter().map(|(_, device_total)| device_total.seconds()).sum();
     let watts = (after - before) / seconds;
-    let joules = watts * span / (samples as f64 * f64::from(repeats));
+    let joules = watts * span / (samples as f64 * f64::from(runs_per_sample));
     Ok(Energy { joules, watts, seconds, busy: (device_seconds / span).min(1.0) })
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_run_takes_what_the_board_takes_from_its_beginning_to_the_next() {
-        let energy = compute(&steps(2600), &ends(2600), 4).expect("long enough");
+        let energy = compute_energy(&steps(2600), &ends(2600), 4).expect("long enough");
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
         assert!(near(energy.watts, 300.0) && near(energy.seconds, 2.0) && near(energy.busy, 0.8), "{energy:?}");
         assert!(near(energy.joules, 300.0 * 0.010 / 4.0), "{energy:?}");
@@ -122,13 +122,13 @@ mod tests {
 
     #[test]
     fn without_steps_or_with_few_of_them_there_is_no_energy() {
-        assert_eq!(compute(&[], &ends(2600), 1), Err("the counter does not move".into()));
-        assert_eq!(compute(&steps(600), &ends(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(compute_energy(&[], &ends(2600), 1), Err("the counter does not move".into()));
+        assert_eq!(compute_energy(&steps(600), &ends(2600), 1), Err("the counter does not move".into()));
         assert_eq!(
-            compute(&steps(1200), &ends(2600), 1),
+            compute_energy(&steps(1200), &ends(2600), 1),
             Err("the counter moved for 0.6 s only, too short to tell".into())
         );
-        assert_eq!(compute(&steps(2600), &ends(510), 1), Err("too few runs".into()));
+        assert_eq!(compute_energy(&steps(2600), &ends(510), 1), Err("too few runs".into()));
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub trait SampleSource {
     fn sample(&mut self) -> Result<TakenSample, String>;
 
     /// Returns the number of runs per sample.
-    fn repeats(&self) -> u32 {
+    fn runs_per_sample(&self) -> u32 {
         1
     }
 }
@@ -113,7 +113,7 @@ pub trait Time {
     /// Returns whether the user asked to stop.
     fn is_interrupted(&self) -> bool;
     /// Returns whether the process was suspended and resumed since the last call.
-    fn was_suspended(&self) -> bool;
+    fn take_suspension(&self) -> bool;
     /// Returns the CPU time of this process, if known.
     fn cpu(&self) -> Option<Duration> {
         None
@@ -146,7 +146,7 @@ impl Time for WallTime<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    fn was_suspended(&self) -> bool {
+    fn take_suspension(&self) -> bool {
         CONTINUED.swap(false, Ordering::SeqCst)
     }
 
@@ -211,18 +211,18 @@ impl<'a> Timekeeper<'a> {
     }
 
     /// Warms `timed` up after its first run `measured`: until its times are stable, for at most `patience`. After the
-    /// first sample, `set_repeats` sets the number of runs per sample from the time of one run, because the first run
+    /// first sample, `set_runs` sets the number of runs per sample from the time of one run, because the first run
     /// may have included compilation. A run that fails ends the case.
     pub fn warm_up<T: SampleSource>(
         &self,
         timed: T,
         measured: Measured,
         patience: Duration,
-        set_repeats: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
+        set_runs: impl FnOnce(&mut T, Nanos) -> Result<(), String>,
     ) -> CaseState<T> {
         let load = if self.initial_load.is_some() { HostLoad::now() } else { None };
         let mut contender = Contender::new(timed, measured, load);
-        match contender.warm_up(patience.min(self.max_wait), set_repeats, self.time.as_ref()) {
+        match contender.warm_up(patience.min(self.max_wait), set_runs, self.time.as_ref()) {
             Ok(()) => CaseState::Sampling(Box::new(contender)),
             Err(error) => CaseState::Ended(self.outcome_of_error(&error)),
         }

@@ -29,7 +29,7 @@ impl Time for ScriptedTime {
         self.now.get() >= self.interrupted_at
     }
 
-    fn was_suspended(&self) -> bool {
+    fn take_suspension(&self) -> bool {
         self.was_suspended.take()
     }
 }
@@ -38,7 +38,7 @@ impl Time for ScriptedTime {
 struct Scripted<'a> {
     time: ScriptedTime,
     runs: usize,
-    repeats: u32,
+    runs_per_sample: u32,
     run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
 }
 
@@ -46,13 +46,13 @@ impl SampleSource for Scripted<'_> {
     fn sample(&mut self) -> Result<TakenSample, String> {
         let run = (self.run)(self.runs)?;
         self.runs += 1;
-        let total = Nanos(run * f64::from(self.repeats));
+        let total = Nanos(run * f64::from(self.runs_per_sample));
         self.time.sleep(Duration::from_nanos(total.0 as u64));
         Ok(TakenSample { sample: Sample { time: Nanos(run), host: total, outlier: false }, device_total: total })
     }
 
-    fn repeats(&self) -> u32 {
-        self.repeats
+    fn runs_per_sample(&self) -> u32 {
+        self.runs_per_sample
     }
 }
 
@@ -63,13 +63,13 @@ fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
 }
 
 fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
-    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(move |index| Ok(run(index))) }
+    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, run: Box::new(move |index| Ok(run(index))) }
 }
 
 /// Returns a source whose fourth run fails.
 fn failing(time: &ScriptedTime) -> Scripted<'static> {
     let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
-    Scripted { time: time.clone(), runs: 0, repeats: 1, run: Box::new(fails) }
+    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, run: Box::new(fails) }
 }
 
 /// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
@@ -152,17 +152,17 @@ fn an_unsettled_case_is_sampled_after_its_warm_up_limit_and_marked() {
 }
 
 #[test]
-fn repeats_are_counted_from_the_first_sample_of_the_warm_up() {
+fn runs_per_sample_follow_from_the_first_sample_of_the_warm_up() {
     let (keeper, time) = scripted(Duration::MAX);
     // The verified run included compilation.
     let timed = run(&time, |_| MS);
     let mut runs = vec![];
-    let set_repeats = |timed: &mut Scripted<'_>, run: Nanos| {
+    let set_runs = |timed: &mut Scripted<'_>, run: Nanos| {
         runs.push(run);
-        timed.repeats = 7;
+        timed.runs_per_sample = 7;
         Ok(())
     };
-    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_repeats);
+    let state = keeper.warm_up(timed, verified(90.0 * MS), MAX_WARM_UP, set_runs);
     let CaseState::Sampling(contender) = state else { panic!("no run fails") };
     assert!(contender.finish().is_none(), "a sample of the warm-up is none of the case");
     assert_eq!(runs, [Nanos(MS)]);

@@ -67,10 +67,8 @@ impl PoisonedPart {
                 format!("the kernel reads before the start of {}: {element} depends on what lies there", name(number))
             }
             Self::DataOf(number) => {
-                format!(
-                    "{element} depends on what {} held before: the kernel reads it and has not written it",
-                    name(number)
-                )
+                let name = name(number);
+                format!("{element} depends on what {name} held before: the kernel reads it and has not written it")
             }
             Self::Scratch => {
                 format!(

@@ -31,7 +31,7 @@ struct MutatedOutput {
     /// Whether the check can judge a part of the output.
     is_divisible: bool,
     /// Ranges of elements that are mutated.
-    stretches: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
     /// Contents of these ranges in a correct answer.
     right: Vec<u8>,
     /// Contents of these ranges before the run.
@@ -79,7 +79,7 @@ impl Workbench {
             let comparison = &output.comparison;
             let mut accepts = |wrong: &[u8], changed: u64| {
                 if output.is_divisible {
-                    loaded.oracle.accepted_share(output.index, &output.stretches, wrong, changed).unwrap_or(0.0)
+                    loaded.oracle.accepted_share(output.index, &output.ranges, wrong, changed).unwrap_or(0.0)
                 } else if passes(loaded, program, &mut complete_outputs, output.index, wrong) {
                     1.0
                 } else {
@@ -92,13 +92,13 @@ impl Workbench {
                 comparison,
                 contents: &output.right,
                 before: &output.before,
-                last: (spec.len / groups).max(1) as usize,
-                stretch: output.stretches.first().map_or(1, Range::len),
+                last_group_len: (spec.len / groups).max(1) as usize,
+                range_len: output.ranges.first().map_or(1, Range::len),
             };
             let mut check = vec![loaded.fills.join(", "), comparison.tolerance.clone()];
             check.retain(|part| !part.is_empty());
             let check = check.join("; ");
-            for AcceptedChange { mutation, member, share } in answer.accepted(&mut accepts) {
+            for AcceptedChange { mutation, member, share } in answer.find_accepted(&mut accepts) {
                 let buffer = spec.name.to_string();
                 spots.accepts.push(AcceptedMutation { buffer, mutation, member, share, check: check.clone() });
             }
@@ -120,14 +120,14 @@ impl Workbench {
                 continue;
             }
             let all = 0..spec.len as usize;
-            let stretches = if is_divisible { mutation::sample(all.end, comparison.row) } else { vec![all] };
-            let before = self.contents_before_run(loaded, number, &stretches)?;
+            let ranges = if is_divisible { mutation::sample_ranges(all.end, comparison.row) } else { vec![all] };
+            let before = self.contents_before_run(loaded, number, &ranges)?;
             // Use the oracle's answer if it has one: the kernel's may be wrong within the tolerance.
-            let right = match loaded.oracle.answer(index, &stretches) {
+            let right = match loaded.oracle.answer(index, &ranges) {
                 Some(right) => right,
-                None => self.read_elements(&loaded.buffers[number], spec, &stretches)?,
+                None => self.read_elements(&loaded.buffers[number], spec, &ranges)?,
             };
-            outputs.push(MutatedOutput { number, index, comparison, is_divisible, stretches, right, before });
+            outputs.push(MutatedOutput { number, index, comparison, is_divisible, ranges, right, before });
         }
         Ok(outputs)
     }
@@ -137,13 +137,13 @@ impl Workbench {
         &mut self,
         buffer: &DeviceBuffer,
         spec: &BufferSpec,
-        stretches: &[Range<usize>],
+        ranges: &[Range<usize>],
     ) -> Result<Vec<u8>, VulkanError> {
         let size = spec.dtype.bytes();
         let mut contents = vec![];
-        for stretch in stretches {
-            let mut bytes = vec![0; stretch.len() * size as usize];
-            self.download(buffer, RED_ZONE + stretch.start as u64 * size, &mut bytes)?;
+        for range in ranges {
+            let mut bytes = vec![0; range.len() * size as usize];
+            self.download(buffer, RED_ZONE + range.start as u64 * size, &mut bytes)?;
             contents.extend(bytes);
         }
         Ok(contents)
@@ -154,15 +154,15 @@ impl Workbench {
         &mut self,
         loaded: &LoadedProblem,
         number: usize,
-        stretches: &[Range<usize>],
+        ranges: &[Range<usize>],
     ) -> Result<Vec<u8>, VulkanError> {
         let spec = &loaded.specs[number];
         if let Some(initial) = &loaded.initial[number] {
-            return self.read_elements(initial, spec, stretches);
+            return self.read_elements(initial, spec, ranges);
         }
         let word = Poison::NaN.words(number)[0].to_le_bytes();
         let size = spec.dtype.bytes() as usize;
-        let positions = stretches.iter().flat_map(|stretch| stretch.start * size..stretch.end * size);
+        let positions = ranges.iter().flat_map(|range| range.start * size..range.end * size);
         Ok(positions.map(|position| word[position % word.len()]).collect())
     }
 

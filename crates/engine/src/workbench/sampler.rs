@@ -8,7 +8,7 @@ use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos};
 use crate::case::method::{CacheState, Clock};
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role, write_addresses};
-use crate::kernel::program::{Program, Repeat};
+use crate::kernel::program::{Program, Rounds};
 use crate::plan::Sampling;
 use crate::record::Sample;
 use crate::sampling;
@@ -33,10 +33,10 @@ pub(super) struct Evictor {
 /// Recorded program that yields samples.
 pub struct Sampler {
     commands: TimedCommands,
-    rounds: Option<StoppableRound>,
+    stoppable_round: Option<StoppableRound>,
     pub(crate) clock: Clock,
     /// Runs of the program per sample.
-    pub repeats: u32,
+    pub runs_per_sample: u32,
     /// Program's own buffers.
     pub(super) scratch: Vec<(BufferSpec, DeviceBuffer)>,
     /// Initial contents of the own buffers that each run restores, with buffer numbers.
@@ -94,7 +94,7 @@ struct RunsToRecord<'a> {
     contents: Option<(Contents, &'a DeviceBuffer)>,
 }
 
-/// Recorded round of a program that repeats until the device sets the stop flag.
+/// Recorded round of an iterating program, to be submitted until the device sets the stop flag.
 struct StoppableRound {
     commands: TimedCommands,
     /// Buffer that a round's commands copy the stop flag to.
@@ -164,8 +164,8 @@ impl Sampler {
     /// Takes one sample. The host's clock includes launches and the restoring of inputs.
     pub fn sample(&self) -> Result<TakenSample, VulkanError> {
         let SampleTimes { mut host, mut device } = self.commands.run()?;
-        if let Some(rounds) = &self.rounds {
-            let times = rounds.run()?;
+        if let Some(round) = &self.stoppable_round {
+            let times = round.run()?;
             host = host + times.host;
             device = device + times.device;
         }
@@ -173,14 +173,14 @@ impl Sampler {
             Clock::DeviceTimestamps => device,
             Clock::Host => host,
         };
-        let time = Nanos(total.0 / f64::from(self.repeats));
+        let time = Nanos(total.0 / f64::from(self.runs_per_sample));
         Ok(TakenSample { sample: Sample { time, host, outlier: false }, device_total: device })
     }
 
     /// Lifts the time limit of a multi-round run.
     pub(super) fn lift_time_limit(&mut self) {
-        if let Some(rounds) = &mut self.rounds {
-            rounds.max_time = Duration::MAX;
+        if let Some(round) = &mut self.stoppable_round {
+            round.max_time = Duration::MAX;
         }
     }
 
@@ -206,23 +206,25 @@ impl Workbench {
         options: &Sampling,
     ) -> Result<Sampler, VulkanError> {
         let tick = Nanos(f64::from(self.device.info.timestamps.period_ns));
-        let repeats = match (options.clock, options.cache) {
-            _ if program.repeat.is_some() => 1,
-            (_, CacheState::Cold) => 1,
-            (Clock::DeviceTimestamps, _) => sampling::repeats(one_run, tick),
-            (Clock::Host, _) => sampling::host_repeats(one_run),
+        // The host takes part in each run of an iterating program, and each run with cold caches empties them first.
+        let runs_per_sample = if program.rounds.is_some() || options.cache == CacheState::Cold {
+            1
+        } else if options.clock == Clock::Host {
+            sampling::host_runs_per_sample(one_run)
+        } else {
+            sampling::runs_per_sample(one_run, tick)
         };
         let evictor = match options.cache {
             CacheState::Hot => None,
             CacheState::Cold => Some(self.evictor()?),
         };
-        let mut sampler = self.record_sampler(loaded, program, repeats, options.clock, Poison::NaN, evictor)?;
+        let mut sampler = self.record_sampler(loaded, program, runs_per_sample, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
-        // Users' kernels could find their previous outputs and skip work. There may be no room for the test's buffer.
+        // Users' kernels could find earlier outputs and skip work. The test is left out if its copy buffer has no room.
         let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
         if could_reuse_answer
-            && program.repeat.is_none()
+            && program.rounds.is_none()
             && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
             && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
         {
@@ -264,7 +266,7 @@ impl Workbench {
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
-        repeats: u32,
+        runs_per_sample: u32,
         clock: Clock,
         poison: Poison,
         evictor: Option<Rc<Evictor>>,
@@ -281,17 +283,14 @@ impl Workbench {
             evictor: evictor.as_deref(),
             contents: None,
         };
-        let commands = self.record_runs(&runs, repeats)?;
-        let mut rounds = None;
-        if let Some(repeat) = &program.repeat {
-            rounds = Some(self.record_round(&regions, repeat)?);
-        }
+        let commands = self.record_runs(&runs, runs_per_sample)?;
+        let stoppable_round = program.rounds.as_ref().map(|rounds| self.record_round(&regions, rounds)).transpose()?;
         drop(regions);
         Ok(Sampler {
             commands,
-            rounds,
+            stoppable_round,
             clock,
-            repeats,
+            runs_per_sample,
             scratch,
             initial,
             poisoned: program.is_users(),
@@ -320,16 +319,16 @@ impl Workbench {
     }
 
     /// Records runs of a program.
-    fn record_runs(&mut self, runs: &RunsToRecord<'_>, repeats: u32) -> Result<TimedCommands, VulkanError> {
+    fn record_runs(&mut self, runs: &RunsToRecord<'_>, runs_per_sample: u32) -> Result<TimedCommands, VulkanError> {
         let RunsToRecord { loaded, program, regions, initial, evictor, contents } = *runs;
         // If contents must be restored before each run, outside the timestamps, each run gets its own pair of
         // timestamps; otherwise one pair encloses all runs.
         let restores = loaded.changes_in_place() || evictor.is_some() || !initial.is_empty() || contents.is_some();
-        let timestamps = TimestampPool::new(&self.device, if restores { repeats } else { 1 })?;
+        let timestamps = TimestampPool::new(&self.device, if restores { runs_per_sample } else { 1 })?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
-        for repeat in 0..repeats {
+        for run in 0..runs_per_sample {
             if restores {
                 loaded.record_restore(&mut recorder);
                 for (number, initial) in initial {
@@ -342,14 +341,14 @@ impl Workbench {
                     recorder.steps(&program.steps, &mut self.pipelines, &loaded.regions())?;
                     recorder.barrier();
                 }
-                recorder.stamp(&timestamps, 2 * repeat);
-            } else if repeat == 0 {
+                recorder.stamp(&timestamps, 2 * run);
+            } else if run == 0 {
                 recorder.stamp(&timestamps, 0);
             }
             recorder.steps(&program.steps, &mut self.pipelines, regions)?;
             recorder.barrier();
             if restores {
-                recorder.stamp(&timestamps, 2 * repeat + 1);
+                recorder.stamp(&timestamps, 2 * run + 1);
             }
         }
         if !restores {
@@ -363,7 +362,7 @@ impl Workbench {
         if let Some(copy_buffer) = &self.copy_buffer {
             return Ok(Rc::clone(copy_buffer));
         }
-        let copy_buffer = Rc::new(DeviceBuffer::new(&self.device, "spare", Bytes(MAX_COPY_BYTES), Use::Kernel)?);
+        let copy_buffer = Rc::new(DeviceBuffer::new(&self.device, "copy buffer", Bytes(MAX_COPY_BYTES), Use::Kernel)?);
         self.copy_buffer = Some(Rc::clone(&copy_buffer));
         Ok(copy_buffer)
     }
@@ -418,10 +417,7 @@ impl Workbench {
             let (spec, buffer) = &scratch[number - loaded.specs.len()];
             let mut bytes = start.bytes.to_vec();
             write_addresses(&mut bytes, &start.addresses, &addresses);
-            let mut restored = None;
-            if spec.role == Role::InPlace {
-                restored = Some(self.create_buffer(spec)?);
-            }
+            let restored = if spec.role == Role::InPlace { Some(self.create_buffer(spec)?) } else { None };
             let target = restored.as_ref().unwrap_or(buffer);
             // The remainder of the last word counts as a red zone: see `red_zones`.
             let mut recorder = Recorder::new(&self.device)?;
@@ -444,21 +440,21 @@ impl Workbench {
         Ok(initial)
     }
 
-    /// Records a round of a program that repeats, followed by a copy of its stop flag to the host.
-    fn record_round(&mut self, regions: &[Region<'_>], repeat: &Repeat) -> Result<StoppableRound, VulkanError> {
+    /// Records one of a program's rounds, followed by a copy of its stop flag to the host.
+    fn record_round(&mut self, regions: &[Region<'_>], rounds: &Rounds) -> Result<StoppableRound, VulkanError> {
         let timestamps = TimestampPool::new(&self.device, 1)?;
         let flag = DeviceBuffer::new(&self.device, "stop flag", Bytes(4), Use::Download)?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
         recorder.stamp(&timestamps, 0);
-        recorder.steps(&repeat.body, &mut self.pipelines, regions)?;
+        recorder.steps(&rounds.body, &mut self.pipelines, regions)?;
         recorder.barrier();
         recorder.stamp(&timestamps, 1);
-        let stop = &regions[repeat.stop.0];
+        let stop = &regions[rounds.stop.0];
         recorder.copy((stop.buffer, stop.offset), (&flag, 0), 4);
         let commands = TimedCommands { commands: recorder.finish()?, timestamps, _copy_buffer: None };
-        let max_rounds = repeat.bound;
+        let max_rounds = rounds.bound;
         Ok(StoppableRound { commands, flag, max_rounds, interrupted: self.interrupted, max_time: self.max_run })
     }
 }

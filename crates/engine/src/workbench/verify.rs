@@ -346,14 +346,14 @@ impl Workbench {
     ///
     /// # Errors
     /// When an answer is wrong, or the device fails.
-    pub(crate) fn repeat(
+    pub(crate) fn rerun(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
         sampler: &Sampler,
         runs: u32,
     ) -> Result<Option<Repeated>, VerificationError> {
-        let single_run = if program.repeat.is_none() {
+        let single_run = if program.rounds.is_none() {
             Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
         } else {
             None

@@ -120,6 +120,7 @@ fn listen(interrupted: &'static AtomicBool) -> Result<Receiver<Order>, Error> {
     Ok(orders)
 }
 
+/// Passes on the parent's orders until they end or one cannot be read; notes an interruption at once.
 fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
     for line in message::lines(std::io::stdin().lock()) {
         match message::parse(&line) {

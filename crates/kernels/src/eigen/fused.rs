@@ -8,7 +8,7 @@ use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
 use super::streaming::{Teams, over_rows, quads_note, uses_texels};
 use crate::case::StopTest;
 use crate::elements::{buffers, extent, scratch};
-use crate::kernel::program::Repeat;
+use crate::kernel::program::Rounds;
 use crate::prelude::*;
 
 /// Rounds per batch; even, because two vectors alternate.
@@ -42,12 +42,12 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let rule = [("eps", ArgumentValue::F32(stop.eps as f32)), ("most", ArgumentValue::U32(stop.max_rounds))];
     let fill = |index, word| Step::Fill { buffer: BufferId(index), word };
     let start = [fill(LAMBDA, ONE), fill(STOP, 0), fill(ROUNDS, 0)];
-    let repeat = |body, rounds| Some(Repeat { body, stop: BufferId(STOP), bound: passes.div_ceil(rounds) });
+    let rounds_of = |body, batch| Some(Rounds { body, stop: BufferId(STOP), bound: passes.div_ceil(batch) });
     if n <= MAX_SMALL_ORDER && device.kind != DeviceKind::Cpu {
         let round = single_group(small, &rule, case, device);
         return Program {
             steps: [&start[..], &[fill(D, ONE)]].concat(),
-            repeat: repeat(vec![Step::Dispatch(round)], MAX_ROUNDS),
+            rounds: rounds_of(vec![Step::Dispatch(round)], MAX_ROUNDS),
             note: Some("one work-group"),
             ..Program::default()
         };
@@ -62,7 +62,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let copies = 4 * n.next_multiple_of(4);
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
-        repeat: repeat(body.collect(), BATCH),
+        rounds: rounds_of(body.collect(), BATCH),
         note: Some(quads_note(uses_texels)),
         scratch: vec![
             scratch("x", DType::F32, copies),

@@ -34,7 +34,7 @@ use crate::elements::{
 };
 use crate::error_bound::Worst;
 use crate::host;
-use crate::kernel::program::Repeat;
+use crate::kernel::program::Rounds;
 use crate::matrix;
 use crate::prelude::*;
 
@@ -94,7 +94,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
             Step::Fill { buffer: BufferId(D), word: ONE },
         ],
         // Rounds are updates of the matrix; the last pass, which finds equal row sums, makes no update.
-        repeat: Some(Repeat { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
+        rounds: Some(Rounds { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
         note: Some(float_atomics_note(device)),
         ..Program::default()
     }
@@ -134,6 +134,7 @@ impl Eigen {
         match self.case.input {
             // The dominant eigenvalue of every Hilbert matrix is below π.
             Input::Hilbert => std::f64::consts::PI,
+            // Its eigenvalue, (7 + √65)/2.
             Input::Example => 7.53,
             _ => self.n as f64 / 2.0,
         }

@@ -8,6 +8,9 @@ const WIDTH: f64 = 1e-11;
 /// Iterations after which the enclosure is used as it is: valid, if wider.
 const MAX_ITERATIONS: usize = 20_000;
 
+/// Order from which a product with a vector takes longer than to start threads.
+const MIN_PARALLEL_ORDER: usize = 512;
+
 /// Returns the smallest and the largest of `values`.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
     values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
@@ -16,7 +19,7 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> [f64; 2] {
 /// Returns A·x in f64, where A is row-major with rows as long as x. Uses all cores if the matrix is large enough.
 pub(super) fn product(a: &[f32], x: &[f64]) -> Vec<f64> {
     let n = x.len();
-    let cores = if n < 512 { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    let cores = if n < MIN_PARALLEL_ORDER { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let rows = n.div_ceil(cores);
     let mut y = vec![0.0; n];
     let multiply = |(part, block): (&mut [f64], &[f32])| {

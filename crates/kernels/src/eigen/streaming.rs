@@ -44,6 +44,9 @@ pub(super) fn in_quads(
     Program { note: Some(quads_note(uses_texels)), ..Program::single(dispatch(shader)) }
 }
 
+/// Order from which larger teams or work-groups were faster on the H100.
+const LARGE_ORDER: u64 = 4096;
+
 /// Division of a matrix's rows among teams of sub-groups (`rows.glsl`). The rows that a team sums at a time are four
 /// apart: they start at the same position within a quad, so that quads of the vector serve all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +62,14 @@ pub(super) struct Teams {
 }
 
 impl Teams {
-    /// Returns the teams for sums of elements. docs/eigen.md has the H100's figures for each shape, also for
-    /// [`Self::products`].
+    /// Returns the teams for sums of a row's elements: a sub-group per row, or a whole work-group from [`LARGE_ORDER`]
+    /// on. docs/eigen.md has the H100's times with other teams, also for [`Self::products`].
     pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let n = extent(case);
         let subgroup = case.subgroup_size(device);
         match device.kind {
             DeviceKind::Cpu => Self { group: 8 * subgroup, team: 1, rows: 1, unroll: 4 },
-            _ if n >= 4096 => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
+            _ if n >= LARGE_ORDER => Self { group: GROUP, team: GROUP / subgroup, rows: 1, unroll: 4 },
             _ => Self { group: GROUP, team: 1, rows: 1, unroll: 4 },
         }
     }
@@ -80,7 +83,7 @@ impl Teams {
         match device.kind {
             // No latency to hide: a group is one vector register wide.
             DeviceKind::Cpu => Self { group: subgroup, team: 1, rows, unroll: 2 },
-            _ if n >= 4096 => Self { group: 2 * GROUP, team, rows, unroll: 2 },
+            _ if n >= LARGE_ORDER => Self { group: 2 * GROUP, team, rows, unroll: 2 },
             _ => Self { group: GROUP, team, rows, unroll: 2 },
         }
     }
@@ -264,16 +267,16 @@ mod tests {
     fn one_pass_is_one_dispatch_and_small_transforms_are_one_a_batch() {
         for (algorithm, variant) in [(&ROW_SUM, "streaming"), (&VECTOR_MAX, "streaming"), (&STOP_CHECK, "streaming")] {
             let program = program(algorithm, variant, 1000, &gpu());
-            assert_eq!((program.steps.len(), program.repeat.is_none()), (1, true), "{}", algorithm.name);
+            assert_eq!((program.steps.len(), program.rounds.is_none()), (1, true), "{}", algorithm.name);
         }
         assert_eq!(program(&NEXT_MATRIX, "streaming", 1000, &gpu()).steps.len(), 1);
-        let rounds = |n, device: &DeviceInfo| {
-            let repeat = program(&EIGEN, "fused", n, device).repeat.expect("rounds");
-            (repeat.body.len(), repeat.bound)
+        let steps_and_bound = |n, device: &DeviceInfo| {
+            let rounds = program(&EIGEN, "fused", n, device).rounds.expect("rounds");
+            (rounds.body.len(), rounds.bound)
         };
         // 101 passes.
-        assert_eq!(rounds(128, &gpu()), (1, 2));
-        assert_eq!(rounds(1024, &gpu()), (8, 13));
-        assert_eq!(rounds(128, &software_device()), (8, 13));
+        assert_eq!(steps_and_bound(128, &gpu()), (1, 2));
+        assert_eq!(steps_and_bound(1024, &gpu()), (8, 13));
+        assert_eq!(steps_and_bound(128, &software_device()), (8, 13));
     }
 }

@@ -96,9 +96,9 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let block = outer.min(BLOCK);
     let mut schedule = LuSchedule::new(case, device, outer, block);
     schedule.add_substitution(case, L, schedule.n, None);
-    let panels = schedule.panels();
+    let panels = schedule.allocate_panels();
     let halves = match rest {
-        [scales, halves, update] => Some(schedule.halves([scales, halves, update])),
+        [scales, halves, update] => Some(schedule.allocate_halves([scales, halves, update])),
         _ => None,
     };
     let kernels = Kernels { corner, solve, update, halves };

@@ -93,7 +93,7 @@ pub(super) fn check_pivots(status: i32) -> Result<(), String> {
 /// Name of the metric that a pivoting rule bounds: the largest |l| below the diagonal.
 pub(super) const LARGEST_MULTIPLIER: &str = "largest |l|";
 
-/// Oracle that compares L·U with P·A, in these combinations of columns.
+/// Oracle that compares L·U with P·A; if they are large, in random combinations of columns, to save time.
 pub(super) struct FactorsOracle {
     n: usize,
     a: HostArray,

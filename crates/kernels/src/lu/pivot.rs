@@ -6,7 +6,7 @@
 
 use super::factors::{L, LARGEST_MULTIPLIER, ROWS, STATUS, U};
 use super::schedule::{
-    Area, BlockPosition, INNER, LuSchedule, Panel, PanelTarget, Solve, UpdateFactors, slice, update_tile,
+    Area, BlockPosition, GROUP_SIZE, INNER, LuSchedule, Panel, PanelTarget, Solve, UpdateFactors, slice, update_tile,
 };
 use super::solve::TriangleSide;
 use super::widths::PIVOTING;
@@ -273,7 +273,7 @@ impl PivotSchedule<'_> {
     ) {
         let first = columns.start;
         let upper = Solve { side: TriangleSide::Upper, position, width: depth, lines: columns };
-        for dispatch in self.schedule.rows_of_u(self.solve, own, &upper) {
+        for dispatch in self.schedule.solve_rows_of_u(self.solve, own, &upper) {
             self.schedule.push(dispatch);
         }
         let factors = UpdateFactors { panel: own, panel_column: position.panel_column, depth };
@@ -292,7 +292,7 @@ impl PivotSchedule<'_> {
         }
         let position = BlockPosition { first, panel_column: 0 };
         let upper = Solve { side: TriangleSide::Upper, position, width: self.schedule.width, lines: start..end };
-        for (index, dispatch) in self.schedule.rows_of_u(self.solve, own, &upper).into_iter().enumerate() {
+        for (index, dispatch) in self.schedule.solve_rows_of_u(self.solve, own, &upper).into_iter().enumerate() {
             self.schedule.push(if index == 0 { dispatch.without_barrier() } else { dispatch });
         }
     }
@@ -312,8 +312,9 @@ impl PivotSchedule<'_> {
         let buffers = [(if has_views { "W4" } else { "W" }, self.schedule.w), ("L", L), ("order", ROWS)];
         let dispatch = Dispatch::new(self.finish, &arguments(&buffers, &[("n", n), ("stride", stride)]));
         // Through texel views, a group handles a whole row.
-        let groups = groups_over([if has_views { 1 } else { n }, n], [64, 1], self.schedule.device);
-        self.schedule.push(dispatch.group_size([64, 1, 1]).groups(groups).loops(n.div_ceil(256)));
+        let groups = groups_over([if has_views { 1 } else { n }, n], [GROUP_SIZE, 1], self.schedule.device);
+        self.schedule
+            .push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups(groups).loops(n.div_ceil(u64::from(4 * GROUP_SIZE))));
     }
 
     /// Builds the stages that factorize the inner block at `position`.
@@ -465,7 +466,7 @@ fn begin_with_pivoting(
     let stride = schedule.stride;
     let rows = panels[1].rows.unwrap_or(ROWS);
     let dispatch = Dispatch::new(identity, &arguments(&[("rows", rows)], &[("stride", stride)]));
-    schedule.push(dispatch.group_size([64, 1, 1]).groups([stride.div_ceil(64), 1, 1]));
+    schedule.push(dispatch.group_size([GROUP_SIZE, 1, 1]).groups([stride.div_ceil(GROUP_SIZE.into()), 1, 1]));
     let nothing = UpdateFactors { panel: panels[1], panel_column: 0, depth: 0 };
     let target = PanelTarget { panel: panels[0], panel_column: 0 };
     let area = Area { rows: 0..stride, columns: 0..INNER, corner: 0 };
@@ -475,7 +476,7 @@ fn begin_with_pivoting(
 
 /// Allocates two panels with lists of rows by position.
 fn panels_with_rows(schedule: &mut LuSchedule<'_>) -> [Panel; 2] {
-    let mut panels = schedule.panels();
+    let mut panels = schedule.allocate_panels();
     for (panel, name) in panels.iter_mut().zip(["rows at even blocks", "rows at odd blocks"]) {
         panel.rows = Some(schedule.allocate(name, DType::I32, schedule.stride));
     }
@@ -504,7 +505,7 @@ struct PanelShape {
 }
 
 impl PanelShape {
-    /// Chooses the division for a block of `rows` rows.
+    /// Chooses the division for a block of `rows` rows: see `pivot-panel` in docs/lu.md.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (most_lanes, at_once) = match (device.kind, rows) {
             // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.

@@ -6,11 +6,12 @@
 
 use super::factors::{BUFFERS, order};
 use super::pivot;
+use super::schedule::GROUP_SIZE;
 use super::solve::{self, Substitution, Triangle, TriangleSide};
 use super::system::{A64, B64, ENDED, STATUS64, STEPS, SYSTEM_64, X64, target};
 use crate::case::{Computes, Goal};
 use crate::elements::{arguments, groups_over, scratch};
-use crate::kernel::program::Repeat;
+use crate::kernel::program::Rounds;
 use crate::prelude::*;
 use crate::shaders::find;
 
@@ -25,7 +26,7 @@ const OWN_BUFFERS: usize = 11;
 
 /// Describes the program's own buffers.
 fn own_buffers(n: u64) -> [BufferSpec; OWN_BUFFERS] {
-    // A factor, reordered for substitution.
+    // Elements of a factor, reordered for substitution.
     let packed = solve::packed(n, "").len;
     [
         ("A in f32", DType::F32, n * n),
@@ -83,8 +84,8 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     let lower = Triangle { side: TriangleSide::Lower, matrix: L, stride: n, rows: None, packed: L_PACKED, v: V, x: V };
     let upper = Triangle { side: TriangleSide::Upper, matrix: U, packed: U_PACKED, ..lower };
     let rounding = arguments(&[("A", A64), ("rounded", ROUNDED), ("rows", ROWS)], &[("n", n)]);
-    let rounding =
-        Dispatch::new(shaders[0], &rounding).group_size([64, 1, 1]).groups(groups_over([n; 2], [64, 1], device));
+    let groups = groups_over([n; 2], [GROUP_SIZE, 1], device);
+    let rounding = Dispatch::new(shaders[0], &rounding).group_size([GROUP_SIZE, 1, 1]).groups(groups);
     let mut steps = vec![
         // Wraps to 0 at the first computation of the error, which is not a refinement.
         Step::Fill { buffer: STEPS, word: u32::MAX },
@@ -101,7 +102,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     steps.extend(solve(true));
     Program {
         steps,
-        repeat: Some(Repeat { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
+        rounds: Some(Rounds { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
         note: Some("factors of blocked-pivot in f32, residuals in f64"),
         scratch: own_buffers(n).into_iter().chain(factorization.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
@@ -127,17 +128,18 @@ fn refinement(
     let mut steps = vec![Step::Dispatch(begin.constant("FIRST", u32::from(is_first)))];
     steps.extend(solves);
     steps.push(Step::Dispatch(add.constant("FIRST", u32::from(is_first))));
-    steps.push(Step::Dispatch(check(residual, n, case, device)));
+    steps.push(Step::Dispatch(check_residual(residual, n, case, device)));
     steps
 }
 
 /// Builds a dispatch of one invocation per element of a vector; adds `n` to the arguments.
 fn over_vector(shader: &'static Shader, buffers: &[(&str, BufferId)], n: u64) -> Dispatch {
-    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([64, 1, 1]).groups([n.div_ceil(64), 1, 1])
+    let groups = [n.div_ceil(GROUP_SIZE.into()), 1, 1];
+    Dispatch::new(shader, &arguments(buffers, &[("n", n)])).group_size([GROUP_SIZE, 1, 1]).groups(groups)
 }
 
 /// Builds the dispatch that computes the residual of x, its error, and whether to stop.
-fn check(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+fn check_residual(shader: &'static Shader, n: u64, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     const GROUP: u32 = 256;
     const ROWS_PER_SUBGROUP: u32 = 4;
     let subgroup = case.subgroup_size(device);
@@ -173,16 +175,12 @@ mod tests {
     fn a_refinement_is_a_round_and_its_factorisation_is_not() {
         let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = crate::fixture::program(&LU, "refined", &case, &gpu());
-        let round = program.repeat.as_ref().expect("rounds");
-        let names = |steps: &[Step]| {
-            let mut names = vec![];
-            for step in steps {
-                if let Step::Dispatch(dispatch) = step {
-                    names.push(dispatch.shader.name.to_string());
-                }
-            }
-            names
+        let round = program.rounds.as_ref().expect("rounds");
+        let name = |step: &Step| match step {
+            Step::Dispatch(dispatch) => Some(dispatch.shader.name.to_string()),
+            _ => None,
         };
+        let names = |steps: &[Step]| steps.iter().filter_map(name).collect::<Vec<String>>();
         let once = names(&program.steps);
         let again = names(&round.body);
         assert!(once.iter().any(|name| name == "lu/pivot-panel-short") && once.ends_with(&again));

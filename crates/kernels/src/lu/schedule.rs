@@ -2,8 +2,9 @@
 //!
 //! W is the matrix that remains to be factorized. Its columns are factorized in outer blocks, whose width decides how
 //! often the rest of W passes through memory, and an outer block in blocks of up to 64 columns, or with pivoting in inner
-//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P, column by column, and Q, row by row. An update
-//! subtracts the product of some columns of P and rows of Q from an area of W.
+//! blocks of 32, which fit into registers. The columns of L and rows of U of an outer block are copied to a panel: P,
+//! column by column, and Q, row by row. An update subtracts the product of some columns of P and rows of Q from an area
+//! of W.
 //!
 //! Everything is recorded once. A stage is a dispatch that waits for the previous one, together with the dispatches
 //! recorded without a barrier, which overlap with it.
@@ -19,6 +20,8 @@ use std::ops::Range;
 
 /// Columns per inner block.
 pub(super) const INNER: u64 = widths::INNER as u64;
+/// Work-group size of kernels with one invocation per element, row or column.
+pub(super) const GROUP_SIZE: u32 = 64;
 /// Work-group size of the solve for a strip of 32 columns or rows.
 const SOLVE_INVOCATIONS: u32 = 128;
 /// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
@@ -154,7 +157,7 @@ impl<'a> LuSchedule<'a> {
     }
 
     /// Allocates the panels of even and of odd outer blocks: one is read while the other is written.
-    pub(super) fn panels(&mut self) -> [Panel; 2] {
+    pub(super) fn allocate_panels(&mut self) -> [Panel; 2] {
         let elements = self.width * self.stride;
         [("columns of L, even", "rows of U, even"), ("columns of L, odd", "rows of U, odd")].map(|(p, q)| Panel {
             p: self.allocate(p, DType::F32, elements),
@@ -210,8 +213,8 @@ impl<'a> LuSchedule<'a> {
             return;
         }
         let arguments = arguments(&[("A", A), ("W", self.w)], &[("n", self.n), ("stride", self.stride)]);
-        let groups = groups_over([self.stride; 2], [64, 1], self.device);
-        self.push(Dispatch::new(shader, &arguments).group_size([64, 1, 1]).groups(groups));
+        let groups = groups_over([self.stride; 2], [GROUP_SIZE, 1], self.device);
+        self.push(Dispatch::new(shader, &arguments).group_size([GROUP_SIZE, 1, 1]).groups(groups));
     }
 
     /// Builds the solve for U beside, or L below, a diagonal block.
@@ -238,7 +241,7 @@ impl<'a> LuSchedule<'a> {
     }
 
     /// Builds the solve for rows of U: in one dispatch or, through texel views, in one for every 32 rows.
-    pub(super) fn rows_of_u(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Vec<Dispatch> {
+    pub(super) fn solve_rows_of_u(&self, shader: &'static Shader, own: Panel, solve: &Solve) -> Vec<Dispatch> {
         if !shader.interface.has_views() {
             return vec![self.solve(shader, own, solve)];
         }

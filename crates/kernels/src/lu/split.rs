@@ -12,6 +12,11 @@ use crate::prelude::*;
 const PREPARING_INVOCATIONS: u32 = 256;
 /// Rows or columns split per work-group.
 const SPLIT_LINES: u64 = 128;
+/// Values of the constant `SIDE` of `split-halves.comp`.
+const ROWS_OF_U: u32 = 0;
+const COLUMNS_OF_L: u32 = 1;
+/// Columns of L, or rows of U, per loop iteration of a splitting invocation, which goes through every 16th twice.
+const SPLIT_PER_ITERATION: u64 = 8;
 
 /// Elements of W from which the large tile is used: those of the 2·132 tiles of 128×128 that an H100 runs at a time.
 const LARGE_AREA: u64 = 2 * 132 * 128 * 128;
@@ -42,14 +47,14 @@ struct HalvedOperand {
 
 impl LuSchedule<'_> {
     /// Allocates the halves of an outer block, to be computed by these kernels.
-    pub(super) fn halves(&mut self, [find_scales, split, multiply]: [&'static Shader; 3]) -> Halves {
-        let p = self.halved_operand("high halves of L", "low halves of L", "scales of rows");
-        let q = self.halved_operand("high halves of U", "low halves of U", "scales of columns");
+    pub(super) fn allocate_halves(&mut self, [find_scales, split, multiply]: [&'static Shader; 3]) -> Halves {
+        let p = self.allocate_operand("high halves of L", "low halves of L", "scales of rows");
+        let q = self.allocate_operand("high halves of U", "low halves of U", "scales of columns");
         let scales = self.allocate("scales of pivots", DType::F32, self.width);
         Halves { find_scales, split, multiply, scales, p, q }
     }
 
-    fn halved_operand(&mut self, high: &'static str, low: &'static str, down: &'static str) -> HalvedOperand {
+    fn allocate_operand(&mut self, high: &'static str, low: &'static str, down: &'static str) -> HalvedOperand {
         let elements = self.width * self.stride;
         HalvedOperand {
             high: self.allocate(high, DType::F16, elements),
@@ -72,8 +77,9 @@ impl LuSchedule<'_> {
 
     /// Records the dispatches that split rows of L and columns of U from `start` on into f16 halves. If
     /// `without_barrier`, they overlap with the steps before; otherwise they wait, and the next dispatch waits for them.
+    /// Only the first has a barrier, because the second writes other halves and may overlap with it.
     pub(super) fn split(&mut self, halves: Halves, panel: Panel, start: u64, without_barrier: bool) {
-        for (side, operand, x) in [(0, halves.q, panel.q), (1, halves.p, panel.p)] {
+        for (side, operand, x) in [(ROWS_OF_U, halves.q, panel.q), (COLUMNS_OF_L, halves.p, panel.p)] {
             let buffers = [
                 ("X", x),
                 ("SCALES", halves.scales),
@@ -86,8 +92,8 @@ impl LuSchedule<'_> {
                 .group_size([PREPARING_INVOCATIONS, 1, 1])
                 .groups([(self.stride - start).div_ceil(SPLIT_LINES), 1, 1])
                 .constant("SIDE", side)
-                .loops(self.width / 8);
-            self.push(if side == 0 && !without_barrier { dispatch } else { dispatch.without_barrier() });
+                .loops(self.width / SPLIT_PER_ITERATION);
+            self.push(if side == ROWS_OF_U && !without_barrier { dispatch } else { dispatch.without_barrier() });
         }
         self.wait = !without_barrier;
     }

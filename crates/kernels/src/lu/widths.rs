@@ -81,7 +81,7 @@ impl Tiles for Widths {
     }
 
     /// Checks that the kernels can be compiled for the width, and that at most half of a block is padding.
-    fn legal(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
+    fn check_tile(&self, tile: &Tile, case: &CaseSpec, _: &DeviceInfo) -> Result<(), String> {
         let Tile::Columns(columns) = *tile else { return Err("is no width of blocks".into()) };
         let n = order(case.size)?;
         if !self.supported.contains(&columns) {
@@ -96,7 +96,7 @@ impl Tiles for Widths {
 
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile> {
         let tiles = self.supported.iter().map(|columns| Tile::Columns(*columns));
-        tiles.filter(|tile| self.legal(tile, case, device).is_ok()).collect()
+        tiles.filter(|tile| self.check_tile(tile, case, device).is_ok()).collect()
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
                     let tile_of_product = ProductTile::flat([64, 64, 8], [4, 4]).into();
                     for tile in [Tile::Columns(33), Tile::Columns(8192), tile_of_product] {
-                        assert!(tunable.legal(&tile, &case, &device).is_err(), "{tile}");
+                        assert!(tunable.check_tile(&tile, &case, &device).is_err(), "{tile}");
                     }
                 }
             }

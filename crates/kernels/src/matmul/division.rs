@@ -10,6 +10,13 @@ use crate::device::capability::{CooperativeMatrix, MatrixShape, vendor};
 use crate::prelude::*;
 use std::cmp::Reverse;
 
+/// Elements per quad, the unit in which invocations compute and load.
+const QUAD: u64 = 4;
+
+/// Registers for addresses and indices, as estimated for kernels without and with matrices.
+const ADDRESS_REGISTERS: u32 = 24;
+const MATRIX_ADDRESS_REGISTERS: u32 = 36;
+
 /// Division of a block of C among the invocations of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockDivision {
@@ -43,14 +50,15 @@ impl BlockDivision {
         let CaseOptions { dtype, layout, .. } = case.options;
         let [bm, bn, bk] = [tile.bm, tile.bn, tile.bk].map(u64::from);
         Bytes(match self {
-            // A slab of A, padded by a quad as in `tiled`, and one of B, padded if it is transposed.
+            // A slab of A, padded by a quad against bank conflicts, and one of B, padded if it is transposed.
             Self::Columns | Self::Quads | Self::Warps => {
-                let padding = if layout == Layout::Nt { 4 } else { 0 };
+                let padding_of_b = if layout == Layout::Nt { QUAD } else { 0 };
                 // Elements take at least a word, except bytes, which stay packed.
                 let element = if dtype.bytes() == 1 { 1 } else { dtype.bytes().max(4) };
-                element * bk * (bm + 4 + bn + padding)
+                element * bk * (bm + QUAD + bn + padding_of_b)
             }
             Self::Matrices(_) => {
+                // Staged rows of A lie along K and those of B across it, unless stored otherwise; transposed ones lie along.
                 let is_a_across = layout == Layout::Tn && !transposes(dtype);
                 let is_b_along = layout == Layout::Nt || transposes(dtype);
                 let a = if is_a_across { padded_rows(bk, bm, dtype) } else { padded_rows(bm, bk, dtype) };
@@ -80,7 +88,7 @@ impl BlockDivision {
         let is_amd = device.vendor_id == vendor::AMD;
         match self {
             Self::Columns | Self::Quads | Self::Warps => {
-                let needed = bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + 24;
+                let needed = bytes.max(4) / 4 * (tm * tn + 2 * (tm + tn)) + ADDRESS_REGISTERS;
                 // Compilers choose the narrowest sub-group, because the kernels require none.
                 needed <= registers(invocations, None, device)
             }
@@ -91,7 +99,7 @@ impl BlockDivision {
                 let sums = wm * wn / lanes / if are_sums_packed { 2 } else { 1 };
                 let operands = (wm + wn) / operands_per_register * 32 / lanes.min(32);
                 let fetched = bk * (bm + bn) * bytes.min(2) / 4 / invocations;
-                sums + operands + fetched + 36 <= registers(invocations, Some(lanes), device)
+                sums + operands + fetched + MATRIX_ADDRESS_REGISTERS <= registers(invocations, Some(lanes), device)
             }
             Self::Block(_) => true,
         }
@@ -108,7 +116,7 @@ impl BlockDivision {
     }
 
     /// Whether the kernels' groups can share blocks evenly.
-    pub(super) fn shares(self) -> bool {
+    pub(super) fn shares_blocks(self) -> bool {
         self == Self::Warps
     }
 
@@ -130,7 +138,7 @@ impl BlockDivision {
     }
 
     /// Checks the tile's parts of K or sharing groups.
-    fn legal_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
+    fn check_parts(self, tile: &ProductTile, case: &CaseSpec) -> Result<(), String> {
         let dims = Dims::from(case.size);
         let slabs = tile.slabs(dims.k);
         if tile.k_parts != 1 && !self.cuts_k() {
@@ -142,21 +150,21 @@ impl BlockDivision {
         if tile.groups == 0 {
             return Ok(());
         }
-        if !self.shares() {
+        if !self.shares_blocks() {
             return Err("has groups that share blocks, which the variant does not do".into());
         }
-        Stretches::legal(tile, dims, tile.groups)
+        Stretches::check_groups(tile, dims, tile.groups)
     }
 
     /// Checks that the kernels support `tile` for a case on `device`.
     ///
     /// # Errors
     /// The extent that does not divide, or the exceeded limit.
-    pub(super) fn legal(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    pub(super) fn check_tile(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         tile.divides()?;
         let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let invocations = self.invocations(tile, case.subgroup_size(device));
-        self.legal_parts(tile, case)?;
+        self.check_parts(tile, case)?;
         match self {
             Self::Columns => {}
             Self::Quads | Self::Warps => all_divide(&[
@@ -166,7 +174,7 @@ impl BlockDivision {
                 (invocations, bm * bk / 4, "the invocations must divide the quads of a slab of A"),
                 (invocations, bk * bn / 4, "the invocations must divide the quads of a slab of B"),
             ])?,
-            Self::Matrices(_) | Self::Halves => self.legal_matrices(tile, case, device)?,
+            Self::Matrices(_) | Self::Halves => self.check_matrices(tile, case, device)?,
             Self::Block(accumulator) => {
                 let shape = block_shape(tile, case.dtype, accumulator, invocations);
                 if !device.multiplies(&shape) {
@@ -189,7 +197,7 @@ impl BlockDivision {
     }
 
     /// Checks that the parts of a tile are the device's matrices, and that invocations can move its slabs.
-    fn legal_matrices(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    fn check_matrices(self, tile: &ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         let ProductTile { bm, bn, bk, tm, tn, .. } = *tile;
         let shape = self.matrices(case.dtype, device).expect("it has matrices");
         // Halves have layout nn.
@@ -223,23 +231,27 @@ impl BlockDivision {
     }
 }
 
-/// Returns the bytes of `rows` rows of a slab in shared memory, each padded by 16 bytes.
+/// Bytes between staged rows of kernels with matrices, so that neighboring rows begin in different memory banks.
+const ROW_PADDING: u64 = 16;
+
+/// Returns the bytes of `rows` padded rows of a slab in shared memory.
 fn padded_rows(rows: u64, length: u64, dtype: DType) -> u64 {
-    rows * (length * dtype.bytes() + 16)
+    rows * (length * dtype.bytes() + ROW_PADDING)
 }
 
 /// Returns the bytes in which kernels with matrices stage a row of matrices per warp before they store it to C.
 fn staged_results(tile: &ProductTile, dtype: DType) -> u64 {
     let [bm, bn, tm, wm, wn] = [tile.bm, tile.bn, tile.tm, tile.wm.max(1), tile.wn.max(1)].map(u64::from);
-    (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + 16)
+    (bm / wm) * (bn / wn) * tm * (wn * stored(dtype, tile).bytes() + ROW_PADDING)
 }
 
 /// Returns the 32-bit registers per invocation of a group; `subgroup` is the required sub-group size, if any. Vulkan
 /// does not report them. A core of AMD and NVIDIA has 64 Ki; Qualcomm's and Apple's (Mesa by Honeykrisp's vendor id)
-/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group, some of which they need themselves.
+/// have fewer. Intel's threads have 128, as wide as the narrowest sub-group, and need nine of them themselves.
 pub(super) fn registers(invocations: u32, subgroup: Option<u32>, device: &DeviceInfo) -> u32 {
+    const INTEL_REGISTERS: u32 = 128 - 9;
     match device.vendor_id {
-        vendor::INTEL => subgroup.map_or(119, |lanes| 119 * device.subgroup.min_size / lanes),
+        vendor::INTEL => subgroup.map_or(INTEL_REGISTERS, |lanes| INTEL_REGISTERS * device.subgroup.min_size / lanes),
         vendor::QUALCOMM | vendor::APPLE | vendor::MESA => (48 << 10) / invocations,
         _ => (64 << 10) / invocations,
     }
@@ -378,8 +390,9 @@ mod tests {
     #[test]
     fn a_tile_that_does_not_divide_or_fit_says_why() {
         let mut device = software_device();
-        let legal = |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.legal(&tile, &case(64), device);
-        assert_eq!(legal(LARGE, &device), Ok(()));
+        let check_tile =
+            |tile: ProductTile, device: &DeviceInfo| BlockDivision::Warps.check_tile(&tile, &case(64), device);
+        assert_eq!(check_tile(LARGE, &device), Ok(()));
         assert_eq!(BlockDivision::Warps.invocations(&LARGE, 8), 256);
         assert_eq!(BlockDivision::Warps.shared_bytes(&LARGE, &case(1)), Bytes(16 * (132 + 128) * 4));
         for (tile, expected) in [
@@ -395,15 +408,15 @@ mod tests {
                 "the invocations must divide the quads of a slab of A: 1024 does not divide 256",
             ),
         ] {
-            assert_eq!(legal(tile, &device), Err(expected.into()));
+            assert_eq!(check_tile(tile, &device), Err(expected.into()));
         }
         device.limits.group_invocations = 128;
         let expected = "needs 256 invocations; the device has at most 128 in a group";
-        assert_eq!(legal(LARGE, &device), Err(expected.into()));
+        assert_eq!(check_tile(LARGE, &device), Err(expected.into()));
         device.limits.group_invocations = 256;
         device.limits.shared_memory = Bytes(1 << 14);
         let expected = "needs 16.2 KiB of shared memory; the device has 16 KiB";
-        assert_eq!(legal(LARGE, &device), Err(expected.into()));
+        assert_eq!(check_tile(LARGE, &device), Err(expected.into()));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Stretches {
     }
 
     /// Checks that `groups` groups can share the blocks of a tile.
-    pub(super) fn legal(tile: &ProductTile, dims: Dims, groups: u32) -> Result<(), String> {
+    pub(super) fn check_groups(tile: &ProductTile, dims: Dims, groups: u32) -> Result<(), String> {
         let Self { blocks, slabs, .. } = Self::of_tile(tile, dims);
         let groups = u64::from(groups);
         let all_slabs = blocks.saturating_mul(slabs);
@@ -214,7 +214,7 @@ mod tests {
     fn more_groups_than_slabs_or_than_32_bits_count_are_refused() {
         let refused = |size, groups| {
             let case = CaseSpec::new(&MATMUL, size, DType::F32);
-            Stretches::legal(&TILE, Dims::from(case.size), groups).err()
+            Stretches::check_groups(&TILE, Dims::from(case.size), groups).err()
         };
         assert_eq!(refused(Size::Three(33, 31, 800), 200), None);
         let message = refused(Size::Three(33, 31, 800), 201).expect("too many");

@@ -2,11 +2,13 @@
 
 use super::division::registers;
 use super::model::{CORE_INVOCATIONS, CORE_REGISTERS};
+use super::tuning::{CPU_CORES, GPU_CORES};
 use crate::algorithms::product_tile::load_width;
 use crate::device::capability::vendor;
 use crate::elements::{arguments, scratch};
 use crate::kernel::program::folded_groups;
 use crate::prelude::*;
+use BlockOfX::{Across, Along};
 use std::cmp::Reverse;
 
 /// Most rows, or columns, of C: an invocation keeps a sum for each.
@@ -76,45 +78,65 @@ fn read_width(dtype: DType, row_length: u64, depth: u64) -> u64 {
 struct Cut {
     /// Invocations per work-group.
     lanes: u32,
-    /// Rows of X per block (rows along K), or lanes along a row (across).
-    width: u32,
-    /// Pieces of a row (along), or rows (across), that a lane has in flight.
+    block: BlockOfX,
+    /// Positions along K that a lane has in flight: pieces of a row (along), or rows (across).
     unroll: u32,
-    /// Pieces of a row per lane (across).
-    pieces: u32,
     /// Number of groups that fill the device, which determines the parts of K.
-    groups: u32,
+    groups: u64,
 }
+
+/// Rows, or parts of rows, of X that a group reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockOfX {
+    /// For rows along K: all lanes share each of `rows` rows.
+    Along { rows: u32 },
+    /// For rows across K: of a row, `lanes_along_row` lanes read `pieces` pieces each. Other lanes read other rows.
+    Across { lanes_along_row: u32, pieces: u32 },
+}
+
+/// Most vectors with which registers allow a group that fills a core.
+const FEW_VECTORS: u64 = 2;
+/// Registers of a lane for all but its sums and loads in flight, such as addresses.
+const ADDRESS_REGISTERS: u64 = 32;
+/// Registers left unused, as a margin of the estimate.
+const SPARE_REGISTERS: u64 = 8;
+/// Most registers of a lane: NVIDIA's limit, assumed of all GPUs.
+const MAX_LANE_REGISTERS: u32 = 255;
 
 impl Cut {
     /// Chooses the division if lanes read `elements` elements at a time.
     fn new(vectors: &Vectors, elements: u64, case: &CaseSpec, device: &DeviceInfo) -> Self {
         let subgroup = case.subgroup_size(device);
-        // A lane reads whole pieces of the vectors at a time.
-        let depth = 8.max(load_width(case.dtype) as u32);
-        let cut = |lanes, width, unroll, groups| Self { lanes, width, unroll, pieces: 1, groups };
+        let is_few = vectors.count <= FEW_VECTORS;
+        // Across K, a lane reads whole pieces of the vectors, and as many rows of X.
+        let rows_in_flight = 8.max(load_width(case.dtype) as u32);
+        // GPUs' numbers were the fastest on an H100: docs/matmul.md, "Products by vectors", has the others' times.
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
-            (DeviceKind::Cpu, true) => cut(subgroup, 8, 1, 8),
-            // LLVM takes half a minute to compile code unrolled over 64 sums.
+            (DeviceKind::Cpu, true) => Self { lanes: subgroup, block: Along { rows: 8 }, unroll: 1, groups: CPU_CORES },
             (DeviceKind::Cpu, false) => {
+                // LLVM takes half a minute to compile code unrolled over 64 sums.
                 let pieces = if 2 * vectors.count * elements > 32 { 1 } else { 2 };
-                Self { pieces, ..cut(subgroup, subgroup, depth, 8) }
+                let block = Across { lanes_along_row: subgroup, pieces };
+                Self { lanes: subgroup, block, unroll: rows_in_flight, groups: CPU_CORES }
             }
-            (_, true) if vectors.count <= 2 => cut(4 * subgroup, 2, 4, 2048),
-            (_, true) => cut(2 * subgroup, 4, 2, 1024),
+            (_, true) if is_few => Self { lanes: 4 * subgroup, block: Along { rows: 2 }, unroll: 4, groups: 2048 },
+            (_, true) => Self { lanes: 2 * subgroup, block: Along { rows: 4 }, unroll: 2, groups: 1024 },
             (_, false) => {
                 let is_whole = elements == load_width(case.dtype);
                 // A line of 128 bytes, or one element or word per lane.
-                let width = if is_whole { 8 } else { 32 };
-                // With few vectors, registers allow a group that fills a core; K then needs few parts, or none.
-                let [lanes, unroll, groups] = match (vectors.count <= 2, is_whole) {
-                    (true, true) => [512, 16, 132],
-                    (true, false) => [512, depth, 264],
-                    (false, _) => [256, depth, 256],
-                };
+                let lanes_along_row = if is_whole { 8 } else { 32 };
+                let block = Across { lanes_along_row: lanes_along_row.min(subgroup), pieces: 1 };
+                // A group that fills a core leaves K in few parts, or whole.
+                let lanes = if is_few { 512 } else { 256 };
                 let lanes = lanes.min(device.limits.group_invocations).max(subgroup) / subgroup * subgroup;
-                cut(lanes, width.min(subgroup), unroll, groups)
+                let unroll = if is_few && is_whole { 16 } else { rows_in_flight };
+                let groups = match (is_few, is_whole) {
+                    (true, true) => GPU_CORES,
+                    (true, false) => 2 * GPU_CORES,
+                    (false, _) => 256,
+                };
+                Self { lanes, block, unroll, groups }
             }
         }
     }
@@ -163,8 +185,8 @@ impl GemvSchedule {
         let mut schedules = vec![];
         for elements in widths {
             let cut = Cut::new(&vectors, elements, case, device);
-            for fewer in [1, 2, 4, 8] {
-                let unroll = (cut.unroll / fewer).max(1);
+            for divisor in [1, 2, 4, 8] {
+                let unroll = (cut.unroll / divisor).max(1);
                 if !texels || u64::from(unroll) >= load_width {
                     schedules.push(Self::new(vectors, elements, Cut { unroll, ..cut }));
                 }
@@ -177,19 +199,22 @@ impl GemvSchedule {
         })
     }
 
-    /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements` elements at a
-    /// time.
-    fn new(vectors: Vectors, elements: u64, cut: Cut) -> Self {
-        let Vectors { lines, k, along, .. } = vectors;
-        let Cut { lanes, width, unroll, pieces, groups } = cut;
-        let lines_per_block = if along { width.into() } else { u64::from(width * pieces) * elements };
-        let elements_per_step = if along { u64::from(lanes) * elements } else { u64::from(lanes / width * unroll) };
-        let steps_at_once = if along { unroll.into() } else { 1 };
+    /// Divides lines into blocks, and K into as many parts as fill the device, if lanes read `elements_of_lane` elements
+    /// at a time.
+    fn new(vectors: Vectors, elements_of_lane: u64, cut: Cut) -> Self {
+        let Vectors { lines, k, .. } = vectors;
+        let Cut { lanes, block, unroll, groups } = cut;
+        let (lines_per_block, elements_per_step) = match block {
+            Along { rows } => (rows.into(), u64::from(lanes) * elements_of_lane),
+            Across { lanes_along_row, pieces } => {
+                (u64::from(lanes_along_row * pieces) * elements_of_lane, u64::from(lanes / lanes_along_row * unroll))
+            }
+        };
+        let steps_at_once = if vectors.along { unroll.into() } else { 1 };
         let blocks = lines.div_ceil(lines_per_block);
         let rounds = k.div_ceil(elements_per_step * steps_at_once);
-        let steps = rounds.div_ceil(u64::from(groups).div_ceil(blocks).min(rounds)) * steps_at_once;
+        let steps = rounds.div_ceil(groups.div_ceil(blocks).min(rounds)) * steps_at_once;
         let parts = (rounds * steps_at_once).div_ceil(steps);
-        let elements_of_lane = elements;
         Self { vectors, cut, blocks, parts, steps, elements_per_step, lines_per_block, elements_of_lane }
     }
 
@@ -199,8 +224,8 @@ impl GemvSchedule {
         if self.vectors.along || device.kind == DeviceKind::Cpu || device.vendor_id == vendor::NVIDIA {
             return true;
         }
-        let available = registers(self.cut.lanes, Some(case.subgroup_size(device)), device).min(255);
-        self.registers(case) + 8 <= available.into()
+        let available = registers(self.cut.lanes, Some(case.subgroup_size(device)), device).min(MAX_LANE_REGISTERS);
+        self.registers(case) + SPARE_REGISTERS <= available.into()
     }
 
     pub(super) fn vectors(&self) -> u64 {
@@ -224,20 +249,21 @@ impl GemvSchedule {
     /// Returns the work-groups that a core of a GPU can hold.
     pub(super) fn concurrent_groups(&self, case: &CaseSpec) -> u64 {
         let lanes = u64::from(self.cut.lanes);
-        (CORE_REGISTERS / (lanes * self.registers(case).min(255))).min(CORE_INVOCATIONS / lanes).max(1)
+        let registers = lanes * self.registers(case).min(MAX_LANE_REGISTERS.into());
+        (CORE_REGISTERS / registers).min(CORE_INVOCATIONS / lanes).max(1)
     }
 
     /// Returns the 32-bit registers that a lane needs for its sums and loads in flight.
     fn registers(&self, case: &CaseSpec) -> u64 {
-        let [width, unroll, pieces] = [self.cut.width, self.cut.unroll, self.cut.pieces].map(u64::from);
+        let unroll = u64::from(self.cut.unroll);
         let vectors = self.vectors.count;
         let elements = self.elements_of_lane;
-        let values = if self.vectors.along {
-            width * vectors + (width + vectors) * unroll * elements
-        } else {
-            pieces * elements * vectors + (pieces * elements + vectors) * unroll
+        let (sums_per_vector, in_flight) = match self.cut.block {
+            Along { rows } => (u64::from(rows), unroll * elements),
+            Across { pieces, .. } => (u64::from(pieces) * elements, unroll),
         };
-        32 + values * case.dtype.bytes().div_ceil(4)
+        let values = sums_per_vector * vectors + (sums_per_vector + vectors) * in_flight;
+        ADDRESS_REGISTERS + values * case.dtype.bytes().div_ceil(4)
     }
 
     /// Returns the elements of C per block.
@@ -254,13 +280,13 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     };
     let sums = schedule.sums();
     let blocks = schedule.blocks;
-    let between = if schedule.parts > 1 { blocks * schedule.parts * sums } else { 1 };
+    let sums_len = if schedule.parts > 1 { blocks * schedule.parts * sums } else { 1 };
     let dtype_of_sums = match case.dtype {
         DType::F64 => DType::F64,
         dtype if dtype.is_integer() => DType::I32,
         _ => DType::F32,
     };
-    let buffers = vec![scratch("sums of parts", dtype_of_sums, between), scratch("arrivals", DType::I32, blocks)];
+    let buffers = vec![scratch("sums of parts", dtype_of_sums, sums_len), scratch("arrivals", DType::I32, blocks)];
     Program { scratch: buffers, ..Program::single(dispatch(shaders, &schedule, texels, case, device)) }
 }
 
@@ -274,7 +300,7 @@ fn dispatch(
 ) -> Dispatch {
     let GemvSchedule { vectors, cut, blocks, parts, steps, .. } = *schedule;
     let Vectors { matrix, factors, lines, count, k, along, .. } = vectors;
-    let Cut { lanes, width, unroll, pieces, .. } = cut;
+    let Cut { lanes, block, unroll, .. } = cut;
     // Through a texel view, 16 bytes can be read wherever a row starts.
     let width_of_x = if texels {
         read_width(case.dtype, vectors.row_length(), load_width(case.dtype))
@@ -309,7 +335,10 @@ fn dispatch(
         .constant("PARTS", parts as u32)
         .constant("UNROLL", unroll)
         .loops(steps + finish);
-    if along { dispatch.constant("ROWS", width) } else { dispatch.constant("ACROSS", width).constant("OWN", pieces) }
+    match block {
+        Along { rows } => dispatch.constant("ROWS", rows),
+        Across { lanes_along_row, pieces } => dispatch.constant("ACROSS", lanes_along_row).constant("OWN", pieces),
+    }
 }
 
 #[cfg(test)]
@@ -357,8 +386,7 @@ mod tests {
                 let constant = |name: &str| dispatch.constant_value(name);
                 let [lines, k, steps] = ["LINES", "K", "STEPS"].map(|name| dispatch.number(name));
                 let lanes = u64::from(dispatch.word(0).expect("local_size_x"));
-                let at_once = constant("X_AT_ONCE").expect("a constant");
-                let width = if texels { load_width(dtype) } else { at_once };
+                let width = if texels { load_width(dtype) } else { constant("X_AT_ONCE").expect("a constant") };
                 let unroll = constant("UNROLL").expect("a constant");
                 let (lines_per_block, elements_per_step) = match (constant("ROWS"), constant("ACROSS"), constant("OWN"))
                 {

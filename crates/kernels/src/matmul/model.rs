@@ -169,11 +169,11 @@ fn core_time(groups: u64, concurrent_groups: u64, times: &GroupTimes, overlap: f
         return (groups as f64 * work + fixed).max(consecutive * (work + waits + fixed));
     }
     let work_of_others = (groups as f64 - consecutive) * work;
-    consecutive * work + norm(work_of_others, consecutive * (waits + fixed), overlap)
+    consecutive * work + combine_times(work_of_others, consecutive * (waits + fixed), overlap)
 }
 
 /// Combines two times: their sum for an exponent of 1, only the longer if it hides the shorter.
-fn norm(a: f64, b: f64, exponent: f64) -> f64 {
+fn combine_times(a: f64, b: f64, exponent: f64) -> f64 {
     let shorter = a.min(b);
     let longer = a.max(b);
     if exponent >= HIDDEN || longer <= 0.0 {
@@ -226,8 +226,8 @@ pub(super) fn predicted(tile: &ProductTile, slab: Slab, pace: &Pace, case: &Case
     let rounds = core_time(groups.div_ceil(machine.cores), slab.concurrent_groups, &times, pace.overlap);
     let [across, down] = tile.blocks(dims);
     let cache_time = (across * m * k + down * k * n) as f64 * case.dtype.bytes() as f64 / machine.cache;
-    let product =
-        machine.launch + norm(rounds, transfer_time(dims, case.dtype, machine).max(cache_time), machine.overlap);
+    let product = machine.launch
+        + combine_times(rounds, transfer_time(dims, case.dtype, machine).max(cache_time), machine.overlap);
     if !tile.takes_two_passes() {
         return Nanos(product);
     }

@@ -9,9 +9,9 @@ use crate::algorithms::tile::{Tile, Tiles};
 use crate::prelude::*;
 
 /// Assumed number of cores of a GPU, its streaming multiprocessors or compute units: Vulkan does not report it.
-const GPU_CORES: u64 = 132;
+pub(super) const GPU_CORES: u64 = 132;
 /// Assumed number of cores of a software device.
-const CPU_CORES: u64 = 8;
+pub(super) const CPU_CORES: u64 = 8;
 
 /// Most parts of K: beyond, adding them up costs more than they save.
 const MAX_PARTS: u64 = 1024;
@@ -57,12 +57,12 @@ impl TileTable {
         };
         let tiles: Vec<ProductTile> = self.tiles(case, device).collect();
         let mut legal = tiles.clone();
-        legal.retain(|tile| self.division.legal(tile, case, device).is_ok());
+        legal.retain(|tile| self.division.check_tile(tile, case, device).is_ok());
         let tile = *legal.iter().find(|tile| is_busy(tile)).or(legal.last()).unwrap_or(&tiles[tiles.len() - 1]);
         let blocks = count_blocks(&tile, dims).max(1);
         // A part has at least four slabs.
         let most_parts = tile.slabs(dims.k) / 4;
-        if self.division.shares() && !is_busy(&tile) && most_parts > 1 {
+        if self.division.shares_blocks() && !is_busy(&tile) && most_parts > 1 {
             return tile.with_groups(cores.min(blocks * most_parts) as u32);
         }
         if self.division.cuts_k() {
@@ -74,7 +74,7 @@ impl TileTable {
     /// Returns the legal tile that the model predicts to be the fastest, or the last one if none is legal.
     fn fastest(&self, case: &CaseSpec, device: &DeviceInfo) -> ProductTile {
         let tiles = self.subdivided_tiles(case, device);
-        let legal = tiles.iter().copied().filter(|tile| self.division.legal(tile, case, device).is_ok());
+        let legal = tiles.iter().copied().filter(|tile| self.division.check_tile(tile, case, device).is_ok());
         let fastest = legal.min_by_key(|tile| rank(time(self.division, tile, case, device), Some((*tile).into())));
         fastest.unwrap_or(tiles[tiles.len() - 1])
     }
@@ -139,9 +139,9 @@ impl Tiles for TileTable {
         Self::built_in(self, case, device).into()
     }
 
-    fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+    fn check_tile(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
         match tile {
-            Tile::Product(tile) => self.division.legal(tile, case, device),
+            Tile::Product(tile) => self.division.check_tile(tile, case, device),
             Tile::Columns(_) => Err("has no block of a product".into()),
         }
     }
@@ -193,7 +193,7 @@ pub(super) fn pace(constants: &Constants, division: BlockDivision, tile: &Produc
 
 /// Returns a tile with every plausible number of parts of K, or of groups that share its blocks.
 fn subdivisions(tile: ProductTile, division: BlockDivision, case: &CaseSpec, device: &DeviceInfo) -> Vec<ProductTile> {
-    if division.shares() {
+    if division.shares_blocks() {
         return [vec![tile], plausible_groups(&tile, case, device)].concat();
     }
     plausible_parts(&tile, division, case, device).into_iter().map(|parts| tile.with_k_parts(parts)).collect()
@@ -312,7 +312,7 @@ mod tests {
                 let table = table(tunable);
                 let variant = tunable.variant;
                 let case = |n| case(n).with(|options| options.dtype = dtype);
-                let is_legal = |tile: &ProductTile| table.division.legal(tile, &case(1024), &device).is_ok();
+                let is_legal = |tile: &ProductTile| table.division.check_tile(tile, &case(1024), &device).is_ok();
                 let space = space(tunable, &case(1024), &device);
                 if device.cooperative_matrices.is_empty() && table.division.needs_matrices() {
                     assert!(space.is_empty(), "{variant}: {}", space.len());

@@ -376,7 +376,7 @@ mod tests {
         let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::F32);
         for table in [&TILE_2D, &TILED] {
             for tile in table.gpu.iter().chain(table.software) {
-                assert_eq!(table.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
+                assert_eq!(table.division.check_tile(tile, &case, &device), Ok(()), "{tile:?}");
                 let dispatch = tiled(shader, *tile, &case, &device);
                 let shared = Bytes(shader.shared_bytes(&dispatch.constants));
                 assert_eq!(shared, table.division.shared_bytes(tile, &case), "{tile:?}");
@@ -395,7 +395,7 @@ mod tests {
         for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
             let case = CaseSpec::new(&MATMUL, Size::Uniform(1), DType::I8).with(|options| options.layout = layout);
             for tile in DOT.gpu.iter().chain(DOT.software) {
-                assert_eq!(DOT.division.legal(tile, &case, &device), Ok(()), "{tile:?}");
+                assert_eq!(DOT.division.check_tile(tile, &case, &device), Ok(()), "{tile:?}");
                 let case = CaseSpec { tile: Some((*tile).into()), ..case };
                 let program = MATMUL.variant("dot").and_then(|variant| variant.program(&case, &device));
                 let program = program.expect("it runs on the software device");

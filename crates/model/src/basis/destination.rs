@@ -101,6 +101,7 @@ impl Destination {
         self.write_unexplained(contents).map_err(explained)
     }
 
+    /// Writes as [`Self::write_by`] does, and returns the system's error as it is.
     fn write_unexplained(self, contents: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Stream(mut stream) => contents(&mut stream),

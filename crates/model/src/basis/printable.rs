@@ -202,6 +202,7 @@ fn is_active(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Escapes active characters, and the beginnings of commands to GitHub's workflows: `##` anywhere, `::` in a line's.
 fn escaped(text: &str, keep_line_breaks: bool) -> Cow<'_, str> {
     if !text.contains(is_active) && !text.contains("::") && !text.contains("##") {
         return Cow::Borrowed(text);

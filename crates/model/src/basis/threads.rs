@@ -40,7 +40,8 @@ pub fn explained(error: &io::Error) -> String {
 }
 
 /// Starts rayon's threads, and must run before the first parallel loop: rayon panics if it cannot start one per core.
-/// If not all can be started, half of those are left for other purposes; without any, loops run on the calling thread.
+/// So idle threads are started first, and rayon's pool gets those. If the system refuses some, half of the started ones
+/// end again, lest the process be unable to start others later; without any, loops run on the calling thread.
 pub fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
@@ -61,13 +62,13 @@ pub fn prepare() {
     });
 }
 
-/// Thread that waits for its part in a pool; it ends when its channel closes.
+/// Thread that waits to become a worker of rayon's pool; it ends when its channel closes.
 struct Idle {
     work: Sender<ThreadBuilder>,
     thread: JoinHandle<()>,
 }
 
-/// Starts `count` threads, or half of those that the system allows. `builder` creates the builder of each.
+/// Starts `count` threads. If the system allows fewer, ends half of those. `builder` creates the builder of each.
 fn start_idle(count: usize, builder: impl Fn() -> Builder) -> Vec<Idle> {
     let start = |_| {
         let (work, assigned) = mpsc::channel::<ThreadBuilder>();

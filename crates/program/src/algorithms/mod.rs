@@ -350,7 +350,7 @@ impl Algorithm {
             // For the built-in tile, the program's own check reports what the device lacks.
             && *tile != tunable.built_in(case, device)
         {
-            tunable.legal(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
+            tunable.check_tile(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
         }
         let program = self.program(variant, case, device)?;
         if let Some(size) = case.subgroup_size

@@ -94,7 +94,7 @@ pub trait Tiles: Sync {
     /// Returns the tile that the variant uses for a case unless a search found a faster one.
     fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile;
     /// Checks that the variant's kernels support `tile` for a case on `device`. The error names what is wrong with it.
-    fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
+    fn check_tile(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String>;
     /// Returns tiles worth trying, the built-in ones of all sizes first.
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;
 }
@@ -105,9 +105,9 @@ impl Tunable {
         self.tiles.built_in(case, device)
     }
 
-    /// Checks a tile as [`Tiles::legal`] does.
-    pub fn legal(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
-        self.tiles.legal(tile, case, device)
+    /// Checks a tile as [`Tiles::check_tile`] does.
+    pub fn check_tile(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
+        self.tiles.check_tile(tile, case, device)
     }
 }
 
@@ -122,7 +122,7 @@ impl Algorithm {
         for tile in tunable.tiles.candidates(case, device) {
             let case = CaseSpec { tile: Some(tile), ..*case };
             if !tiles.contains(&tile)
-                && tunable.legal(&tile, &case, device).is_ok()
+                && tunable.check_tile(&tile, &case, device).is_ok()
                 && self.feasible(variant, &case, problem.as_ref(), device).is_ok()
             {
                 tiles.push(tile);

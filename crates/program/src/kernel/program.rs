@@ -18,7 +18,7 @@ pub struct Program {
     /// Steps. A step that uses a buffer of an earlier one waits for it.
     pub steps: Vec<Step>,
     /// Rounds to run after the steps, if the algorithm iterates.
-    pub repeat: Option<Repeat>,
+    pub rounds: Option<Rounds>,
     /// Device-specific choice that matters to a reader of the figures: `float atomics: native`.
     pub note: Option<&'static str>,
     /// Error allowed beyond the problem's tolerance, in units of the residual: above zero if the variant computes with
@@ -43,7 +43,7 @@ pub struct Program {
 /// Iteration until the device sets a flag. The host reads the flag after each round; a round may contain several
 /// iterations of the algorithm, if the device itself skips those after convergence.
 #[derive(Clone, Debug)]
-pub struct Repeat {
+pub struct Rounds {
     /// Steps of one round.
     pub body: Vec<Step>,
     /// Buffer whose first 32-bit word becomes nonzero when no further round is needed.
@@ -479,7 +479,7 @@ pub fn waits(steps: &[Step]) -> Vec<bool> {
 }
 
 /// Counts the launches that run one after the other: one between two barriers. Indirect dispatches do not count.
-fn launches_in_sequence(steps: &[Step]) -> u64 {
+fn count_launches(steps: &[Step]) -> u64 {
     let mut launches = 0;
     let mut has_launched = false;
     for (step, waits) in steps.iter().zip(waits(steps)) {
@@ -520,9 +520,9 @@ impl Program {
     /// Replaces each buffer by the one that `renumber` returns.
     pub fn with_buffers(mut self, renumber: impl Fn(BufferId) -> BufferId) -> Self {
         let mut steps: Vec<_> = self.steps.iter_mut().collect();
-        if let Some(repeat) = &mut self.repeat {
-            repeat.stop = renumber(repeat.stop);
-            steps.extend(&mut repeat.body);
+        if let Some(rounds) = &mut self.rounds {
+            rounds.stop = renumber(rounds.stop);
+            steps.extend(&mut rounds.body);
         }
         for step in steps {
             match step {
@@ -545,7 +545,7 @@ impl Program {
 
     /// Iterates over all steps, including one round.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().chain(self.repeat.iter().flat_map(|repeat| &repeat.body))
+        self.steps.iter().chain(self.rounds.iter().flat_map(|rounds| &rounds.body))
     }
 
     /// Whether the program runs a user's kernels, for which nothing is known about padding, initial contents or bounds.
@@ -587,7 +587,7 @@ impl Program {
 
     /// Returns the number of launches that must run one after the other, each waiting for the one before.
     pub fn launches(&self) -> u64 {
-        launches_in_sequence(&self.steps) + self.repeat.as_ref().map_or(0, |repeat| launches_in_sequence(&repeat.body))
+        count_launches(&self.steps) + self.rounds.as_ref().map_or(0, |rounds| count_launches(&rounds.body))
     }
 
     /// Iterates over the dispatches among the steps.

@@ -491,6 +491,7 @@ impl<'a> Reflector<'a> {
         Ok(self.definition(*texel)?.class.opcode == Op::TypeFloat)
     }
 
+    /// Iterates over the declarations of the module's variables of a storage class.
     fn variables(&self, class: StorageClass) -> impl Iterator<Item = &'a Instruction> {
         self.module.types_global_values.iter().filter(move |instruction| {
             instruction.class.opcode == Op::Variable
@@ -634,7 +635,7 @@ impl Reflector<'_> {
                 };
                 let mut components = whole.elements(component, count.into(), stride);
                 for (component, letter) in components.iter_mut().zip(["x", "y", "z", "w"]) {
-                    component.name = dotted(name, letter);
+                    component.name = join_names(name, letter);
                     component.matrix_stride = None;
                 }
                 components
@@ -670,7 +671,7 @@ impl Reflector<'_> {
         let id = whole.kind;
         let mut parts = vec![];
         for (index, kind) in (0..).zip(ids(definition)) {
-            let name = dotted(&whole.name, &self.name(id, Some(index)));
+            let name = join_names(&whole.name, &self.name(id, Some(index)));
             let offset = self.number(id, Some(index), Decoration::Offset);
             let offset = offset.ok_or_else(|| format!("member '{name}' has no offset"))?;
             parts.push(BlockPart {
@@ -935,7 +936,7 @@ impl BlockPart {
 }
 
 /// Joins names as `outer.inner`; an empty one is left out.
-fn dotted(outer: &str, inner: &str) -> String {
+fn join_names(outer: &str, inner: &str) -> String {
     match (outer, inner) {
         ("", inner) => inner.to_string(),
         (outer, "") => outer.to_string(),

@@ -388,7 +388,7 @@ pub fn with_tile<'a>(
         return configuration;
     };
     let tuned_spec = CaseSpec { tile: Some(tile), ..*spec };
-    let mut refusal = tunable.legal(&tile, spec, device).err();
+    let mut refusal = tunable.check_tile(&tile, spec, device).err();
     // If the device cannot run the variant with any tile, its case reports that for the built-in one.
     if refusal.is_none() && feasible(algorithm, variant, spec, device).is_ok() {
         refusal = feasible(algorithm, variant, &tuned_spec, device).err();

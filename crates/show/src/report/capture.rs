@@ -4,7 +4,7 @@ use super::document::Document;
 use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, TimeUnit, counted, percent};
-use crate::capture::profile::{Beyond, Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times};
+use crate::capture::profile::{Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times, Uncapturable};
 
 /// Minimum width of a kernel's name on a narrow terminal.
 const MIN_NAME_WIDTH: usize = 16;
@@ -121,7 +121,7 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
 
 /// Lists the dispatches that cannot be captured, those with the largest share of time first.
 fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
-    let parts = device.kernels.iter().flat_map(|kernel| kernel.beyond.iter().map(move |part| (kernel, part)));
+    let parts = device.kernels.iter().flat_map(|kernel| kernel.uncapturable.iter().map(move |part| (kernel, part)));
     let mut parts: Vec<_> = parts.collect();
     if parts.is_empty() {
         return vec![];
@@ -129,7 +129,7 @@ fn not_capturable(device: &ProfiledDevice) -> Vec<String> {
     parts.sort_by(|(_, a), (_, b)| b.share.total_cmp(&a.share));
     let total = parts.iter().map(|(_, part)| part.share).sum();
     let mut lines = vec![format!("cannot be captured, {} of the device's time:", percent(total))];
-    for (kernel, Beyond { share, why, .. }) in parts {
+    for (kernel, Uncapturable { share, why, .. }) in parts {
         lines.push(format!("  {} {}, {}: {why}", kernel.name, kernel.grid_text(), percent(*share)));
     }
     lines
