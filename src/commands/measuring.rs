@@ -4,7 +4,7 @@
 //! returns a [`MeasuredPlan`]: the record, and errors that do not affect it.
 
 use super::journal::RecordFile;
-use super::rounds::Rounds;
+use super::rounds::ComparisonRounds;
 use super::{CommandOutput, MeasurementCall, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
@@ -71,7 +71,7 @@ pub(super) fn measure_and_report(
     let origin = origin::of_this_process(request.label.as_deref(), host)?;
     let view = view(output, host, &mut notes)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
-    let rounds = Rounds::new(&output.comparing, request, path, &mut notes)?;
+    let rounds = ComparisonRounds::new(&output.comparing, request, path, &mut notes)?;
     let mut file = RecordFile::open(output, &mut notes)?;
     if let Some(earlier) = &file.earlier {
         announce_changed_variables(earlier, &origin, host);

@@ -20,7 +20,7 @@ use std::time::Duration;
 const DEFAULT_BUDGET: Duration = Duration::from_secs(30);
 
 /// Comparison with a baseline, and the options of its further rounds.
-pub(super) struct Rounds {
+pub(super) struct ComparisonRounds {
     baseline: Vec<Record>,
     comparing: Comparing,
     settings: Settings,
@@ -32,7 +32,7 @@ pub(super) struct Rounds {
     folder: Option<PathBuf>,
 }
 
-impl Rounds {
+impl ComparisonRounds {
     /// Returns the comparison that the options ask for, if any. Mistakes in them are reported here, before a device is opened.
     pub(super) fn new(
         comparing: &Comparing,
@@ -364,8 +364,8 @@ mod tests {
         assert_eq!(error, format!("cannot keep rounds in '{}': it is not empty; name a new folder", new.display()));
     }
 
-    fn rounds() -> Rounds {
-        Rounds {
+    fn rounds() -> ComparisonRounds {
+        ComparisonRounds {
             baseline: vec![],
             comparing: Comparing {
                 compare: vec!["a.json".into(), "b.json".into()],

@@ -139,8 +139,8 @@ impl Tuning<'_> {
     }
 
     /// Times the tiles of a variant on a problem, and saves the best at once.
-    fn time_tiles(&mut self, executor: &mut Executor<'_>, search: &TileSearch<'_>) -> Option<TunedRow> {
-        let TileSearch { group, tunable } = *search;
+    fn time_tiles(&mut self, executor: &mut Executor<'_>, search: &SearchTask<'_>) -> Option<TunedRow> {
+        let SearchTask { group, tunable } = *search;
         let device = &executor.info().clone();
         let name = search.name();
         let budget = self.next_budget();
@@ -176,8 +176,8 @@ impl Tuning<'_> {
     }
 
     /// Compiles tiles of a variant for a problem, and saves the one that spills least at once.
-    fn inspect_tiles(&mut self, executor: &mut Executor<'_>, search: &TileSearch<'_>) -> Option<InspectedRow> {
-        let TileSearch { group, tunable } = *search;
+    fn inspect_tiles(&mut self, executor: &mut Executor<'_>, search: &SearchTask<'_>) -> Option<InspectedRow> {
+        let SearchTask { group, tunable } = *search;
         let device = executor.info().clone();
         let started = self.host.elapsed();
         let name = search.name();
@@ -241,7 +241,7 @@ impl Tuning<'_> {
     }
 
     /// Notes how far an interrupted search got.
-    fn note_interruption(&mut self, search: &TileSearch<'_>, row: Option<&TunedRow>) {
+    fn note_interruption(&mut self, search: &SearchTask<'_>, row: Option<&TunedRow>) {
         let progress = match row {
             None => "interrupted before a tile was timed".into(),
             Some(TunedRow { found: SearchResult { tried, space, .. }, .. }) => {
@@ -295,12 +295,12 @@ fn compile_tile(executor: &mut Executor<'_>, group: &CaseGroup, variant: &Varian
 }
 
 /// Search of a variant's tiles on one problem.
-struct TileSearch<'a> {
+struct SearchTask<'a> {
     group: &'a CaseGroup,
     tunable: &'static Tunable,
 }
 
-impl TileSearch<'_> {
+impl SearchTask<'_> {
     fn name(&self) -> String {
         let spec = &self.group.spec;
         format!("{} {} {}", self.tunable.variant, axes::brief(spec), spec.size)
@@ -412,16 +412,16 @@ fn searches<'a>(
     algorithm: &'static Algorithm,
     section: &'a PlanSection,
     device: &DeviceInfo,
-) -> impl Iterator<Item = TileSearch<'a>> {
+) -> impl Iterator<Item = SearchTask<'a>> {
     section.groups_on(device.kind).flat_map(move |group| {
         let CaseOptions { dtype, layout, .. } = group.spec.options;
         let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
-        variants.filter_map(move |variant| Some(TileSearch { group, tunable: algorithm.tunable(variant)? }))
+        variants.filter_map(move |variant| Some(SearchTask { group, tunable: algorithm.tunable(variant)? }))
     })
 }
 
 /// Returns a result without tile and figures.
-fn empty_result(device: &DeviceInfo, TileSearch { group, tunable }: &TileSearch<'_>) -> TuningResult {
+fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<'_>) -> TuningResult {
     TuningResult {
         model: Model::of(device),
         algorithm: group.algorithm.name.to_string(),
@@ -441,7 +441,7 @@ fn empty_result(device: &DeviceInfo, TileSearch { group, tunable }: &TileSearch<
 }
 
 /// Returns the results of a search: the best tile, and the time of the variant that `auto` chooses.
-fn results(device: &DeviceInfo, search: &TileSearch<'_>, found: &SearchResult, work: Work) -> Vec<TuningResult> {
+fn results(device: &DeviceInfo, search: &SearchTask<'_>, found: &SearchResult, work: Work) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
     let empty = empty_result(device, search);

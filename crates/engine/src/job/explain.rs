@@ -2,7 +2,7 @@
 
 use super::group::SentGroup;
 use super::job;
-use super::tune::TimedCandidate;
+use super::tune::VerifiedCandidate;
 use crate::basis::units::Nanos;
 use crate::executor::Executor;
 use crate::kernel::program::Program;
@@ -72,7 +72,7 @@ impl Runner {
         name: String,
         loaded: &LoadedProblem,
         program: Program,
-    ) -> Result<TimedCandidate, String> {
+    ) -> Result<VerifiedCandidate, String> {
         if self.keeper.is_interrupted() {
             return Err("interrupted".into());
         }
@@ -85,7 +85,7 @@ impl Runner {
     /// Returns the median of a few samples of a candidate, after a warm-up.
     fn time_briefly(
         &mut self,
-        candidate: &TimedCandidate,
+        candidate: &VerifiedCandidate,
         loaded: &LoadedProblem,
         sampling: &Sampling,
     ) -> Result<Nanos, String> {

@@ -229,7 +229,7 @@ struct RunOffEntry {
 }
 
 /// Program whose first answer was right, to be timed.
-pub(super) struct TimedCandidate {
+pub(super) struct VerifiedCandidate {
     /// Name by which the watcher knows the candidate.
     pub(super) name: String,
     program: Program,
@@ -244,13 +244,13 @@ impl Runner {
         name: String,
         loaded: &LoadedProblem,
         program: Program,
-    ) -> Result<TimedCandidate, Refusal> {
+    ) -> Result<VerifiedCandidate, Refusal> {
         self.watcher.on_device(&name);
         let prepared = self.workbench.pipelines.prepare(&program);
         let verified = prepared.and_then(|()| self.workbench.verify(loaded, &program));
         let verified = verified.map_err(|error| Refusal::Failed(self.watcher.report_error(&error)))?;
         match verified.check {
-            Ok(check) if check.passes() => Ok(TimedCandidate { name, program, first_run: verified.time }),
+            Ok(check) if check.passes() => Ok(VerifiedCandidate { name, program, first_run: verified.time }),
             Ok(check) => Err(Refusal::Rejected(check.worst)),
             Err(reason) => Err(Refusal::Rejected(reason)),
         }
@@ -259,19 +259,19 @@ impl Runner {
     /// Records a candidate with as many runs per sample as a run of this time needs.
     pub(super) fn record_candidate(
         &mut self,
-        candidate: &TimedCandidate,
+        candidate: &VerifiedCandidate,
         loaded: &LoadedProblem,
         one_run: Nanos,
         sampling: &Sampling,
     ) -> Result<TimedProgram, String> {
-        let TimedCandidate { name, program, .. } = candidate;
+        let VerifiedCandidate { name, program, .. } = candidate;
         self.record_program(name, loaded, program, one_run, sampling).map_err(|error| error.to_string())
     }
 
     /// Returns the median of a candidate; `None` as soon as it cannot become the best.
     fn time_candidate(
         &mut self,
-        candidate: &TimedCandidate,
+        candidate: &VerifiedCandidate,
         loaded: &LoadedProblem,
         best: Option<Nanos>,
         until: Duration,
@@ -394,7 +394,7 @@ impl<'a> TileSearch<'a> {
 
     /// Compiles and verifies the next candidates together, because a GPU that waits for the host lowers its clock. Once
     /// a tile is timed, skips tiles that would take longer than the search has left. Returns `None` if no tile is left.
-    fn verify_batch(&mut self, runner: &mut Runner) -> Option<Vec<(Tile, TimedCandidate)>> {
+    fn verify_batch(&mut self, runner: &mut Runner) -> Option<Vec<(Tile, VerifiedCandidate)>> {
         let batch_size = if self.info.kind == DeviceKind::Cpu { 1 } else { GPU_BATCH_SIZE };
         let best = fastest(&self.tiles.timed);
         let seconds_left = self.time_left(runner).as_secs_f64();
@@ -424,7 +424,7 @@ impl<'a> TileSearch<'a> {
     }
 
     /// Times verified candidates while there is time; at least one in the search.
-    fn time_batch(&mut self, runner: &mut Runner, batch: Vec<(Tile, TimedCandidate)>) {
+    fn time_batch(&mut self, runner: &mut Runner, batch: Vec<(Tile, VerifiedCandidate)>) {
         for (tile, candidate) in batch {
             if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
                 return;
