@@ -102,7 +102,7 @@ fn compile_or_reuse(compiler: &shaderc::Compiler, path: &Path, out: &Path) -> Re
     let file_error = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let source = fs::read_to_string(path).map_err(|e| file_error(path, e))?;
     let mut hasher = DefaultHasher::new();
-    // The cached entries contain absolute paths of binaries.
+    // The cached lines name binaries by absolute path, so an entry only serves builds with the same output folder.
     (PROGRAM, out, path).hash(&mut hasher);
     hash_with_includes(&source, &mut BTreeSet::new(), &mut hasher);
     let key = hasher.finish().to_string();

@@ -562,6 +562,7 @@ intercept! {
     ) -> vk::Result {
         let result = (d.functions.fp_v1_1().create_descriptor_update_template)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
+            // An update by template passes only a pointer to data; these entries say where its descriptors lie.
             let entries = list((*info).p_descriptor_update_entries, (*info).descriptor_update_entry_count);
             d.state().objects.templates.insert(*made, entries.into());
         }

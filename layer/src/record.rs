@@ -262,7 +262,8 @@ fn remove(d: &LayerDevice, command_buffers: &[vk::CommandBuffer]) {
     }
 }
 
-/// Stores the descriptor sets bound from the set number `first` on, each with its dynamic offsets.
+/// Stores the descriptor sets bound from the set number `first` on, each with its dynamic offsets. The program passes
+/// the offsets of all sets in one list: set by set, and within a set in the order of bindings and array elements.
 fn bind_sets(
     d: &LayerDevice,
     commands: vk::CommandBuffer,
@@ -279,8 +280,8 @@ fn bind_sets(
     }
     for (bound, set) in recording.sets[first..].iter_mut().zip(sets) {
         let layout = objects.sets.get(set).map(|set| &set.layout);
-        let dynamic = layout.into_iter().flat_map(|layout| layout.bindings.values());
-        let count: u32 = dynamic.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
+        let bindings = layout.into_iter().flat_map(|layout| layout.bindings.values());
+        let count: u32 = bindings.filter(|(kind, _)| is_dynamic(*kind)).map(|(_, count)| count).sum();
         let (dynamic_offsets, rest) = offsets.split_at((count as usize).min(offsets.len()));
         offsets = rest;
         *bound = Some(BoundSet::Set { set: *set, offsets: dynamic_offsets.to_vec() });

@@ -160,7 +160,8 @@ impl Defaults {
     }
 }
 
-/// Parses the value of a field, with the checks of the option of that name.
+/// Parses the value of a field, with the checks of the option of that name. Returns the texts that the command line
+/// would give that option: one, or for `device` one per selector.
 fn parse_field(name: &str, value: &Value) -> Result<Vec<String>, String> {
     match name {
         "device" => {
@@ -202,7 +203,7 @@ fn parse_devices(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a value that must be the name of a choice.
+/// Parses a field whose value must be the name of one of T's choices. Returns it as the only text of the field.
 fn parse_choice<T: ValueEnum>(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let names: Vec<String> = T::value_variants().iter().map(name_of).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -43,13 +43,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Returns the files of a command that measures `request` and `kernels`.
+    /// Returns the files that a command which measures `request` and `kernels` reads and writes, to be checked before
+    /// any of them is opened for writing. The file with the results of `tune` counts even if no option names it.
     pub(super) fn of_measuring(
         request: &Request,
         output: &OutputArgs,
         kernels: &[UserKernels],
         loader: Option<&OsString>,
     ) -> Self {
+        // Users' kernels have no tiles that `tune` could have found.
         let default_tuned = tuned::default_path().filter(|_| !request.no_tuned && request.kernels.is_none());
         let mut files = Self::default()
             .read("the loader", loader)

@@ -29,7 +29,8 @@ pub(super) fn algorithms(name: Option<&str>, json: bool, host: &Host) -> Result<
     Ok(CommandOutput::success(text))
 }
 
-/// Returns whether a device executes nothing. Assumes that software devices, and devices with kept limits, execute kernels.
+/// Returns whether a device accepts commands without executing them, which takes opening it. Software devices, and
+/// devices whose limits are cached from an earlier run, are assumed to execute kernels and are not opened.
 fn executes_nothing(session: &Session<'_>, device: &DeviceInfo, host: &Host) -> bool {
     if !device.kind.is_gpu() || device.unusable().is_some() || session.cached_limits(device).is_some() {
         return false;

@@ -138,7 +138,8 @@ impl Tuning<'_> {
         Ok(())
     }
 
-    /// Times the tiles of a variant on a problem, and saves the best at once.
+    /// Times the tiles of a variant on a problem, and saves the best at once. Notes the tiles that the device refused.
+    /// `None` if it refused all, which is noted as well, or if the search was interrupted before it had a result.
     fn time_tiles(&mut self, executor: &mut Executor<'_>, search: &SearchTask<'_>) -> Option<TunedRow> {
         let SearchTask { group, tunable } = *search;
         let device = &executor.info().clone();
@@ -155,6 +156,7 @@ impl Tuning<'_> {
             }
             self.progress.message(&format!("{name}: {tile}"));
         };
+        // The tile that an earlier search found comes first, if it still suits the device.
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let earlier = earlier.filter(|tile| tunable.check_tile(tile, &group.spec, device).is_ok());
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };

@@ -209,7 +209,7 @@ impl Times {
 }
 
 impl ProfiledProcess {
-    /// Builds the profile of a process from its events.
+    /// Builds the profile of a process from the events that the layer wrote in it.
     pub fn of(events: &[LayerEvent]) -> Self {
         let mut process = Self::default();
         let mut infos = HashMap::new();
@@ -231,6 +231,7 @@ impl ProfiledProcess {
                 LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
             }
         }
+        // Only now are all names known.
         let mut pipelines = HashMap::new();
         for (id, info) in infos {
             pipelines.insert(id, PipelineIdentity::of(info, names.get(&id).copied()));

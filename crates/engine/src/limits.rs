@@ -44,7 +44,8 @@ impl Executor<'_> {
         self.run_probes(extent, probes, observer)
     }
 
-    /// Measures the limits that `probes` find.
+    /// Measures the limits that `probes` find, and saves the undisturbed ones for later runs. A quick measurement on a
+    /// software device starts no probe after [`MAX_QUICK_TIME`]; the limits list those that it left out.
     fn run_probes(&mut self, extent: Extent, probes: PlanSection, observer: &mut dyn Observer) -> Peak {
         let mut left_out = vec![];
         let cases = match (extent, self.info().kind) {

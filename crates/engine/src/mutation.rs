@@ -45,9 +45,9 @@ pub(crate) struct RightAnswer<'a> {
     pub dtype: DType,
     pub comparison: &'a OutputComparison,
     pub contents: &'a [u8],
-    /// Contents before the run.
+    /// Contents of the same elements before the kernel ran, which an element that it left out still has.
     pub before: &'a [u8],
-    /// Number of elements that the last work-group writes.
+    /// Elements that a work-group writes on average, taken as the share of the last one.
     pub last_group_len: usize,
     /// Number of elements per range of a sample; all elements of a complete output.
     pub range_len: usize,

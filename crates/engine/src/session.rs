@@ -237,7 +237,10 @@ impl<'a> Session<'a> {
         lines
     }
 
-    /// Opens `device` and returns its executor.
+    /// Opens `device` in this process or in a worker, wherever this session runs its jobs, and returns the executor.
+    ///
+    /// # Errors
+    /// When `timing` inspects without a worker, which alone can be stopped at a limit, or the device cannot be opened.
     pub fn executor<'s>(
         &'s self,
         device: &DeviceInfo,

@@ -26,8 +26,8 @@ pub(super) struct Counterpart {
 }
 
 impl Counterpart {
-    /// Makes the algorithm that `builtin` names, on the buffers of `point`, whose sizes and types the resolver has
-    /// checked. Refuses buffers with other roles than the algorithm's.
+    /// Matches the buffers of the algorithm that `builtin` names to those of `point`, whose sizes and types the
+    /// resolver has checked. Refuses a buffer that is not read or written as the algorithm's is.
     pub(super) fn new(catalogue: &Catalogue, builtin: &Builtin, point: &ResolvedPoint) -> Result<Self, String> {
         let algorithm = catalogue.find(&builtin.algorithm)?;
         let places: Vec<usize> = builtin.roles.iter().map(|(_, place)| *place).collect();

@@ -155,7 +155,8 @@ impl LoadedPass {
         [("N", widths), ("M", height), ("K", depth)].into_iter().take(self.dimensions())
     }
 
-    /// Whether an integer among the push constants is probably the extent along `axis`.
+    /// Whether an integer or boolean among the push constants is probably the extent along `axis`, guessed from its
+    /// name.
     fn receives_extent(&self, axis: &str) -> bool {
         let is_integer = |kind| matches!(kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
         self.interface.arguments.iter().any(|member| is_integer(member.kind) && self.axis_of(&member.name) == axis)

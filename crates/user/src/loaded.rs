@@ -77,7 +77,8 @@ fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<Load
     let mut kernels = vec![];
     for (index, source) in sources.iter().enumerate() {
         let mut pass = load(described, &fields, source, "");
-        // Kernels compared with a captured one may name their entry points differently.
+        // Kernels compared with a captured one may name their entry points differently, so those files are tried again
+        // without the name.
         if described.of_case && index > 0 && fields.entry.is_some() && pass.is_err() {
             pass = load(described, &KernelFields { entry: None, ..fields.clone() }, source, "");
         }

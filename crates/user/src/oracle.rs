@@ -357,15 +357,17 @@ fn element_of(bytes: &[u8], index: usize, size: usize) -> &[u8] {
     &bytes[index * size..(index + 1) * size]
 }
 
-/// Returns the position of a number among all values of its type, so that differences are distances in units in the
-/// last place.
+/// Returns the position of a number among all values of its type, so that the difference of two positions is their
+/// distance in units in the last place. Both zeros of a float have position 0.
 fn rank(element: DType, bytes: &[u8]) -> i128 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     let bits = i128::from(u64::from_le_bytes(wide));
     let sign_bit = 1i128 << (8 * bytes.len() - 1);
     match element {
+        // Sign and magnitude: below zero, larger bits are smaller numbers.
         _ if element.is_float() && bits >= sign_bit => sign_bit - bits,
+        // Two's complement.
         DType::I8 | DType::I16 | DType::I32 | DType::I64 if bits >= sign_bit => bits - 2 * sign_bit,
         _ => bits,
     }

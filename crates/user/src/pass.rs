@@ -13,7 +13,7 @@ use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
 use crate::kernel::interface::{Slot, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
 
-/// Most dispatches of one kernel.
+/// Most rounds of a loop, and most dispatches of one kernel: a larger number is a mistake in a formula.
 const MAX_DISPATCHES: usize = 1 << 14;
 
 /// Largest sub-group that Vulkan allows.
@@ -26,16 +26,18 @@ impl Resolver<'_> {
     /// Returns the values that expressions outside of loops see: axes, constants, the work-group size, and the loop
     /// indices of the first round.
     pub(super) fn first_round_scope(&self, configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
-        let mut indexed = axes.clone();
-        set_indices(&configuration.kernel.pass_tree, &mut indexed)?;
-        let mut scope = indexed.clone();
+        let mut with_indices = axes.clone();
+        set_indices(&configuration.kernel.pass_tree, &mut with_indices)?;
+        let mut with_constants = with_indices.clone();
         for pass in &configuration.kernel.passes {
-            PassConstants::evaluate(pass, &configuration.choice, &indexed)?.add_to(&mut scope);
+            // A pass's constants see the axes and indices, but not the constants of other passes.
+            PassConstants::evaluate(pass, &configuration.choice, &with_indices)?.add_to(&mut with_constants);
         }
+        // This only improves error messages. With several passes, another one may have the constant.
         if let [pass] = configuration.kernel.passes.as_slice() {
-            explain_missing_constants(self.described, pass, &mut scope);
+            explain_missing_constants(self.described, pass, &mut with_constants);
         }
-        Ok(scope)
+        Ok(with_constants)
     }
 
     /// Returns the first condition that does not hold, as the reason why a configuration does not run. Before there is a
@@ -76,7 +78,8 @@ fn index_name(pass: &KernelFields) -> &str {
     pass.index.as_deref().unwrap_or("i")
 }
 
-/// Sets the indices of all loops to 0. Refuses names that are not unique or cannot stand in expressions.
+/// Sets the indices of all loops to 0, their value in the first round. Refuses names that are not unique or cannot
+/// stand in expressions.
 fn set_indices(passes: &[KernelFields], scope: &mut Values) -> Result<(), Fault> {
     for pass in passes.iter().filter(|pass| pass.times.is_some()) {
         let index = index_name(pass);
@@ -102,6 +105,7 @@ struct Unroller<'a, 'r> {
     configuration: &'a Configuration<'a>,
     /// Buffers of the point, then the description's scratch, then blocks that are given by member.
     buffers: Vec<ResolvedBuffer>,
+    /// Dispatches so far, whose shaders are numbers of modules.
     dispatches: Vec<Dispatch<usize>>,
 }
 
@@ -188,11 +192,14 @@ impl Unroller<'_, '_> {
         Ok((BufferId(index), offset))
     }
 
-    /// Binds a buffer to each slot of a pass in a round of the loop around it.
+    /// Binds a buffer to each slot of a pass in a round of the loop around it. A slot with several parts takes the next
+    /// one in each round, so two parts swap roles from round to round (ping-pong). The descriptors do not say yet how
+    /// far they reach: `make_dispatch` extends them into the red zones, as far as the device allows.
     fn bind_slots(&mut self, pass: &LoadedPass, scope: &Values, round: usize) -> Result<Vec<Descriptor>, Fault> {
         let description = &self.resolver.described.description;
         let mut descriptors = vec![];
         for slot in pass.interface.slots.iter() {
+            // A block given by member has no buffer of the description: its values are packed into one of their own.
             let mut binding = if let Some(members) = Members::of_slot(description, pass, slot)? {
                 let buffer = self.add_block(&members, scope)?;
                 Binding::whole(slot.set, slot.binding, slot.kind, BufferId(buffer))
@@ -266,7 +273,7 @@ struct PassConstants<'a> {
     spec_values: Vec<SpecValue>,
     /// Integer constants with their stated or default values, as expressions see them.
     integers: Vec<(&'a SpecConstant, i64)>,
-    /// Stated values by the constant's key, as WGSL takes them.
+    /// Stated values by the constant's key, as WGSL's overrides take them.
     overrides: Vec<(String, f64)>,
 }
 

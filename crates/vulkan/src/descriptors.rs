@@ -122,7 +122,8 @@ fn with_handles(descriptors: &[Descriptor], buffers: &[Region<'_>]) -> impl Iter
 
 impl Drop for BoundBuffers {
     fn drop(&mut self) {
-        // SAFETY: submissions are waited for before their buffers are dropped; the sets are freed with their pool.
+        // SAFETY: submissions are waited for before their buffers are dropped; the sets are freed with their pool, and
+        // `self.device` keeps the device open until then.
         unsafe {
             self.device.handle.destroy_descriptor_pool(self.pool, None);
             for view in &self.views {

@@ -9,8 +9,8 @@ mod command;
 mod descriptors;
 mod instance;
 mod logical_device;
+mod physical_device;
 mod pipeline;
-mod query;
 
 use gpukern_model::{basis, case, device};
 use gpukern_program::kernel;
@@ -20,5 +20,5 @@ pub use call::{CallMonitor, VulkanError, Wait};
 pub use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use instance::{Instance, Validation};
 pub use logical_device::Device;
+pub use physical_device::{PhysicalDevice, uuid};
 pub use pipeline::Pipelines;
-pub use query::{PhysicalDevice, uuid};

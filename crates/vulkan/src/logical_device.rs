@@ -2,7 +2,7 @@
 
 use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
-use super::query::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
+use super::physical_device::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};

@@ -305,7 +305,8 @@ impl<'a> Contest<'a> {
         Ok(answer)
     }
 
-    /// Adds the trial of the next match, and writes all trials so far, so that a killed process loses none.
+    /// Adds the trial of the next match. If there are several matches, prints a line about it and writes all trials so
+    /// far, so that a killed process loses none of them; the trial of a single match is only written at the end.
     fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<()> {
         let count = self.matches.len();
         trials.cases.push(trial);

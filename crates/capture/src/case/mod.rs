@@ -146,8 +146,9 @@ pub struct Draft<'a> {
 const MODULE: &str = "kernel.spv";
 
 impl<'a> Draft<'a> {
-    /// Writes module, source, inputs and outputs to `folder`, with the contents that the layer wrote to `spool`. The
-    /// error says why `run` cannot accept the dispatch.
+    /// Creates `folder` and writes the module, its source if it has one, and the buffers to it; their contents come
+    /// from the files that the layer wrote to `spool`. The error says why `run` cannot accept the dispatch, or which
+    /// file could not be written.
     pub fn new(
         chosen: &'a SelectedDispatch<'a>,
         spool: &Path,

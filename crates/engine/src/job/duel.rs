@@ -132,7 +132,8 @@ impl Executor<'_> {
 }
 
 impl Runner {
-    /// Measures both sides in turns; returns their cases. Passes each round to `report`, which says whether to go on.
+    /// Measures A and B in turns, and returns their cases in this order. Passes each round to `report`, which says
+    /// whether to go on.
     fn duel(
         &mut self,
         group: &CaseGroup,
@@ -165,7 +166,7 @@ impl Runner {
     /// Measures `side` without another.
     fn run_side(&mut self, group: &CaseGroup, side: &Side, sampling: &Sampling) -> Case {
         self.wake_canary();
-        // Owns the sampled buffers.
+        // Owns the sampled buffers, so it must outlive the prepared case.
         let mut shared = SharedProblem::new(group);
         let mut prepared = self.prepare_side(&mut shared, SIDE_NAMES[0], side, sampling);
         self.keeper.sample(vec![&mut prepared.state], sampling);
@@ -187,7 +188,8 @@ impl Runner {
         self.prepare_case(shared, &chosen, &Preparation { name, substitute: side.substitute.as_ref(), sampling })
     }
 
-    /// Records the control, which runs A's program; `None` if A has no measurement.
+    /// Records the control, a second instance of A's program, whose times show how much two instances of one program
+    /// differ; `None` if A has no measurement.
     fn record_control(
         &mut self,
         a_state: &CaseState<TimedProgram>,
@@ -199,7 +201,9 @@ impl Runner {
         self.record_program(name, loaded, program, contender.measured.summary.median, sampling).map(Some)
     }
 
-    /// Runs the rounds of a duel. Each round creates pipelines, command buffers and scratch buffers again.
+    /// Runs the rounds of a duel between `states`, A and B, and A's control. Each round creates pipelines, command
+    /// buffers and scratch buffers again, in random order: if nothing differs, each of the three is as likely as the
+    /// others to get the better places, which the randomization test relies on.
     fn run_rounds(
         &mut self,
         states: [&mut CaseState<TimedProgram>; 2],
@@ -209,7 +213,7 @@ impl Runner {
         sampling: &Sampling,
         report: Report<'_, Round>,
     ) {
-        let bench = &mut self.workbench;
+        let workbench = &mut self.workbench;
         let mut remake = |timed: &mut TimedProgram, role: DuelRole, run: Nanos| {
             let program = &timed.program;
             // The control runs A's program.
@@ -217,11 +221,13 @@ impl Runner {
             if let Some((label, spirv)) = &side.substitute
                 && let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label)
             {
-                bench.pipelines.substitute(&replaced.shader, spirv.clone());
+                workbench.pipelines.substitute(&replaced.shader, spirv.clone());
             }
-            bench.pipelines.forget(program);
-            let recorded = timed.record_again(bench, loaded, run, sampling);
-            bench.pipelines.restore();
+            // The pipelines of the last round are forgotten, so that recording compiles them anew. The other side may
+            // use the same kernel without a substitute, which therefore goes as soon as this side is recorded.
+            workbench.pipelines.forget(program);
+            let recorded = timed.record_again(workbench, loaded, run, sampling);
+            workbench.pipelines.restore();
             recorded
         };
         self.keeper.duel(states, control, sampling, &mut remake, orders_seed(), report);

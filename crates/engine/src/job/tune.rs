@@ -292,7 +292,7 @@ impl Runner {
         let sampling = Sampling { max_time, patience: Some(max_time), ..Sampling::default() };
         let mut states = vec![];
         for RunOffEntry { name, program, .. } in entries.iter() {
-            let state = self.try_prepare(name, loaded, program, &sampling);
+            let state = self.verify_and_warm_up(name, loaded, program, &sampling);
             states.push(state.unwrap_or_else(|error| CaseState::Ended(Outcome::failed(error.to_string()))));
         }
         self.keeper.sample(states.iter_mut().collect(), &sampling);

@@ -1,4 +1,7 @@
 //! Runs the cases of a plan on a device: skip, verify, warm up, sample.
+//!
+//! A case is prepared in layers: `prepare_case` builds its program, `load_and_verify` loads the problem of its group,
+//! `verify_with_substitute` swaps in another kernel if `ab` asks for one, and `verify_and_warm_up` runs it.
 
 mod forecast;
 
@@ -484,7 +487,7 @@ impl Runner {
         let program = self.program_of(chosen, shared.problem.as_ref());
         let mut case = self.describe_case(shared, chosen, program.as_ref().ok());
         let state = match program {
-            Ok(program) => self.load_and_prepare(shared, chosen, &program, preparation, &mut case),
+            Ok(program) => self.load_and_verify(shared, chosen, &program, preparation, &mut case),
             Err(reason) => Err(Outcome::Skipped { reason }),
         };
         if let Some(time) = self.last_run.take() {
@@ -494,7 +497,7 @@ impl Runner {
     }
 
     /// Loads the problem and prepares a program on it. Adds the problem's notes and the compiled kernels to `case`.
-    fn load_and_prepare(
+    fn load_and_verify(
         &mut self,
         shared: &mut SharedProblem<'_>,
         chosen: &Configuration,
@@ -510,7 +513,7 @@ impl Runner {
             loaded => loaded?,
         };
         case.notes.extend(loaded.notes());
-        let state = self.prepare(loaded, program, preparation);
+        let state = self.verify_with_substitute(loaded, program, preparation);
         // The compiler's messages may explain a missing time.
         case.kernels = self.workbench.pipelines.compiled_kernels(program);
         Ok(state)
@@ -535,8 +538,9 @@ impl Runner {
         case
     }
 
-    /// Verifies a program and warms it up. Turns any error into the outcome of its case.
-    fn prepare(
+    /// Verifies a program and warms it up, with the substitute for one of its kernels in place if there is one. Turns
+    /// any error into the outcome of its case.
+    fn verify_with_substitute(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -550,15 +554,15 @@ impl Runner {
             };
             self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());
         }
-        let state = self.try_prepare(preparation.name, loaded, program, preparation.sampling);
+        let state = self.verify_and_warm_up(preparation.name, loaded, program, preparation.sampling);
         if preparation.substitute.is_some() {
             self.workbench.pipelines.restore();
         }
         state.unwrap_or_else(|error| CaseState::Ended(self.outcome_of_first_run(error)))
     }
 
-    /// Verifies a program and warms it up. The caller handles errors of the driver.
-    pub(super) fn try_prepare(
+    /// Verifies a program, warms it up and records it for samples. The caller handles errors of the driver.
+    pub(super) fn verify_and_warm_up(
         &mut self,
         name: &str,
         loaded: &LoadedProblem,

@@ -87,8 +87,9 @@ struct RunsToRecord<'a> {
     loaded: &'a LoadedProblem,
     program: &'a Program,
     regions: &'a [Region<'a>],
-    /// Initial contents of the program's in-place buffers, with buffer numbers.
+    /// Initial contents of the program's in-place buffers, with buffer numbers: each run starts from a copy.
     initial: &'a [(usize, DeviceBuffer)],
+    /// Empties the device's caches before each run, if they are to be cold.
     evictor: Option<&'a Evictor>,
     /// Contents to restore before each run, and the buffer through which they are moved.
     contents: Option<(Contents, &'a DeviceBuffer)>,

@@ -232,7 +232,7 @@ impl Workbench {
         answer: u64,
     ) -> Result<LaterAnswer, VulkanError> {
         let copies = self.copy_inputs(loaded, program)?;
-        if let Some(bad_write) = self.find_bad_write(loaded, program, sampler, &copies)? {
+        if let Some(bad_write) = self.restore_and_find_bad_write(loaded, program, sampler, &copies)? {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
         self.write_half_plausible_outputs(loaded)?;
@@ -282,8 +282,10 @@ impl Workbench {
         Ok(())
     }
 
-    /// Describes the first write of timed runs out of bounds or to an input, by this or another kernel in turn.
-    pub(super) fn find_bad_write(
+    /// Restores the inputs that timed runs changed, and describes the first write to an input or out of bounds on these
+    /// buffers. It stays the answer for all later kernels, because kernels take turns on the buffers and any of them
+    /// may be the culprit. `None` for built-in kernels, which are not watched here.
+    pub(super) fn restore_and_find_bad_write(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,

@@ -92,7 +92,8 @@ impl LimitKind {
         }
     }
 
-    /// Returns a sentence about a `value`, if it is beyond `bound`.
+    /// Returns a text such as `takes 12 ms, max-time is 10 ms` if a figure of this `value` is beyond the user's
+    /// `bound`: below it if large values are good, or else above it.
     fn violation(&self, value: f64, bound: f64) -> Option<String> {
         let is_beyond = if self.figure.is_better_large { value < bound } else { value > bound };
         if !is_beyond {

@@ -25,7 +25,7 @@ const SHARED_CORES_RATIO: f64 = 1.3;
 /// of the memory bandwidth. Measured with four array copies on two cores: 1.6 to 2.3.
 const SHARED_MEMORY_RATIO: f64 = 4.0;
 
-/// Bytes that a core's own caches hold, without shared caches.
+/// Bytes that a core's own caches hold, without shared caches: a common size of a second-level cache, not measured.
 const CORE_CACHE_BYTES: u64 = 1 << 20;
 
 /// Ratio by which a canary on the host's processors varies between processes without a cause.

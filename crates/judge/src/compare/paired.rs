@@ -85,7 +85,7 @@ impl Schedule {
 pub struct Finding {
     /// Verdict on B.
     pub verdict: Verdict,
-    /// B / A: the median ratio of the rounds, with the geometric mean of A and the control in place of A.
+    /// Median of B / √(A · control) over the rounds: the control is a second instance of A, and both stand for A.
     pub ratio: f64,
     /// 95 % confidence interval of the ratio.
     pub interval: [f64; 2],
@@ -182,7 +182,8 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Adjusts the findings for the number of cases, as `compare` does.
+    /// Adjusts the p-values of all findings for the number of cases, as `compare` does (Benjamini and Hochberg), and
+    /// judges each again. Call it after each new trial: it starts from the p-values of single cases.
     pub fn correct(&mut self) {
         let mut findings: Vec<_> = self.cases.iter_mut().filter_map(|case| case.finding.as_mut()).collect();
         let p = benjamini_hochberg(&findings.iter().map(|finding| finding.case_p).collect::<Vec<_>>());

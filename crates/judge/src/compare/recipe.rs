@@ -35,7 +35,7 @@ const MAX_PROCESSES_PER_SIDE: usize = 50;
 /// Largest `--min-effect` to suggest.
 const MAX_SUGGESTED_EFFECT: f64 = 0.25;
 
-/// Distance of a change from none, in standard errors, for a sufficient p of one case among many.
+/// Standard errors by which a change must differ from none, so that its p still suffices as one case among many.
 const MIN_STANDARD_ERRORS: f64 = 3.5;
 
 /// Records of a side with their files.
@@ -95,7 +95,7 @@ struct MissingProcesses {
     precondition: Option<String>,
 }
 
-/// Duration of a side's missing processes.
+/// Estimated time of a side's missing processes.
 struct SideCost {
     side: &'static str,
     processes: usize,
@@ -247,16 +247,17 @@ fn command_lines(
             continue;
         };
         let is_new_file = is_remeasured || record.plan.is_none() || *path == Path::new("-");
-        // A new record needs all cases.
-        let few = if is_new_file || !are_few || !measure.request.only.is_empty() { &[][..] } else { &open };
-        measure.request.only.extend(few.iter().map(ToString::to_string));
-        // A new file replaces an old one, and needs its processes too unless they are to be forgotten.
+        // No ids mean all cases: a new record needs them all, and a request with an `--only` already names its own.
+        let only_these = if is_new_file || !are_few || !measure.request.only.is_empty() { &[][..] } else { &open };
+        measure.request.only.extend(only_these.iter().map(ToString::to_string));
+        // A new file starts without processes, so it repeats the old file's as well. If the side is remeasured, because
+        // the device was slower or busier then, the old ones are dropped.
         let in_old_file = if is_remeasured { 0 } else { processes_of(record, &open) };
         let has = if is_new_file { 0 } else { in_old_file };
         let goal = in_old_file + lacks;
         let path = if is_new_file { fresh_path(path, side) } else { path.to_string_lossy().into_owned() };
         replaced[index] = is_new_file.then(|| path.clone());
-        costs.push(SideCost { side, processes: goal - has, process_time: time_of_process(record, few) });
+        costs.push(SideCost { side, processes: goal - has, process_time: time_of_process(record, only_these) });
         missing.push(MissingProcesses { measure, path, is_new_file, has, goal, precondition });
     }
     // Repeating the comparison alone would give the same verdicts.
@@ -298,7 +299,7 @@ fn must_remeasure(comparison: &Comparison, baseline: bool, is_live: bool) -> boo
     })
 }
 
-/// Options of the command that alternates two drivers.
+/// Options of a `gpukern ab` that lets two drivers take turns, for a command to paste.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct DriverContest {

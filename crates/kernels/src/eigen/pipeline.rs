@@ -141,8 +141,8 @@ impl Eigen {
     }
 }
 
-/// Checks that all elements of the signed matrix are positive; the error names the first that is not. Generates one row
-/// at a time, because the first few almost surely contain one.
+/// Refuses `--input signed` unless all elements of its n×n matrix are positive; the error names the first that is not.
+/// About half of the elements are negative, so this generates a row at a time, and of a large matrix only the first.
 fn check_positive(n: u64, seed: u64) -> Result<(), String> {
     let mut rng = generator(seed, 0);
     for row in 0..n {

@@ -154,9 +154,13 @@ pub(crate) static TRANSFORM: Baseline =
 struct Transform<'a> {
     stop: StopRule,
     a: &'a [f32],
+    /// Transformed matrix, A before the first round.
     m: Vec<f32>,
+    /// Eigenvector so far: the product of the rounds' row sums, each divided by the largest.
     v: Vec<f32>,
+    /// Row sums of the matrix in the latest round.
     s: Vec<f32>,
+    /// Largest row sum, which converges to the eigenvalue.
     lambda: f32,
     stopped: bool,
     rounds: i32,
@@ -170,7 +174,8 @@ impl<'a> Transform<'a> {
         Self { stop, a, m, v, s, lambda: 0.0, stopped: false, rounds: 0 }
     }
 
-    /// Whether the row sums agree, in f32 as the kernels compute it.
+    /// Whether the row sums agree within eps, in f32 as the kernels compute it: each with the next one, or for the
+    /// bracket test all with the largest, (max − min) / max < eps.
     fn agrees(&self) -> bool {
         let eps = self.stop.eps as f32;
         match self.stop.test {

@@ -48,6 +48,7 @@ const PLAIN_KERNELS: usize = 4;
 /// Kernels of both variants.
 #[derive(Clone, Copy)]
 struct Kernels {
+    /// Factorizes a diagonal block; with a side, also solves for the strips there.
     corner: &'static Shader,
     solve: &'static Shader,
     update: &'static Shader,
@@ -56,7 +57,7 @@ struct Kernels {
 }
 
 impl Kernels {
-    /// Returns the kernels for updates that cannot wait until halves are prepared.
+    /// Returns the kernels without matrix units, for updates that cannot wait until halves are prepared.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
     }
@@ -67,6 +68,7 @@ impl Kernels {
 struct OuterBlock {
     start: u64,
     end: u64,
+    /// Panel that this outer block fills with its columns of L and rows of U.
     own: Panel,
     /// Panel of the outer blocks before and behind this one.
     other: Panel,
@@ -78,7 +80,8 @@ impl OuterBlock {
         UpdateFactors { panel: self.own, panel_column: 0, depth }
     }
 
-    /// Returns the operands of an update by the first `depth` columns of the outer block before.
+    /// Returns the operands of an update by the first `depth` columns of the outer block before. With a depth of 0 the
+    /// update changes nothing.
     fn earlier_factors(&self, depth: u64) -> UpdateFactors {
         UpdateFactors { panel: self.other, panel_column: 0, depth }
     }
@@ -103,11 +106,11 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     };
     let kernels = Kernels { corner, solve, update, halves };
     schedule.pad(pad);
-    let mut ready = false;
+    let mut first_diagonal_done = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
         let end = (start + outer).min(schedule.stride);
         let outer = OuterBlock { start, end, own: panels[index % 2], other: panels[(index + 1) % 2] };
-        ready = schedule.outer_block(kernels, outer, ready);
+        first_diagonal_done = schedule.outer_block(kernels, outer, first_diagonal_done);
     }
     let program = schedule.program();
     if halves.is_none() {
@@ -117,23 +120,25 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
 }
 
 impl LuSchedule<'_> {
-    /// Records an outer block. `ready` says whether its first diagonal block is factorized; returns whether the next
-    /// one's is.
-    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, ready: bool) -> bool {
+    /// Records an outer block. `first_diagonal_done` says whether the outer block before has factorized this one's
+    /// first diagonal block; returns whether this one has done so for the next.
+    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, first_diagonal_done: bool) -> bool {
         if self.takes_one_stage(kernels, outer.start) {
             self.blocks_in_one_stage(kernels, outer);
+            // Fewer rows remain for the next outer block, whose groups then factorize their diagonal blocks themselves.
             return false;
         }
-        if !ready {
+        if !first_diagonal_done {
+            // Depth 0: only the first outer block has a diagonal block to factorize here, and no update precedes it.
             let position = BlockPosition { first: outer.start, panel_column: 0 };
-            self.corner(kernels, outer.own, position, outer.earlier_factors(0));
+            self.factorize_diagonal(kernels, outer.own, position, outer.earlier_factors(0));
         }
         self.blocks_in_two_stages(kernels, outer);
-        let is_next_ready = outer.end < self.stride && !self.takes_one_stage(kernels, outer.end);
-        if is_next_ready {
+        let next_diagonal_done = outer.end < self.stride && !self.takes_one_stage(kernels, outer.end);
+        if next_diagonal_done {
             self.next_outer(kernels, outer);
         }
-        is_next_ready
+        next_diagonal_done
     }
 
     /// Whether each block of the outer block at `start` takes one stage. It does not if there are so many strips that
@@ -168,7 +173,7 @@ impl LuSchedule<'_> {
                 return;
             }
             let factors = outer.factors(depth);
-            self.corner(kernels, own, BlockPosition { first: next, panel_column: depth }, factors);
+            self.factorize_diagonal(kernels, own, BlockPosition { first: next, panel_column: depth }, factors);
             self.update_strips(kernels.plain(), factors, next..next + self.block, self.block);
             if start > 0 {
                 // The previous outer block's remaining updates must finish before its panel is reused.
@@ -178,7 +183,8 @@ impl LuSchedule<'_> {
         }
     }
 
-    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly.
+    /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly, and so need
+    /// not wait for another.
     fn blocks_in_one_stage(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { start, end, own, .. } = outer;
         let earlier = outer.earlier_factors(if start > 0 { self.width } else { 0 });
@@ -285,7 +291,7 @@ impl LuSchedule<'_> {
     fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
         let factors = outer.factors(self.width);
-        self.corner(kernels, other, BlockPosition { first: end, panel_column: 0 }, factors);
+        self.factorize_diagonal(kernels, other, BlockPosition { first: end, panel_column: 0 }, factors);
         if end + self.block == self.stride {
             return;
         }
@@ -301,8 +307,9 @@ impl LuSchedule<'_> {
         }
     }
 
-    /// Records the factorization of the diagonal block at `position`, after its update by `factors`.
-    fn corner(&mut self, kernels: Kernels, own: Panel, position: BlockPosition, factors: UpdateFactors) {
+    /// Records the factorization of the diagonal block at `position`, which the same dispatch first updates by
+    /// `factors`.
+    fn factorize_diagonal(&mut self, kernels: Kernels, own: Panel, position: BlockPosition, factors: UpdateFactors) {
         self.push(self.diagonal(kernels.corner, own, position, factors, None));
         self.substitute();
     }

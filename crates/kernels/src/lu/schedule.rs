@@ -24,11 +24,13 @@ pub(super) const INNER: u64 = widths::INNER as u64;
 pub(super) const GROUP_SIZE: u32 = 64;
 /// Work-group size of the solve for a strip of 32 columns or rows.
 const SOLVE_INVOCATIONS: u32 = 128;
-/// Depth of an update, in products per element, from which it reads W only at the end: the wait is then small in
-/// comparison.
+/// Updates of at least this many products per element read W after the products (`AHEAD` = 0 in
+/// `blocked-update.comp`), which take so much longer that the wait for W hardly counts. Shallower ones start their sums
+/// from -W, which then arrives together with the first tiles of P and Q.
 const DEEP_UPDATE: u64 = 128;
-/// Rows of work-groups per strip of an update's grid: see `matmul/tiled`.
-const STRIP: u64 = 8;
+/// Most rows of work-groups in a strip of an update's grid. Groups that run at the same time then cover a compact area
+/// of W and share what they read of P and Q, as in `matmul/tiled.comp`. These are not the strips beside a block.
+const GRID_STRIP_ROWS: u64 = 8;
 
 /// Schedule in construction: extents, buffers, and recorded steps.
 pub(super) struct LuSchedule<'a> {
@@ -349,10 +351,11 @@ impl<'a> LuSchedule<'a> {
     }
 }
 
-/// Sets the grid of an update: a work-group per block of the tile, in strips of [`STRIP`] rows of blocks.
+/// Sets the grid of an update: a work-group for each block of the tile's size, in strips of at most [`GRID_STRIP_ROWS`]
+/// rows of them.
 pub(super) fn in_blocks(dispatch: Dispatch, tile: ProductTile, area: &Area) -> Dispatch {
     let down = area.height().div_ceil(u64::from(tile.bm));
-    let strips = down.div_ceil(STRIP);
+    let strips = down.div_ceil(GRID_STRIP_ROWS);
     dispatch
         .groups([down.div_ceil(strips), area.width().div_ceil(u64::from(tile.bn)), strips])
         .constant("BM", tile.bm)

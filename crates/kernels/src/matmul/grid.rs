@@ -42,7 +42,9 @@ pub(super) fn block_per_group(
         .constant("BK", tile.bk)
 }
 
-/// Builds a dispatch without a grid, with A, B, C, the extents, and texel views as arguments.
+/// Builds a dispatch of a product, with A, B, C, the extents, and texel views as arguments. Callers set the grid.
+/// Arguments of kernels that split K or share blocks get placeholders, which `parts::program` and `evenly::program`
+/// replace.
 pub(super) fn product(shader: &'static Shader, dims: Dims, views: &[(&str, BufferId)]) -> Dispatch {
     let buffers = [&[("A", BufferId(0)), ("B", BufferId(1)), ("C", BufferId(2))], views].concat();
     let mut arguments = arguments(&buffers, &[("M", dims.m), ("N", dims.n), ("K", dims.k)]);

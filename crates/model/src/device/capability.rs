@@ -228,6 +228,7 @@ pub struct FlexibleMatrices {
 }
 
 /// Supported combination of types and scope.
+// Extents of a matrix may be any multiples of the granularity, unlike those of `CooperativeMatrix`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FlexibleMatrix {
     /// Granularity of M, N and K.

@@ -251,7 +251,8 @@ impl<'a> Resampler<'a> {
         Self { side, centre: median(&logs).unwrap_or_default(), stretch, drawn: Vec::with_capacity(logs.len()) }
     }
 
-    /// Draws as many processes as the side has, with replacement, and a resampled median of each.
+    /// Draws as many processes as the side has, with replacement. Returns a resampled log median of each, stretched
+    /// about the centre, plus the noise between processes.
     fn draw(&mut self, normal: &mut Normal<'_, impl Rng>) -> &[f64] {
         self.drawn.clear();
         for _ in self.side.runs {

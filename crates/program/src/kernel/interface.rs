@@ -104,8 +104,9 @@ impl ArgumentKind {
         }
     }
 
-    /// Returns the kind in words. Kinds with equal words accept the same values: a 64-bit integer may hold an address,
-    /// and the sign of an integer does not matter.
+    /// Returns the kind in words, which also decide whether an argument accepts a value: a 64-bit integer may hold an
+    /// address, and the sign of an integer does not matter. Kinds that no value of a program has, such as f16 and bool,
+    /// share their words although they differ.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Address | Self::Scalar(Scalar::Int { bits: 64, .. }) => "a buffer",

@@ -479,7 +479,8 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// Whether a type is a texel buffer of floats (`samplerBuffer`).
+    /// Whether a type is a texel buffer of floats: `samplerBuffer`, or `textureBuffer`, which has no sampler around its
+    /// image.
     fn is_texel_view(&self, definition: &Instruction) -> Result<bool, String> {
         let image = match definition.class.opcode {
             Op::TypeSampledImage => self.definition(ids(definition).next().ok_or("a sampled image has no type")?)?,
@@ -607,7 +608,7 @@ impl Reflector<'_> {
         if depth == 0 || !has_room {
             return Err("a block has too many members, or they contain themselves".into());
         }
-        let definition = self.definition(part.kind)?;
+        let definition = self.definition(part.type_id)?;
         let kind = match (scalar(definition), definition.class.opcode) {
             (Some(scalar), _) => ArgumentKind::Scalar(scalar),
             (None, Op::TypePointer) => ArgumentKind::Address,
@@ -624,7 +625,7 @@ impl Reflector<'_> {
 
     /// Lists the direct parts of a vector, matrix, array or structure.
     fn parts(&self, whole: &BlockPart, depth: usize) -> Result<Vec<BlockPart>, String> {
-        let BlockPart { kind: id, name, matrix_stride, by_rows, .. } = whole;
+        let BlockPart { type_id: id, name, matrix_stride, by_rows, .. } = whole;
         let definition = self.definition(*id)?;
         let parts = match (definition.class.opcode, definition.operands.as_slice()) {
             (Op::TypeVector, &[Operand::IdRef(component), Operand::LiteralBit32(count @ 2..=4)]) => {
@@ -668,14 +669,14 @@ impl Reflector<'_> {
 
     /// Lists the members of a structure, whose type is `definition`.
     fn structure_parts(&self, whole: &BlockPart, definition: &Instruction) -> Result<Vec<BlockPart>, String> {
-        let id = whole.kind;
+        let id = whole.type_id;
         let mut parts = vec![];
-        for (index, kind) in (0..).zip(ids(definition)) {
+        for (index, type_id) in (0..).zip(ids(definition)) {
             let name = join_names(&whole.name, &self.name(id, Some(index)));
             let offset = self.number(id, Some(index), Decoration::Offset);
             let offset = offset.ok_or_else(|| format!("member '{name}' has no offset"))?;
             parts.push(BlockPart {
-                kind,
+                type_id,
                 name,
                 offset: whole.offset.saturating_add(offset),
                 matrix_stride: self.number(id, Some(index), Decoration::MatrixStride),
@@ -788,7 +789,7 @@ impl Reflector<'_> {
         let stride = self.stride(last)?;
         let mut parts = self.parts(&BlockPart::whole(id), MAX_DEPTH).ok()?;
         let end = parts.last_mut()?;
-        end.kind = ids(array).next()?;
+        end.type_id = ids(array).next()?;
         let start = u64::from(end.offset);
         let mut first = vec![];
         for part in &parts {
@@ -903,10 +904,11 @@ fn scalar(definition: &Instruction) -> Option<Scalar> {
     }
 }
 
-/// Part of a block: a member, element, row or component, and finally a number.
+/// Node in the tree of a block's types: a member of a structure, an element of an array, a column or row of a matrix,
+/// or a component of a vector. The leaves are numbers and addresses.
 struct BlockPart {
-    /// Id of its type.
-    kind: u32,
+    /// Id of its type in the module.
+    type_id: u32,
     name: String,
     /// Byte offset from the start of the block.
     offset: u32,
@@ -917,15 +919,16 @@ struct BlockPart {
 }
 
 impl BlockPart {
-    /// Returns the whole block of type `kind`.
-    fn whole(kind: u32) -> Self {
-        Self { kind, name: String::new(), offset: 0, matrix_stride: None, by_rows: false }
+    /// Returns the root of the tree of a block of this type.
+    fn whole(type_id: u32) -> Self {
+        Self { type_id, name: String::new(), offset: 0, matrix_stride: None, by_rows: false }
     }
 
-    /// Lists `count` elements of type `kind`, but hardly more than a block may have members.
-    fn elements(&self, kind: u32, count: u64, stride: u32) -> Vec<Self> {
+    /// Lists `count` elements of a type that are `stride` bytes apart, but at most one more than a block may have
+    /// members, which is enough to refuse the block.
+    fn elements(&self, type_id: u32, count: u64, stride: u32) -> Vec<Self> {
         let element = |index: u32| Self {
-            kind,
+            type_id,
             name: format!("{}[{index}]", self.name),
             offset: self.offset.saturating_add(index.saturating_mul(stride)),
             matrix_stride: self.matrix_stride,

@@ -57,7 +57,7 @@ impl Kernels {
 }
 
 impl Word {
-    /// Returns the value if the specialization constants have `values`.
+    /// Returns the value under these specialization constants: the default where `values` has none with this id.
     pub fn value(self, values: &[SpecValue]) -> u32 {
         match self {
             Self::Literal(value) => value,

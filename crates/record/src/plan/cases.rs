@@ -22,8 +22,9 @@ pub(super) struct Cases {
     variants: Variants,
     /// Whether no layout was named: other layouts than the default are then only for variants that support them.
     any_layout: bool,
-    /// Whether no input was named: other inputs than the default are then only for cheap problems.
-    any_input: bool,
+    /// Whether `verify` chooses the inputs because none was named: other inputs than the default are then only for
+    /// cheap problems.
+    chooses_inputs: bool,
     inputs: Vec<Input>,
     /// Combinations of options, as the inner lists that follow one another at each size.
     options: Vec<Vec<CaseOptions>>,
@@ -63,7 +64,7 @@ impl Cases {
             inputs,
             sizes: choose::sizes(algorithm, &selection.size, purpose)?,
             any_layout: !selection.axes.has(&axes::LAYOUT),
-            any_input: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
+            chooses_inputs: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
             on_host: selection.device.iter().any(|device| device == HOST),
             variants,
         })
@@ -88,7 +89,7 @@ impl Cases {
         let Self { algorithm, on_host, .. } = *self;
         let variants = self.variants_for(&spec);
         let auto = self.variants.auto;
-        if variants.is_empty() && !(auto && self.asks(&spec, None)) {
+        if variants.is_empty() && !(auto && self.wants_input(&spec, None)) {
             return Ok(None);
         }
         if let Err(reason) = (algorithm.problem)(&spec) {
@@ -107,17 +108,18 @@ impl Cases {
             let is_named = self.variants.named.iter().any(|named| std::ptr::eq(*named, *variant));
             let reaches = is_named || variant.reaches(spec.goal, spec.dtype);
             let has_layout = is_named && !is_unasked_layout || variant.shaders(spec.dtype, spec.layout).is_some();
-            if reaches && has_layout && self.asks(spec, Some(variant)) {
+            if reaches && has_layout && self.wants_input(spec, Some(variant)) {
                 variants.push((*variant).clone());
             }
         }
         variants
     }
 
-    /// Whether a problem's input is requested for a variant. If no input was named: the default, and others if cheap;
-    /// for systems of equations, only those that the variant solves accurately.
-    fn asks(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
-        if !self.any_input {
+    /// Whether a variant gets the input of `spec`; `None` stands for `auto`. Outside `verify`, and if the user named the
+    /// inputs, every variant gets all of them. Otherwise it gets the first of its inputs, and the others if the problem
+    /// is cheap; for a system of equations, its inputs are those that it solves accurately.
+    fn wants_input(&self, spec: &CaseSpec, variant: Option<&Variant>) -> bool {
+        if !self.chooses_inputs {
             return true;
         }
         let inputs = match (&self.algorithm.solution, variant) {

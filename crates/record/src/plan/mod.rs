@@ -154,7 +154,8 @@ impl CaseGroup {
         self.id_of(&variant.name)
     }
 
-    /// Returns the id of the case of the variant or baseline with this name.
+    /// Returns the id of the case of the variant or baseline with this name. If the size is none that the algorithm can
+    /// have, the id repeats it as stated in place of the problem's extents.
     pub fn id_of(&self, variant: &str) -> CaseId {
         let Self { algorithm, spec, .. } = self;
         let extents = (algorithm.problem)(spec).map_or_else(|_| spec.size.to_string(), |problem| problem.extents());

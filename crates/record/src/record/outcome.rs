@@ -81,7 +81,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the status in prose: `timed out`. For programs it is spelled as in the record: `timed-out`.
+    /// Returns the status as tables and messages print it: `timed out`. Serialization spells it `timed-out`.
     pub fn status(&self) -> &'static str {
         match self {
             Self::Measured(_) => "measured",

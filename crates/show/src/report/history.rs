@@ -12,8 +12,8 @@ use crate::stats;
 use crate::stats::steps;
 use std::fmt::Write;
 
-/// Possible widths of a trend in columns.
-const COLUMNS: [usize; 3] = [24, 16, 8];
+/// Widths of a trend in columns of the terminal: the first whose table fits is used, or else the last.
+const TREND_WIDTHS: [usize; 3] = [24, 16, 8];
 
 /// Characters of a trend, from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -24,20 +24,21 @@ const MAX_FLAT_RATIO: f64 = 1.01;
 /// Maximum number of cases that are shown for an event.
 const MAX_CHANGED_CASES: usize = 12;
 
-/// Prints a row for each case with its trend, then the events at which cases changed, and a summary.
+/// Returns a table for each device with a row and a trend for each case, then the events at which cases changed, and a
+/// summary. Its lines have at most `width` columns, as far as that is possible.
 pub fn text(history: &History, width: usize) -> String {
     let mut document = Document::default();
     for device in devices(history) {
         let series: Vec<_> = history.series.iter().filter(|series| series.device == device).collect();
-        let tables = COLUMNS.map(|columns| {
+        let tables = TREND_WIDTHS.map(|trend_width| {
             let mut table = Table::default().text(["case"]).numbers(["runs", "level", "±", "trend", "steps"]);
             for series in &series {
-                table.row(make_row(series, columns));
+                table.row(make_row(series, trend_width));
             }
             table
         });
         let mut table =
-            tables.iter().find(|table| table.width() <= width).unwrap_or(&tables[COLUMNS.len() - 1]).clone();
+            tables.iter().find(|table| table.width() <= width).unwrap_or(&tables[TREND_WIDTHS.len() - 1]).clone();
         table.fit(width, &["runs", "±", "trend"]);
         table.shorten_names(width);
         document.verbatim(format!("{}\n\n", printable(device)));
@@ -61,15 +62,15 @@ pub(super) fn devices(history: &History) -> Vec<&str> {
     distinct(history.series.iter().map(|series| series.device.as_str()))
 }
 
-/// Returns the cells of a case: id, number of runs, last level, spread, trend of this many columns, and steps.
-fn make_row(series: &CaseSeries, columns: usize) -> [String; 6] {
+/// Returns the cells of a case: id, number of runs, last level, spread, trend of this width, and steps.
+fn make_row(series: &CaseSeries, trend_width: usize) -> [String; 6] {
     let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
     [
         printable(&series.id).into(),
         series.points.len().to_string(),
         series.level().to_string(),
         or_dash(series.spread().map(units::percent)),
-        draw_trend(series, columns),
+        draw_trend(series, trend_width),
         if steps.is_empty() { "–".into() } else { steps.join(", ") },
     ]
 }

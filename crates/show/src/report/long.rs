@@ -29,7 +29,8 @@ impl View {
     }
 }
 
-/// Returns the columns with these names or headings; `None` for those that fit. Fails if a name is unknown.
+/// Returns the columns with these names or headings, in the order of the table; `all` alone means every column. No
+/// names give `None`: the columns that fit. Fails if a name is unknown.
 pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, String> {
     if names.is_empty() {
         return Ok(None);

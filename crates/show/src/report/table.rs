@@ -260,7 +260,7 @@ const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().f
 /// Minimum width of a last column of prose, so that no name in it is broken.
 const MIN_PROSE_WIDTH: u16 = 26;
 
-/// On the terminal.
+/// Printing within the width of a terminal.
 impl Table {
     /// Prints the table. If it is too wide, prose is wrapped; a table without prose is split into blocks below each
     /// other, each with the names of the rows.

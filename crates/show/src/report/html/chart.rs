@@ -575,7 +575,8 @@ fn lines(text: &str, most: usize) -> Vec<String> {
     texts
 }
 
-/// Opens the `<svg>` element of a chart and writes its heading, whose further lines extend above the chart.
+/// Opens the `<svg>` element of a chart and writes its heading. A heading of more than two lines grows upwards, into
+/// negative y of the view box, so that the coordinates of the chart stay the same.
 pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32, height: u32) -> String {
     let room = width as usize - 20;
     // A character of the title is 9 pixels wide, one of the source 6.4.

@@ -144,8 +144,9 @@ impl<'a> ChartGroup<'a> {
         self.cases.iter().flatten().copied()
     }
 
-    /// Returns `cases` and those of all sources that share a size with them, or with a source that does. On common
-    /// axes, a GPU's large sizes and a processor's small ones would leave either chart mostly empty.
+    /// Returns `cases` with those of every source that shares a size with one already taken. Sources that no chain of
+    /// common sizes connects, such as a GPU's large problems and a processor's small ones, would leave a common chart
+    /// mostly empty.
     fn comparable(&self, cases: &[&'a Case]) -> Vec<&'a Case> {
         let mut comparable = cases.to_vec();
         let mut sizes: HashSet<&CaseSize> = cases.iter().map(|case| &case.size).collect();
