@@ -102,6 +102,7 @@ impl Recordings {
     /// Empties the recording of a command buffer that is reset or freed, and releases its query pools and captures.
     fn clear(&mut self, d: &LayerDevice, commands: vk::CommandBuffer) {
         let Some(recording) = self.all.get_mut(&commands) else { return };
+        // Whether there are timestamps depends on the queue family of the pool, which stays.
         let empty = Recording { has_timestamps: recording.has_timestamps, ..Recording::default() };
         let old = std::mem::replace(recording, empty);
         self.free.extend(old.queries);

@@ -91,12 +91,12 @@ fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Ite
     }
 }
 
-/// Returns the Vulkan device selectors of each section of `plan`, except sections on the host alone.
+/// Returns the Vulkan device selectors of each section of `plan`, except sections on the host alone. An empty list
+/// stands for the default device.
 pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
     let mut selectors = vec![];
     for section in &plan.sections {
         let without_host: Vec<_> = section.devices.iter().filter(|device| *device != HOST).cloned().collect();
-        // No selector means the default device.
         if section.devices.is_empty() || !without_host.is_empty() {
             selectors.push(without_host);
         }

@@ -40,7 +40,7 @@ pub(crate) fn sample_ranges(len: usize, row: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Correct answer: an output, or a sample of it.
+/// Correct answer, from which the mutations are made: an output, or a sample of its elements.
 pub(crate) struct RightAnswer<'a> {
     pub dtype: DType,
     pub comparison: &'a OutputComparison,

@@ -38,7 +38,7 @@ pub(super) struct LuSchedule<'a> {
     pub(super) n: u64,
     /// Columns per outer block.
     pub(super) width: u64,
-    /// Granularity of outer blocks in columns.
+    /// Columns per block; outer blocks consist of whole blocks.
     pub(super) block: u64,
     /// n rounded up to whole blocks: elements from one row to the next.
     pub(super) stride: u64,
@@ -85,7 +85,8 @@ pub(super) struct Solve {
     pub(super) lines: Range<u64>,
 }
 
-/// Operands of an update: `depth` columns of P and rows of Q, from `panel_column` on.
+/// Operands of an update: `depth` columns of P and as many rows of Q, from `panel_column` on. Each element of W loses
+/// the sum of `depth` products.
 #[derive(Clone, Copy)]
 pub(super) struct UpdateFactors {
     pub(super) panel: Panel,

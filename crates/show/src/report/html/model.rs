@@ -164,7 +164,8 @@ impl<'a> ChartGroup<'a> {
         self.everything().all(|case| case.size == self.first.size)
     }
 
-    /// Groups the sources whose cases share a chart: two with common sizes. Others have their own charts.
+    /// Groups the sources whose cases share a chart: two if they have sizes in common. More than two would crowd a
+    /// chart, so each then has its own.
     fn sources_by_chart(&self) -> Vec<Vec<usize>> {
         let by_table = self.sources_by_table();
         if by_table.iter().all(|indices| indices.len() <= 2) {
