@@ -236,7 +236,9 @@ impl ComparisonRounds {
         let plan = &call.plan.clone().only(&ids)?;
         // `run --save` and `--print` use the buffers of the first measurement.
         let mut kernels = call.setup.kernels.clone();
-        kernels.iter_mut().for_each(|kernels| kernels.saves.clear());
+        for kernels in &mut kernels {
+            kernels.saves.clear();
+        }
         let setup = &call.setup.with_kernels(kernels);
         let call = MeasurementCall::new(plan, setup, call.options, call.host);
         let Some(record) = call.measure_in_fresh_processes(&format!("round {round}"))? else { return Ok(None) };

@@ -4,6 +4,7 @@ use super::{CommandOutput, Document, create_folder, help, write_files};
 use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use std::fmt::Write as _;
 use std::path::Path;
 
 const PAGE: Document = ["a manual page", "--output"];
@@ -19,7 +20,8 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
         for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
             let command = command.get_name();
             let names = names(command, "algorithm").join(" ");
-            script += &format!("complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'\n");
+            let _ =
+                writeln!(script, "complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'");
         }
     }
     CommandOutput::document(script, String::new())

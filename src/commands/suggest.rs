@@ -5,6 +5,7 @@ use crate::{CATALOGUE, Format, brief};
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// Words of other tools that share an equivalent: a line of `suggest.txt`.
@@ -177,7 +178,7 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
         words.join(" ")
     );
     if extension(kernels[0]) == "toml" && command == "bench" {
-        message += &format!("; a configuration is named with --config={first}");
+        let _ = write!(message, "; a configuration is named with --config={first}");
     }
     Some(message)
 }

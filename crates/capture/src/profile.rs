@@ -574,13 +574,13 @@ impl TickClock {
         if self.period <= 0.0 || (begin, end) == (0, 0) {
             return None;
         }
-        let begin = self.to_nanos(begin);
-        let end = self.to_nanos(end).max(begin);
+        let begin = self.unwrap_nanos(begin);
+        let end = self.unwrap_nanos(end).max(begin);
         Some(Span { queue, begin, end })
     }
 
     /// Converts a tick to nanoseconds since the first one.
-    fn to_nanos(&mut self, tick: u64) -> f64 {
+    fn unwrap_nanos(&mut self, tick: u64) -> f64 {
         let ticks = self.unwrap_tick(tick);
         let first = *self.first.get_or_insert(ticks);
         // Dispatches of other queues may have started earlier.
@@ -696,13 +696,13 @@ mod tests {
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         let end = 1u64 << 36;
         let ticks = [end - 100, end - 10, 5, end - 3, 40];
-        assert_eq!(ticks.map(|tick| clock.to_nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
+        assert_eq!(ticks.map(|tick| clock.unwrap_nanos(tick)), [0.0, 90.0, 105.0, 97.0, 140.0]);
         assert_eq!(clock.convert(2, 50, 40), Some(Span { queue: 2, begin: 150.0, end: 150.0 }), "no time is negative");
         assert_eq!(clock.convert(2, 0, 0), None);
         // A queue that lags a little does not count as a wrap-around.
         let mut clock = TickClock { period: 1.0, ..TickClock::default() };
         assert_eq!(
-            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.to_nanos(tick)),
+            [1 << 36, (1 << 36) - 100, u64::MAX].map(|tick| clock.unwrap_nanos(tick)),
             [0.0, -100.0, (u64::MAX - (1 << 36)) as f64]
         );
     }

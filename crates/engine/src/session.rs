@@ -141,6 +141,7 @@ pub struct Session<'a> {
 }
 
 /// Place where device work runs, with its resources.
+#[expect(clippy::large_enum_variant, reason = "a session has one")]
 enum Backend<'a> {
     InProcess(LoadedVulkan),
     Workers(Workers<'a>),

@@ -473,7 +473,7 @@ impl PointProblem {
         for (index, buffer) in self.outputs().enumerate() {
             match buffer.tolerance {
                 Tolerance::Moments { .. } => {
-                    answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: vec![] })
+                    answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: vec![] });
                 }
                 _ => unknown.push(buffer.name.clone()),
             }

@@ -26,6 +26,7 @@ pub struct Members<'a> {
     description: &'a Description,
     /// Table with the values: `push`, `uniform.Params`.
     table: String,
+    #[expect(clippy::struct_field_names, reason = "they are the members")]
     members: Vec<Argument>,
     /// Size of the block.
     bytes: u64,

@@ -1007,7 +1007,9 @@ mod tests {
         // A buffer that these blocks bind.
         let bound = |blocks: &[&Block]| {
             let mut data = data(DType::F32, DEFAULT);
-            blocks.iter().for_each(|block| data.members.add(block, 0));
+            for block in blocks {
+                data.members.add(block, 0);
+            }
             data
         };
         let (float, integer) = (Scalar::Float { bits: 32 }, Scalar::Int { bits: 32, signed: true });

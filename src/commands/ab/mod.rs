@@ -167,7 +167,7 @@ fn needs_more_time(trial: &Trial) -> bool {
 /// Returns ten times `max_time` as a value of the option, for a case that needs more rounds.
 fn ten_times(max_time: Duration) -> String {
     let millis = max_time.saturating_mul(10).as_millis().max(1);
-    if millis % 1000 == 0 { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
+    if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
 }
 
 /// Returns names of variants with `all` as the pattern that matches all.

@@ -122,12 +122,11 @@ impl Forecasts {
             }
             match run_probe(&spec, problem.as_ref()) {
                 Ok(Some(time)) => self.note(chosen, probe_work, time),
-                Ok(None) => {}
                 // The probe took at least this long; larger ones would too.
                 Err(VulkanError::TooLong(_)) => self.note(chosen, probe_work, longest),
                 Err(error) if error.is_loss() => return Err(error),
-                // The case reports the error when it runs.
-                Err(_) => {}
+                // The case reports an error when it runs.
+                Ok(None) | Err(_) => {}
             }
         }
         Ok(())

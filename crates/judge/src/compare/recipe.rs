@@ -681,7 +681,12 @@ fn kernels_in_place(a: &Record, b: &Record) -> [Option<String>; 2] {
     for case in &b.cases {
         if hashes.get(&case.id).is_some_and(|hashes| *hashes != kernel_hashes(case)) {
             has_changed |= !case.kernels.is_empty();
-            users.extend(case.kernels.iter().filter(|kernel| kernel.is_users()).map(|kernel| kernel.source()));
+            users.extend(
+                case.kernels
+                    .iter()
+                    .filter(|kernel| kernel.is_users())
+                    .map(crate::case::compiled::CompiledKernel::source),
+            );
         }
     }
     if !users.is_empty() {

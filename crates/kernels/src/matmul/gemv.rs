@@ -48,8 +48,8 @@ impl Vectors {
         // The larger of A and B is X.
         let is_x_a = m > n;
         Some(Self {
-            matrix: BufferId(if is_x_a { 0 } else { 1 }),
-            factors: BufferId(if is_x_a { 1 } else { 0 }),
+            matrix: BufferId(usize::from(!is_x_a)),
+            factors: BufferId(usize::from(is_x_a)),
             lines: m.max(n),
             count: m.min(n),
             k,

@@ -105,7 +105,9 @@ impl<'a> DeviceCard<'a> {
         document.line(format!("device {index}: {name}, {kind}{}", if is_default { ", the default" } else { "" }));
         document.gap();
         let mut table = Table::default().text([""]).prose([""]);
-        facts.into_iter().for_each(|(name, value)| table.row([name.to_string(), value]));
+        for (name, value) in facts {
+            table.row([name.to_string(), value]);
+        }
         document.table(table);
         document
     }

@@ -329,8 +329,8 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         return vec![];
     }
     for source in distinct(references.iter().flatten().map(|figure| figure.source.as_str())) {
-        let is_of_source = |figure: &Option<&ReferenceTime>| figure.is_some_and(|figure| figure.source == source);
-        let covered = sizes.iter().zip(&references).filter(|(_, figure)| is_of_source(figure));
+        let is_of_source = |figure: Option<&ReferenceTime>| figure.is_some_and(|figure| figure.source == source);
+        let covered = sizes.iter().zip(&references).filter(|(_, figure)| is_of_source(**figure));
         let covered: Vec<_> = covered.map(|(size, _)| size.as_str()).collect();
         let suffix = if covered.len() == sizes.len() { String::new() } else { format!(" ({})", covered.join(", ")) };
         notes.push(format!("reference: {source}{suffix}"));
@@ -405,6 +405,7 @@ pub mod tests {
     }
 
     /// Returns a reference with one time.
+    #[expect(clippy::unnecessary_wraps, reason = "views take an option")]
     fn reference(row: &str) -> Option<Vec<ReferenceTime>> {
         let file = format!("algorithm,dtype,size,time,source\n{row}\n");
         Some(ReferenceTime::of_csv(&file, &CATALOGUE).expect("a reference"))

@@ -69,13 +69,12 @@ fn read_all(input: impl Read) -> Result<Vec<u8>, Error> {
 pub fn parse(bytes: &[u8], name: &str, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
     let text = decode(bytes, name)?;
     let document = RawRecord { text, name };
-    let mut named = match document.journal()? {
-        Some(journal) => journal,
-        None => {
-            let frame = document.frame()?;
-            let version = document.version(&frame)?;
-            document.finish(document.record(&frame)?, &frame, version, vec![])?
-        }
+    let mut named = if let Some(journal) = document.journal()? {
+        journal
+    } else {
+        let frame = document.frame()?;
+        let version = document.version(&frame)?;
+        document.finish(document.record(&frame)?, &frame, version, vec![])?
     };
     named.record.attach_entries(catalogue);
     Ok(named)

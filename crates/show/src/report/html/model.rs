@@ -307,7 +307,9 @@ impl<'a> ChartGroup<'a> {
                 }
                 // Oblong problems are not on the line of square ones; if all are oblong, they are a line.
                 if points.iter().all(|point| !point.on_line) {
-                    points.iter_mut().for_each(|point| point.on_line = true);
+                    for point in &mut points {
+                        point.on_line = true;
+                    }
                 }
                 let style = important.iter().position(|variant| variant == name);
                 let named = all_series.iter().all(|series| series.name != *name);
