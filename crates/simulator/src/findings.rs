@@ -1,0 +1,71 @@
+//! Findings: faults as the machine meets them, by instruction; [`crate::fault`] has them in words.
+
+use crate::code::Pc;
+use crate::fault::FaultKind;
+use std::collections::BTreeMap;
+
+/// Invocation of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    /// Linear number of the work-group.
+    pub(crate) group: u32,
+    /// Local invocation index.
+    pub(crate) local: u32,
+    /// Number of the sub-group within its work-group.
+    pub(crate) subgroup: u32,
+}
+
+/// Memory object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Object {
+    /// Shared memory of the invocation's work-group.
+    Shared,
+    /// Buffer by its number in the program.
+    Buffer(u32),
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessKind {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// Facts of a finding, for its sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Subject {
+    /// Access to memory; `other` is the access of the other invocation.
+    Memory { object: Object, offset: u64, bytes: u32, access: AccessKind, other: Option<AccessKind> },
+    /// Index beyond its array.
+    Index { index: i64, bound: u64 },
+    /// Anything else, in words that follow the place: `shifts by 35`.
+    Text(String),
+}
+
+/// A fault at an instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) kind: FaultKind,
+    pub(crate) pc: Pc,
+    /// Instruction of the other access, or the origin of an undefined value.
+    pub(crate) other: Option<Pc>,
+    pub(crate) who: Invocation,
+    pub(crate) other_who: Option<Invocation>,
+    pub(crate) subject: Subject,
+}
+
+/// Findings of a dispatch: the first of each kind and place, with its count.
+#[derive(Default)]
+pub(crate) struct Findings(BTreeMap<(FaultKind, Pc, Option<Pc>), (Finding, u64)>);
+
+impl Findings {
+    /// Adds a finding, or counts it if it is known. `make` is called only for new ones.
+    pub(crate) fn add(&mut self, kind: FaultKind, pc: Pc, other: Option<Pc>, make: impl FnOnce() -> Finding) {
+        self.0.entry((kind, pc, other)).or_insert_with(|| (make(), 0)).1 += 1;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Finding, u64)> {
+        self.0.values().map(|(finding, count)| (finding, *count))
+    }
+}

@@ -1,0 +1,80 @@
+//! Sets of lanes. A gang is a number of invocations of a work-group that execute together: one sub-group, or several.
+
+/// Most lanes of a gang: the largest work-group that is simulated.
+pub(crate) const MAX_LANES: usize = 1024;
+
+const WORDS: usize = MAX_LANES / 64;
+
+/// Set of lanes of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneSet([u64; WORDS]);
+
+impl LaneSet {
+    pub(crate) const EMPTY: Self = Self([0; WORDS]);
+
+    /// Returns the set of the first `count` lanes.
+    pub(crate) fn first(count: usize) -> Self {
+        let mut words = [0; WORDS];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = match count.saturating_sub(index * 64) {
+                0 => 0,
+                rest if rest >= 64 => u64::MAX,
+                rest => (1 << rest) - 1,
+            };
+        }
+        Self(words)
+    }
+
+    pub(crate) fn contains(&self, lane: usize) -> bool {
+        self.0[lane / 64] >> (lane % 64) & 1 == 1
+    }
+
+    pub(crate) fn insert(&mut self, lane: usize) {
+        self.0[lane / 64] |= 1 << (lane % 64);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
+    }
+
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|index| self.0[index] | other.0[index]))
+    }
+
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|index| self.0[index] & !other.0[index]))
+    }
+
+    /// Iterates over the lanes in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                Some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+/// Lanes that execute an instruction.
+pub(crate) struct Active {
+    /// The lanes as a set.
+    pub(crate) set: LaneSet,
+    /// The lanes in ascending order.
+    pub(crate) list: Vec<u16>,
+    /// Whether these are all lanes of the gang, so that whole registers can be computed at once.
+    pub(crate) is_all: bool,
+}
