@@ -2,12 +2,13 @@
 
 mod alu;
 mod code;
-mod fault;
+pub mod fault;
 mod findings;
 mod gang;
 mod lanes;
 mod matrix;
 mod memory;
+pub mod program;
 mod registers;
 mod subgroup;
 
