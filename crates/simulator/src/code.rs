@@ -225,3 +225,14 @@ pub(crate) enum Instruction {
     /// A block that the module says is never reached.
     Unreachable,
 }
+
+impl Operation {
+    pub(crate) fn operand_count(self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(_) => 2,
+            Self::Three(_) => 3,
+            Self::Four(_) => 4,
+        }
+    }
+}
