@@ -6,8 +6,10 @@ mod fault;
 mod findings;
 mod gang;
 mod lanes;
+mod math;
 mod matrix;
 mod memory;
+mod precision;
 mod registers;
 mod subgroup;
 
