@@ -1,8 +1,20 @@
 //! Cooperative matrices (`SPV_KHR_cooperative_matrix`): each lane of a sub-group holds some of the elements, and which is
 //! the device's choice.
 
-use crate::code::{Location, Reg};
+use crate::code::{Location, Pc, Reg};
+use crate::fault::FaultKind;
+use crate::findings::{Finding, Findings, Subject};
+use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
+use crate::lanes::{Active, LaneSet};
+use crate::memory::Loaded;
+use crate::registers::{Registers, Undefined};
+use crate::subgroup::subgroups;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Type of a cooperative matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +29,11 @@ pub(crate) struct MatrixType {
 impl MatrixType {
     /// Returns the registers that hold a matrix in a sub-group of `lanes`: elements of each lane, rounded up.
     pub(crate) fn registers(&self, lanes: u32) -> u32 {
-        (self.rows * self.columns).div_ceil(lanes)
+        self.elements().div_ceil(lanes)
+    }
+
+    fn elements(&self) -> u32 {
+        self.rows.saturating_mul(self.columns)
     }
 }
 
@@ -35,9 +51,319 @@ pub(crate) struct MatrixMemory {
 /// Instruction on cooperative matrices, named by their first registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MatrixInstruction {
-    Load { to: Reg, matrix: MatrixType, memory: MatrixMemory },
-    Store { from: Reg, matrix: MatrixType, memory: MatrixMemory },
+    Load {
+        to: Reg,
+        matrix: MatrixType,
+        memory: MatrixMemory,
+    },
+    Store {
+        from: Reg,
+        matrix: MatrixType,
+        memory: MatrixMemory,
+    },
     /// `to = a * b + c`. `operands` are SPIR-V's `CooperativeMatrixOperands`: signedness of A 1, B 2, C 4, result 8;
     /// saturating accumulation 16.
-    MulAdd { to: Reg, a: (Reg, MatrixType), b: (Reg, MatrixType), c: (Reg, MatrixType), result: MatrixType, operands: u32 },
+    MulAdd {
+        to: Reg,
+        a: (Reg, MatrixType),
+        b: (Reg, MatrixType),
+        c: (Reg, MatrixType),
+        result: MatrixType,
+        operands: u32,
+    },
+}
+
+/// Assignment of elements to lanes and registers, made from a seed. Seed 0 deals the elements out row by row, one to
+/// each lane in turn; other seeds permute them.
+///
+/// The assignment depends on a matrix's shape and use, but not on its element type: a conversion between element types
+/// works register by register.
+pub(crate) struct MatrixLayout {
+    seed: u64,
+    tables: Mutex<Vec<(LayoutKey, Arc<[u32]>)>>,
+}
+
+/// Rows, columns, use and lanes.
+type LayoutKey = [u32; 4];
+
+impl MatrixLayout {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, tables: Mutex::default() }
+    }
+
+    /// Returns the row and column of the element in a register of a lane; `None` if the register is surplus there.
+    pub(crate) fn element(&self, matrix: &MatrixType, lane: u32, register: u32, lanes: u32) -> Option<(u32, u32)> {
+        let slot = register as usize * lanes as usize + lane as usize;
+        let element = *self.table(matrix, lanes).get(slot)?;
+        (element < matrix.elements()).then(|| (element / matrix.columns, element % matrix.columns))
+    }
+
+    /// Returns the element in row-major order of each slot, which is `register * lanes + lane`. Slots with a number
+    /// that is no element are surplus.
+    fn table(&self, matrix: &MatrixType, lanes: u32) -> Arc<[u32]> {
+        let key = [matrix.rows, matrix.columns, matrix.usage, lanes];
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, table)) = tables.iter().find(|(known, _)| *known == key) {
+            return table.clone();
+        }
+        let mut table: Vec<u32> = (0..matrix.registers(lanes).saturating_mul(lanes)).collect();
+        if self.seed != 0 {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&self.seed.to_le_bytes());
+            for (bytes, part) in bytes[8..].chunks_exact_mut(4).zip(key) {
+                bytes.copy_from_slice(&part.to_le_bytes());
+            }
+            let mut random = ChaCha8Rng::from_seed(bytes);
+            for last in (1..table.len()).rev() {
+                table.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+            }
+        }
+        let table: Arc<[u32]> = table.into();
+        tables.push((key, table.clone()));
+        table
+    }
+}
+
+/// Gang that executes a matrix instruction. Each of its sub-groups has matrices of its own.
+pub(crate) struct MatrixUnit<'a> {
+    pub(crate) layout: &'a MatrixLayout,
+    pub(crate) active: &'a Active,
+    pub(crate) gang: &'a Gang,
+    pub(crate) pc: Pc,
+}
+
+/// Elements of a sub-group's matrix, row by row.
+struct Elements {
+    scalar: Scalar,
+    bits: Vec<u64>,
+    undefined: Vec<bool>,
+    /// Origin of an undefined element, if there is one.
+    origin: Option<Pc>,
+}
+
+impl MatrixUnit<'_> {
+    /// Reports sub-groups of which some lanes are inactive or missing: matrix instructions need all of them.
+    pub(crate) fn check(&self, instruction: &MatrixInstruction, findings: &mut Findings) {
+        let size = self.gang.subgroup_size as usize;
+        let verb = match instruction {
+            MatrixInstruction::Load { .. } => "loads a matrix",
+            MatrixInstruction::Store { .. } => "stores a matrix",
+            MatrixInstruction::MulAdd { .. } => "multiplies matrices",
+        };
+        for (_, members) in subgroups(self.active, self.gang).filter(|(_, members)| members.len() < size) {
+            let (kind, pc, who) = (FaultKind::InactiveLane, self.pc, self.gang.invocation(members[0].into()));
+            findings.add(kind, pc, None, || {
+                let text = format!("{verb} with {} of {size} lanes inactive", size - members.len());
+                Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text) }
+            });
+        }
+    }
+
+    /// Executes a [`MatrixInstruction::Load`]; does nothing for others. `read` is called once for each element, with
+    /// the lane that holds it and its byte offset from the first element. Surplus registers become undefined.
+    pub(crate) fn load(
+        &self,
+        instruction: &MatrixInstruction,
+        registers: &mut Registers,
+        read: &mut dyn FnMut(usize, u64) -> Loaded,
+    ) {
+        let MatrixInstruction::Load { to, matrix, memory } = instruction else { return };
+        let strides = self.strides(matrix, memory, registers);
+        for register in *to..to + matrix.registers(self.gang.subgroup_size) {
+            registers.define(register, self.active);
+        }
+        self.visit(*to, matrix, memory, &strides, &mut |register, lane, offset| {
+            let loaded = offset.map_or(Loaded { bits: 0, undefined: true }, |offset| read(lane, offset));
+            registers.set(register, lane, loaded.bits);
+            if loaded.undefined {
+                registers.mark(register, lane, self.pc);
+            }
+        });
+    }
+
+    /// Executes a [`MatrixInstruction::Store`]; does nothing for others. `write` is called once for each element, with
+    /// the lane that holds it, its byte offset from the first element, its bits and whether it is undefined.
+    pub(crate) fn store(
+        &self,
+        instruction: &MatrixInstruction,
+        registers: &Registers,
+        write: &mut dyn FnMut(usize, u64, u64, bool),
+    ) {
+        let MatrixInstruction::Store { from, matrix, memory } = instruction else { return };
+        let strides = self.strides(matrix, memory, registers);
+        self.visit(*from, matrix, memory, &strides, &mut |register, lane, offset| {
+            if let Some(offset) = offset {
+                write(lane, offset, registers.get(register)[lane], registers.is_undefined(register, lane));
+            }
+        });
+    }
+
+    /// Executes a [`MatrixInstruction::MulAdd`]; does nothing for others, and for matrices whose shapes do not match.
+    pub(crate) fn multiply_add(&self, instruction: &MatrixInstruction, registers: &mut Registers) {
+        let MatrixInstruction::MulAdd { to, a, b, c, result, operands } = *instruction else { return };
+        let shapes = [a, b, c].map(|(_, matrix)| (matrix.rows, matrix.columns));
+        let (rows, columns, inner) = (result.rows, result.columns, a.1.columns);
+        if inner == 0 || columns == 0 || shapes != [(rows, inner), (inner, columns), (rows, columns)] {
+            return;
+        }
+        let shape = [inner as usize, columns as usize];
+        let size = self.gang.subgroup_size;
+        let table = self.layout.table(&result, size);
+        let mut marks = vec![LaneSet::EMPTY; result.registers(size) as usize];
+        let mut origin = None;
+        for (begin, members) in subgroups(self.active, self.gang) {
+            let factors = [a, b, c].map(|(first, matrix)| self.gather(first, &matrix, begin, members, registers));
+            let products = multiply(&factors, result.scalar, operands, shape);
+            let undefined = undefined_results(&factors, shape);
+            origin = factors.iter().find_map(|matrix| matrix.origin).or(origin);
+            for ((register, slots), marks) in (to..).zip(table.chunks_exact(size as usize)).zip(&mut marks) {
+                for &lane in members {
+                    let element = slots[usize::from(lane) - begin] as usize;
+                    registers.set(register, lane.into(), products.get(element).copied().unwrap_or(0));
+                    if undefined.get(element).copied().unwrap_or(true) {
+                        marks.insert(lane.into());
+                    }
+                }
+            }
+        }
+        for (to, lanes) in (to..).zip(marks) {
+            registers.set_undefined(to, self.active, Some(Undefined { lanes, origin: origin.unwrap_or(self.pc) }));
+        }
+    }
+
+    /// Returns the stride in bytes for each sub-group: the first active lane's.
+    fn strides(&self, matrix: &MatrixType, memory: &MatrixMemory, registers: &Registers) -> Vec<u64> {
+        let packed = if memory.is_column_major { matrix.rows } else { matrix.columns };
+        let packed = u64::from(packed) * u64::from(matrix.scalar.bytes());
+        let stride = |members: &[u16]| {
+            let register = memory.stride?;
+            Some(registers.get(register)[usize::from(members[0])].wrapping_mul(memory.stride_bytes))
+        };
+        subgroups(self.active, self.gang).map(|(_, members)| stride(members).unwrap_or(packed)).collect()
+    }
+
+    /// Calls `act` with each register of the matrix, each active lane, and the byte offset of the element in it.
+    fn visit(
+        &self,
+        first: Reg,
+        matrix: &MatrixType,
+        memory: &MatrixMemory,
+        strides: &[u64],
+        act: &mut dyn FnMut(Reg, usize, Option<u64>),
+    ) {
+        let table = self.layout.table(matrix, self.gang.subgroup_size);
+        for (register, slots) in (first..).zip(table.chunks_exact(self.gang.subgroup_size as usize)) {
+            for ((begin, members), stride) in subgroups(self.active, self.gang).zip(strides) {
+                for &lane in members {
+                    let element = slots[usize::from(lane) - begin];
+                    let offset = (element < matrix.elements()).then(|| {
+                        let (row, column) = (element / matrix.columns, element % matrix.columns);
+                        let (far, near) = if memory.is_column_major { (column, row) } else { (row, column) };
+                        let near_bytes = u64::from(near) * u64::from(matrix.scalar.bytes());
+                        stride.wrapping_mul(far.into()).wrapping_add(near_bytes)
+                    });
+                    act(register, lane.into(), offset);
+                }
+            }
+        }
+    }
+
+    /// Returns a sub-group's matrix. Elements of lanes that are not active are 0: [`Self::check`] reports them.
+    fn gather(
+        &self,
+        first: Reg,
+        matrix: &MatrixType,
+        begin: usize,
+        members: &[u16],
+        registers: &Registers,
+    ) -> Elements {
+        let size = self.gang.subgroup_size;
+        let count = matrix.elements() as usize;
+        let (mut bits, mut undefined, mut origin) = (vec![0; count], vec![false; count], None);
+        for (register, slots) in (first..).zip(self.layout.table(matrix, size).chunks_exact(size as usize)) {
+            let (values, marks) = (registers.get(register), registers.undefined(register));
+            for lane in members.iter().map(|&lane| usize::from(lane)) {
+                let element = slots[lane - begin] as usize;
+                if element >= count {
+                    continue;
+                }
+                bits[element] = values[lane];
+                if let Some(marks) = marks.filter(|marks| marks.lanes.contains(lane)) {
+                    undefined[element] = true;
+                    origin = Some(marks.origin);
+                }
+            }
+        }
+        Elements { scalar: matrix.scalar, bits, undefined, origin }
+    }
+}
+
+/// Returns for each element of `a * b + c` whether it is undefined: an undefined element of A spoils its row, one of B
+/// its column.
+fn undefined_results([a, b, c]: &[Elements; 3], [inner, columns]: [usize; 2]) -> Vec<bool> {
+    let mut undefined = c.undefined.clone();
+    for (row, a) in undefined.chunks_exact_mut(columns).zip(a.undefined.chunks_exact(inner)) {
+        if a.contains(&true) {
+            row.fill(true);
+        }
+    }
+    for index in (0..b.undefined.len()).filter(|index| b.undefined[*index]) {
+        undefined.iter_mut().skip(index % columns).step_by(columns).for_each(|element| *element = true);
+    }
+    undefined
+}
+
+/// Returns `a * b + c`, rounded or wrapped once to the result's type. `operands` are those of
+/// [`MatrixInstruction::MulAdd`].
+fn multiply(matrices: &[Elements; 3], result: Scalar, operands: u32, shape: [usize; 2]) -> Vec<u64> {
+    let floats = |matrix: &Elements| -> Vec<f64> {
+        matrix.bits.iter().map(|bits| crate::alu::to_f64(matrix.scalar, *bits)).collect()
+    };
+    match result {
+        Scalar::Float { bits: 64 } => {
+            let [a, b, c] = matrices.each_ref().map(floats);
+            accumulate(&a, &b, c, shape).into_iter().map(f64::to_bits).collect()
+        }
+        Scalar::Float { .. } | Scalar::Bfloat16 => {
+            let [a, b, c] =
+                matrices.each_ref().map(|matrix| floats(matrix).iter().map(|value| *value as f32).collect());
+            let a: Vec<f32> = a;
+            accumulate(&a, &b, c, shape).into_iter().map(|sum| crate::alu::from_f64(result, sum.into())).collect()
+        }
+        Scalar::Int { .. } | Scalar::Bool => {
+            let [a, b, c] = [0, 1, 2].map(|index| {
+                let (Elements { scalar, bits, .. }, is_signed) = (&matrices[index], operands >> index & 1 == 1);
+                bits.iter().map(|bits| Wrapping(integer(*scalar, *bits, is_signed))).collect::<Vec<_>>()
+            });
+            let mask = u64::MAX >> (64 - 8 * result.bytes());
+            let (least, greatest) = match i128::from(mask) {
+                _ if operands & 16 == 0 => (i128::MIN, i128::MAX),
+                mask if operands & 8 == 0 => (0, mask),
+                mask => (-1 - mask / 2, mask / 2),
+            };
+            let sums = accumulate(&a, &b, c, shape);
+            sums.into_iter().map(|sum| sum.0.clamp(least, greatest) as u64 & mask).collect()
+        }
+    }
+}
+
+/// Adds the product of `a` and `b` to `sums`, each sum in order of the inner dimension.
+fn accumulate<T>(a: &[T], b: &[T], mut sums: Vec<T>, [inner, columns]: [usize; 2]) -> Vec<T>
+where
+    T: Copy + Add<Output = T> + Mul<Output = T>,
+{
+    for (a, sums) in a.chunks_exact(inner).zip(sums.chunks_exact_mut(columns)) {
+        for (&factor, b) in a.iter().zip(b.chunks_exact(columns)) {
+            for (sum, &other) in sums.iter_mut().zip(b) {
+                *sum = *sum + factor * other;
+            }
+        }
+    }
+    sums
+}
+
+/// Returns an integer element; its signedness is the operation's choice, not the type's.
+fn integer(scalar: Scalar, bits: u64, is_signed: bool) -> i128 {
+    let shift = 64 - 8 * scalar.bytes();
+    if is_signed { ((bits << shift).cast_signed() >> shift).into() } else { bits.into() }
 }
