@@ -18,6 +18,8 @@ pub(crate) struct Code {
     pub(crate) instructions: Vec<Instruction>,
     /// First instruction of each block.
     pub(crate) blocks: Vec<Pc>,
+    /// Merge block of the selection or loop that each block begins, if it begins one.
+    pub(crate) merges: Vec<Option<u32>>,
     /// Number of registers.
     pub(crate) registers: u32,
     /// Registers that hold a constant.
@@ -178,8 +180,8 @@ pub(crate) enum Instruction {
         to: Reg,
         from: [Reg; 4],
         hazard: Option<Hazard>,
-        /// Error that Vulkan allows, for loose arithmetic: SPIR-V opcode or GLSL.std.450 number, and type.
-        error: Option<crate::alu::ErrorBound>,
+        /// Error that Vulkan allows, for loose arithmetic, and type of the result.
+        error: Option<(crate::alu::ErrorBound, Scalar)>,
     },
     Copy {
         to: Reg,

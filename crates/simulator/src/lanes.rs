@@ -33,6 +33,10 @@ impl LaneSet {
         self.0[lane / 64] |= 1 << (lane % 64);
     }
 
+    pub(crate) fn remove(&mut self, lane: usize) {
+        self.0[lane / 64] &= !(1 << (lane % 64));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
@@ -69,7 +73,19 @@ impl LaneSet {
     }
 }
 
+impl LaneSet {
+    /// Returns the lanes of a range, renumbered from 0.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        let mut slice = Self::EMPTY;
+        for lane in range.clone().filter(|lane| self.contains(*lane)) {
+            slice.insert(lane - range.start);
+        }
+        slice
+    }
+}
+
 /// Lanes that execute an instruction.
+#[derive(Clone)]
 pub(crate) struct Active {
     /// The lanes as a set.
     pub(crate) set: LaneSet,
@@ -77,4 +93,16 @@ pub(crate) struct Active {
     pub(crate) list: Vec<u16>,
     /// Whether these are all lanes of the gang, so that whole registers can be computed at once.
     pub(crate) is_all: bool,
+}
+
+impl Active {
+    pub(crate) fn new(set: LaneSet, lanes: usize) -> Self {
+        let list: Vec<u16> = set.iter().map(|lane| lane as u16).collect();
+        Self { set, is_all: list.len() == lanes, list }
+    }
+
+    /// Iterates over the lanes as indices.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.list.iter().map(|lane| usize::from(*lane))
+    }
 }

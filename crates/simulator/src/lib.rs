@@ -8,6 +8,7 @@ mod findings;
 mod gang;
 mod lanes;
 mod lower;
+mod machine;
 mod math;
 mod matrix;
 mod memory;

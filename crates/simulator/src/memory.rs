@@ -229,6 +229,8 @@ impl Access<'_> {
 /// Bytes of buffers and shared memory, with their shadow.
 pub(crate) struct Memory {
     pub(crate) findings: Findings,
+    /// Number of stores and atomics that changed a value: whether invocations that wait have something to wait for.
+    pub(crate) changes: u64,
     buffers: Vec<Region>,
     /// Shared memory of each group that runs.
     shared: Vec<Option<Box<Region>>>,
@@ -244,6 +246,7 @@ impl Memory {
     pub(crate) fn new(buffers: Vec<(Vec<u8>, bool)>) -> Self {
         Self {
             findings: Findings::default(),
+            changes: 0,
             buffers: buffers.into_iter().map(|(bytes, defined)| Region::new(bytes, defined)).collect(),
             shared: Vec::new(),
             spare: Vec::new(),
@@ -399,6 +402,7 @@ impl Memory {
             region.set_undefined(offset, bytes, undefined);
         }
         region.write(offset, bytes, bits);
+        let is_change = old != bits;
         let mut changed = if undefined || was_undefined { u64::MAX } else { old ^ bits };
         let cell_bits = 8 * (bytes.min(1 << granule_shift));
         let mask = u64::MAX >> (64 - cell_bits);
@@ -425,6 +429,7 @@ impl Memory {
             }
             changed = changed.checked_shr(cell_bits).unwrap_or(0);
         }
+        self.changes += u64::from(is_change);
     }
 
     /// Marks bytes as defined or not after an atomic that ignores the old value: a store or exchange.
@@ -474,6 +479,7 @@ impl Memory {
                 access.add_to(&mut atomic.reads);
             }
         }
+        self.changes += u64::from(new.is_some_and(|new| new != bits));
         Loaded { bits, undefined }
     }
 

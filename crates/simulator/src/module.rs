@@ -8,7 +8,7 @@ use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixType;
 use crate::alu;
-use rspirv::grammar::{CoreInstructionTable, OperandKind, OperandQuantifier};
+use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind, OperandQuantifier};
 use rspirv::spirv::{Decoration, Dim, ExecutionMode, FPEncoding, Op, StorageClass};
 use std::collections::HashMap;
 
@@ -131,7 +131,7 @@ fn decode(at: usize, words: &[u32]) -> Result<Inst, String> {
     let number = words[0] & 0xffff;
     let unknown = || format!("instruction {number} at word {at} is not known here");
     let op = Op::from_u32(number).ok_or_else(unknown)?;
-    let grammar = CoreInstructionTable::lookup_opcode(number as u16).ok_or_else(unknown)?;
+    let grammar = INSTRUCTION_TABLE.lookup_opcode(number).ok_or_else(unknown)?;
     let mut operands = &words[1..];
     let mut inst = Inst { at, op, ty: 0, result: 0, operands: vec![] };
     let mut required = 0;

@@ -66,6 +66,13 @@ impl Registers {
         }
     }
 
+    /// Marks one lane's value as defined.
+    pub(crate) fn define_lane(&mut self, register: Reg, lane: usize) {
+        if let Some(undefined) = &mut self.undefined[register as usize] {
+            undefined.lanes.remove(lane);
+        }
+    }
+
     /// Marks the values of the active lanes as defined.
     pub(crate) fn define(&mut self, register: Reg, active: &Active) {
         self.set_undefined(register, active, None);
@@ -107,6 +114,20 @@ impl Registers {
         }
         if marks.is_some() || self.undefined[to as usize].is_some() {
             self.set_undefined(to, active, marks);
+        }
+    }
+
+    /// Returns the registers of a range of lanes, as a gang of their own.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        let slice_marks = |undefined: &Option<Box<Undefined>>| {
+            let undefined = undefined.as_deref()?;
+            let lanes = undefined.lanes.slice(range.clone());
+            (!lanes.is_empty()).then(|| Box::new(Undefined { lanes, origin: undefined.origin }))
+        };
+        Self {
+            lanes: range.len(),
+            values: self.values.iter().map(|values| values[range.clone()].to_vec()).collect(),
+            undefined: self.undefined.iter().map(slice_marks).collect(),
         }
     }
 }

@@ -28,6 +28,7 @@ impl Lowerer {
     pub(super) fn place(&mut self, label: Label) {
         self.labels[label as usize] = Some(self.code.blocks.len() as u32);
         self.code.blocks.push(self.pc());
+        self.code.merges.push(None);
     }
 
     /// Replaces labels in edges by the numbers of blocks.
@@ -44,6 +45,9 @@ impl Lowerer {
             for edge in edges {
                 edge.block = self.labels[edge.block as usize].ok_or("a branch leads to no block")?;
             }
+        }
+        for merge in &mut self.code.merges {
+            *merge = merge.and_then(|label| self.labels[label as usize]);
         }
         Ok(())
     }
@@ -77,6 +81,10 @@ impl Lowerer {
         self.emit(Instruction::Jump(entry))?;
         for label in order {
             self.place(frame.labels[&label]);
+            let merge = frame.blocks[&label].merge.and_then(|merge| frame.labels.get(&merge));
+            if let Some(block) = self.code.merges.last_mut() {
+                *block = merge.copied();
+            }
             self.lower_block(frame.blocks[&label], &frame)?;
         }
         self.frames.pop();

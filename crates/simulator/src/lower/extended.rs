@@ -5,7 +5,7 @@ use crate::alu;
 use crate::code::Reg;
 use crate::kernel::interface::Scalar;
 use crate::module::{ExtendedSet, Inst, Type};
-use rspirv::spirv::{GLOp, Op};
+use rspirv::spirv::{GlslStd450Op, Op};
 
 impl Lowerer {
     pub(super) fn extended_instruction(&mut self, inst: &Inst) -> Result<(), String> {
@@ -15,27 +15,27 @@ impl Lowerer {
             _ => return Err("uses extended instructions other than GLSL.std.450".into()),
         }
         let number = inst.operand(1)?;
-        let op = GLOp::from_u32(number).ok_or_else(|| format!("GLSL.std.450 has no instruction {number}"))?;
+        let op = GlslStd450Op::from_u32(number).ok_or_else(|| format!("GLSL.std.450 has no instruction {number}"))?;
         let unknown = || format!("{op:?} of GLSL.std.450 is not simulated");
         match op {
-            GLOp::Modf | GLOp::Frexp => return self.part_to_memory(inst, number),
-            GLOp::ModfStruct | GLOp::FrexpStruct => return self.parts(inst, number),
-            GLOp::PackSnorm4x8
-            | GLOp::PackUnorm4x8
-            | GLOp::PackSnorm2x16
-            | GLOp::PackUnorm2x16
-            | GLOp::PackHalf2x16
-            | GLOp::PackDouble2x32 => {
+            GlslStd450Op::Modf | GlslStd450Op::Frexp => return self.part_to_memory(inst, number),
+            GlslStd450Op::ModfStruct | GlslStd450Op::FrexpStruct => return self.parts(inst, number),
+            GlslStd450Op::PackSnorm4x8
+            | GlslStd450Op::PackUnorm4x8
+            | GlslStd450Op::PackSnorm2x16
+            | GlslStd450Op::PackUnorm2x16
+            | GlslStd450Op::PackHalf2x16
+            | GlslStd450Op::PackDouble2x32 => {
                 let parts = self.registers(inst.operand(2)?)?;
                 let result = self.extended_part(number, self.operand_scalar(inst)?, 0, &parts)?;
                 return self.define(inst, vec![result]);
             }
-            GLOp::UnpackSnorm2x16
-            | GLOp::UnpackUnorm2x16
-            | GLOp::UnpackHalf2x16
-            | GLOp::UnpackSnorm4x8
-            | GLOp::UnpackUnorm4x8
-            | GLOp::UnpackDouble2x32 => {
+            GlslStd450Op::UnpackSnorm2x16
+            | GlslStd450Op::UnpackUnorm2x16
+            | GlslStd450Op::UnpackHalf2x16
+            | GlslStd450Op::UnpackSnorm4x8
+            | GlslStd450Op::UnpackUnorm4x8
+            | GlslStd450Op::UnpackDouble2x32 => {
                 let whole = self.registers(inst.operand(2)?)?;
                 let scalar = self.operand_scalar(inst)?;
                 let mut results = vec![];
@@ -74,7 +74,8 @@ impl Lowerer {
     pub(super) fn extended(&mut self, number: u32, scalar: Scalar, operands: &[Reg]) -> Result<Reg, String> {
         let operation = alu::extended(number, scalar)
             .ok_or_else(|| format!("instruction {number} of GLSL.std.450 on {} is not simulated", scalar.name()))?;
-        self.emit_compute(operation, operands, None, alu::extended_error_bound(number, scalar))
+        let error = alu::extended_error_bound(number, scalar).map(|bound| (bound, scalar));
+        self.emit_compute(operation, operands, None, error)
     }
 
     fn extended_part(&mut self, number: u32, scalar: Scalar, part: u32, operands: &[Reg]) -> Result<Reg, String> {
@@ -110,21 +111,21 @@ impl Lowerer {
     }
 
     /// Lowers an instruction on whole vectors and matrices; `None` if `op` is none.
-    fn geometry(&mut self, op: GLOp, scalar: Scalar, operands: &[Vec<Reg>]) -> Result<Option<Vec<Reg>>, String> {
+    fn geometry(&mut self, op: GlslStd450Op, scalar: Scalar, operands: &[Vec<Reg>]) -> Result<Option<Vec<Reg>>, String> {
         let a = &operands[0];
         let b = operands.get(1).unwrap_or(a);
         let zero = self.constant(0)?;
         Ok(Some(match op {
-            GLOp::Length => vec![self.length(scalar, a)?],
-            GLOp::Distance => {
+            GlslStd450Op::Length => vec![self.length(scalar, a)?],
+            GlslStd450Op::Distance => {
                 let difference = self.pairwise(Op::FSub, scalar, a, b)?;
                 vec![self.length(scalar, &difference)?]
             }
-            GLOp::Normalize => {
+            GlslStd450Op::Normalize => {
                 let length = self.length(scalar, a)?;
                 self.pairwise(Op::FDiv, scalar, a, &vec![length; a.len()])?
             }
-            GLOp::Cross if a.len() == 3 && b.len() == 3 => {
+            GlslStd450Op::Cross if a.len() == 3 && b.len() == 3 => {
                 let mut results = vec![];
                 for (i, j) in [(1, 2), (2, 0), (0, 1)] {
                     let positive = self.compute(Op::FMul, scalar, scalar, &[a[i], b[j]])?;
@@ -133,7 +134,7 @@ impl Lowerer {
                 }
                 results
             }
-            GLOp::FaceForward if operands.len() == 3 => {
+            GlslStd450Op::FaceForward if operands.len() == 3 => {
                 let dot = self.dot(scalar, b, &operands[2])?;
                 let is_facing = self.compute(Op::FOrdLessThan, scalar, Scalar::Bool, &[dot, zero])?;
                 let mut results = vec![];
@@ -145,13 +146,13 @@ impl Lowerer {
                 }
                 results
             }
-            GLOp::Reflect => {
+            GlslStd450Op::Reflect => {
                 let dot = self.dot(scalar, b, a)?;
                 let twice = self.compute(Op::FAdd, scalar, scalar, &[dot, dot])?;
                 let scaled = self.pairwise(Op::FMul, scalar, b, &vec![twice; b.len()])?;
                 self.pairwise(Op::FSub, scalar, a, &scaled)?
             }
-            GLOp::Determinant => vec![self.determinant(scalar, a)?],
+            GlslStd450Op::Determinant => vec![self.determinant(scalar, a)?],
             _ => return Ok(None),
         }))
     }
@@ -162,7 +163,7 @@ impl Lowerer {
 
     fn length(&mut self, scalar: Scalar, vector: &[Reg]) -> Result<Reg, String> {
         let square = self.dot(scalar, vector, vector)?;
-        self.extended(GLOp::Sqrt as u32, scalar, &[square])
+        self.extended(GlslStd450Op::Sqrt as u32, scalar, &[square])
     }
 
     /// Expands a determinant along the first column.

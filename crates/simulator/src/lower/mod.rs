@@ -314,7 +314,7 @@ impl Lowerer {
     fn compute(&mut self, op: Op, from: Scalar, to: Scalar, operands: &[Reg]) -> Result<Reg, String> {
         let operation =
             alu::operation(op, from, to).ok_or_else(|| format!("Op{op:?} on {} is not simulated", from.name()))?;
-        let error = alu::error_bound(op, to);
+        let error = alu::error_bound(op, to).map(|bound| (bound, to));
         self.emit_compute(operation, operands, alu::hazard(op, from, to), error)
     }
 
@@ -323,7 +323,7 @@ impl Lowerer {
         operation: crate::code::Operation,
         operands: &[Reg],
         hazard: Option<crate::code::Hazard>,
-        error: Option<alu::ErrorBound>,
+        error: Option<(alu::ErrorBound, Scalar)>,
     ) -> Result<Reg, String> {
         let needed = operation.operand_count();
         let Some(operands) = operands.get(..needed) else { return Err("has an operation with too few operands".into()) };

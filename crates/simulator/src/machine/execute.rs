@@ -1,0 +1,414 @@
+//! Executes the instructions of a gang.
+
+use super::{Machine, gang_run::GangRun};
+use crate::code::{BAD_OFFSET, Edge, Instruction, Operation, Pc, Reg};
+use crate::fault::FaultKind;
+use crate::findings::{Finding, Invocation, Subject};
+use crate::lanes::{Active, LaneSet};
+use crate::matrix::MatrixUnit;
+use crate::registers::Undefined;
+use crate::subgroup;
+
+/// SPIR-V's `Scope` of a work-group.
+const WORKGROUP: u32 = 2;
+
+/// Index that went beyond its array.
+#[derive(Clone, Copy)]
+pub(super) struct BadIndex {
+    pub(super) index: i64,
+    pub(super) bound: u64,
+}
+
+impl Machine<'_> {
+    /// Runs a gang for at most `blocks` blocks. Returns whether it could still go on.
+    pub(super) fn run_gang(&mut self, run: &mut GangRun, blocks: u64) -> bool {
+        let mut left = blocks;
+        while let Some((pc, lanes)) = run.take_next() {
+            if left == 0 {
+                run.push(pc, lanes);
+                return true;
+            }
+            left = self.run_lanes(run, pc, lanes, left);
+        }
+        false
+    }
+
+    /// Runs lanes from an instruction on until they part, wait or end, or have run `blocks` blocks. Returns how many
+    /// blocks are left.
+    fn run_lanes(&mut self, run: &mut GangRun, mut pc: Pc, lanes: LaneSet, mut blocks: u64) -> u64 {
+        let kernel = self.kernel;
+        let active = run.active(lanes);
+        loop {
+            let instruction = &kernel.code.instructions[pc as usize];
+            self.operations += active.list.len() as u64;
+            let edge = match instruction {
+                Instruction::Jump(edge) => edge,
+                Instruction::Branch { .. } | Instruction::Switch { .. } => match self.choose(run, pc, &active) {
+                    Some(edge) => edge,
+                    None => return blocks.saturating_sub(1),
+                },
+                Instruction::Finish => {
+                    run.finished = run.finished.or(&lanes);
+                    return blocks;
+                }
+                Instruction::Unreachable => {
+                    self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(active.lanes().next().unwrap_or(0)), || {
+                        "reaches code that the module says is never reached".into()
+                    });
+                    run.finished = run.finished.or(&lanes);
+                    return blocks;
+                }
+                Instruction::ControlBarrier { execution, memory } if *execution <= WORKGROUP => {
+                    run.parked.push((pc, lanes));
+                    let _ = memory;
+                    return blocks;
+                }
+                _ => {
+                    self.execute(run, pc, instruction, &active);
+                    pc += 1;
+                    continue;
+                }
+            };
+            self.take_moves(run, edge, &active);
+            pc = kernel.code.blocks[edge.block as usize];
+            run.enter(&kernel.code, edge.block, &lanes);
+            blocks = blocks.saturating_sub(1);
+            // Lanes that wait elsewhere may come before these.
+            if blocks == 0 || !run.pending.is_empty() {
+                run.push(pc, lanes);
+                return blocks;
+            }
+        }
+    }
+
+    /// Chooses the way at a branch: the edge that all active lanes take, or `None` after sending lanes several ways.
+    fn choose(&mut self, run: &mut GangRun, pc: Pc, active: &Active) -> Option<&'_ Edge> {
+        let kernel = self.kernel;
+        let mut ways: Vec<(&Edge, LaneSet)> = vec![];
+        let selector = match &kernel.code.instructions[pc as usize] {
+            Instruction::Branch { condition, yes, no } => {
+                let mut taken = LaneSet::EMPTY;
+                let values = run.registers.get(*condition);
+                for lane in active.lanes().filter(|lane| values[*lane] != 0) {
+                    taken.insert(lane);
+                }
+                ways.push((yes, taken));
+                ways.push((no, active.set.without(&taken)));
+                *condition
+            }
+            Instruction::Switch { selector, cases, default } => {
+                let values = run.registers.get(*selector);
+                let mut rest = active.set;
+                for (case, edge) in cases {
+                    let mut taken = LaneSet::EMPTY;
+                    for lane in rest.iter().filter(|lane| values[*lane] == *case) {
+                        taken.insert(lane);
+                    }
+                    rest = rest.without(&taken);
+                    ways.push((edge, taken));
+                }
+                ways.push((default, rest));
+                *selector
+            }
+            _ => return None,
+        };
+        self.report_undefined(run, selector, pc, active, "decides a branch by");
+        ways.retain(|(_, lanes)| !lanes.is_empty());
+        if let [(edge, _)] = ways[..] {
+            return Some(edge);
+        }
+        for (edge, lanes) in ways {
+            let part = run.active(lanes);
+            self.take_moves(run, edge, &part);
+            run.enter(&kernel.code, edge.block, &lanes);
+            run.push(kernel.code.blocks[edge.block as usize], lanes);
+        }
+        None
+    }
+
+    fn take_moves(&mut self, run: &mut GangRun, edge: &Edge, active: &Active) {
+        let kernel = self.kernel;
+        for (to, from) in &kernel.code.moves[edge.moves.start as usize..edge.moves.end as usize] {
+            copy(run, *to, *from, active);
+        }
+    }
+
+    fn execute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+        match instruction {
+            Instruction::Compute { .. } => self.compute(run, pc, instruction, active),
+            Instruction::Copy { to, from } => copy(run, *to, *from, active),
+            Instruction::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
+            Instruction::Undefine { first, count } => {
+                for register in *first..first + count {
+                    let marks = Undefined { lanes: active.set, origin: pc };
+                    run.registers.set_undefined(register, active, Some(marks));
+                }
+            }
+            Instruction::LoadIndexed { .. } | Instruction::StoreIndexed { .. } => {
+                self.private(run, pc, instruction, active);
+            }
+            Instruction::Offset { .. } => self.offset(run, instruction, active),
+            Instruction::AddressOf { to, location } => self.address_of(run, *to, location, active),
+            Instruction::Load { .. } => self.load(run, pc, instruction, active),
+            Instruction::Store { .. } => self.store(run, pc, instruction, active),
+            Instruction::Fetch { .. } => self.fetch(run, pc, instruction, active),
+            Instruction::Atomic { .. } => self.atomic(run, pc, instruction, active),
+            Instruction::ArrayLength { to, place, start, stride } => {
+                for lane in active.lanes() {
+                    let length = self.bound_at(run, *place, lane).map_or(0, |bound| bound.length);
+                    run.registers.set(*to, lane, length.saturating_sub(*start) / stride & u64::from(u32::MAX));
+                }
+                run.registers.define(*to, active);
+            }
+            Instruction::TexelCount { to, slot } => {
+                let texels = self.texel_buffer(*slot).map_or(0, |bound| bound.length.div_ceil(16));
+                active.lanes().for_each(|lane| run.registers.set(*to, lane, texels));
+                run.registers.define(*to, active);
+            }
+            Instruction::Subgroup { .. } => {
+                let GangRun { registers, gang, .. } = run;
+                subgroup::execute(instruction, registers, active, gang, pc, &mut self.memory.findings);
+            }
+            Instruction::Matrix(matrix) => self.matrix(run, pc, matrix, active),
+            Instruction::ControlBarrier { memory, .. } => {
+                let lanes: Vec<Invocation> = active.lanes().map(|lane| run.gang.invocation(lane)).collect();
+                for who in lanes.chunk_by(|a, b| a.subgroup == b.subgroup).map(|subgroup| subgroup[0]) {
+                    self.memory.control_barrier(who.group, Some(who.subgroup), *memory);
+                }
+            }
+            Instruction::MemoryBarrier(semantics) => {
+                active.lanes().for_each(|lane| self.memory.memory_barrier(run.gang.invocation(lane), *semantics));
+            }
+            Instruction::Clock { to } => {
+                let now = self.operations;
+                active.lanes().for_each(|lane| run.registers.set(*to, lane, now & u64::from(u32::MAX)));
+                run.registers.define(*to, active);
+            }
+            // Those that end a block or make lanes wait are not executed here.
+            Instruction::Jump(_)
+            | Instruction::Branch { .. }
+            | Instruction::Switch { .. }
+            | Instruction::Finish
+            | Instruction::Unreachable => {}
+        }
+    }
+
+    fn compute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+        let Instruction::Compute { operation, to, from, hazard, error } = instruction else { return };
+        let registers = &mut run.registers;
+        let mut values = registers.take(*to);
+        let operands = from.map(|register| registers.get(register));
+        let [a, b, c, d] = operands;
+        match operation {
+            Operation::One(apply) => apply(active, &mut values, a),
+            Operation::Two(apply) => apply(active, &mut values, a, b),
+            Operation::Three(apply) => apply(active, &mut values, a, b, c),
+            Operation::Four(apply) => apply(active, &mut values, a, b, c, d),
+        }
+        if let Some((bound, scalar)) = error
+            && self.launch.is_loose
+        {
+            for lane in active.lanes() {
+                let random = self.random.next(pc, run.gang.invocation(lane));
+                let operands = operands.map(|values| values.get(lane).copied().unwrap_or(0));
+                values[lane] = bound.perturb(*scalar, values[lane], operands, random);
+            }
+        }
+        let mut hazards = LaneSet::EMPTY;
+        if let Some(is_hazard) = hazard {
+            for lane in active.lanes().filter(|lane| is_hazard(a[*lane], b[*lane])) {
+                hazards.insert(lane);
+            }
+        }
+        registers.put(*to, values);
+        registers.spread(*to, &from[..operation.operand_count()], active);
+        for lane in hazards.iter() {
+            registers.mark(*to, lane, pc);
+        }
+    }
+
+    /// Accesses an array in private memory.
+    fn private(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+        let (first, count, index) = match instruction {
+            Instruction::LoadIndexed { first, count, index, .. } => (*first, *count, *index),
+            Instruction::StoreIndexed { first, count, index, .. } => (*first, *count, *index),
+            _ => return,
+        };
+        self.report_undefined(run, index, pc, active, "has an address made of");
+        if let Instruction::LoadIndexed { to, .. } = instruction {
+            run.registers.define(*to, active);
+        }
+        for lane in active.lanes() {
+            let offset = run.registers.get(index)[lane];
+            if offset >= u64::from(count) {
+                self.report_index(run, index, pc, lane);
+                continue;
+            }
+            let element = first + offset as Reg;
+            let (to, from) = match instruction {
+                Instruction::LoadIndexed { to, .. } => (*to, element),
+                Instruction::StoreIndexed { from, .. } => (element, *from),
+                _ => continue,
+            };
+            let value = run.registers.get(from)[lane];
+            run.registers.set(to, lane, value);
+            match run.registers.undefined(from) {
+                Some(undefined) if undefined.lanes.contains(lane) => {
+                    let origin = undefined.origin;
+                    run.registers.mark(to, lane, origin);
+                }
+                _ => run.registers.define_lane(to, lane),
+            }
+        }
+    }
+
+    fn offset(&mut self, run: &mut GangRun, instruction: &Instruction, active: &Active) {
+        let Instruction::Offset { to, base, constant, terms } = instruction else { return };
+        let terms = &self.kernel.code.terms[terms.start as usize..terms.end as usize];
+        let registers = &mut run.registers;
+        let mut values = registers.take(*to);
+        match base {
+            Some(base) => {
+                let base = registers.get(*base);
+                active.lanes().for_each(|lane| values[lane] = base[lane].wrapping_add(*constant));
+            }
+            None => active.lanes().for_each(|lane| values[lane] = *constant),
+        }
+        let mut bad = base.and_then(|base| self.bad_indices.get(&base).copied());
+        for term in terms {
+            let indices = registers.get(term.index);
+            for lane in active.lanes() {
+                let index = crate::alu::sign_extend(term.scalar, indices[lane]);
+                if term.bound.is_some_and(|bound| index < 0 || index as u64 >= bound) {
+                    bad = Some(BadIndex { index, bound: term.bound.unwrap_or(0) });
+                    values[lane] = BAD_OFFSET;
+                } else if values[lane] != BAD_OFFSET {
+                    values[lane] = values[lane].wrapping_add((index as u64).wrapping_mul(term.stride));
+                }
+            }
+        }
+        if let Some(base) = base {
+            let base = registers.get(*base);
+            active.lanes().filter(|lane| base[*lane] == BAD_OFFSET).for_each(|lane| values[lane] = BAD_OFFSET);
+        }
+        registers.put(*to, values);
+        let operands: Vec<Reg> = terms.iter().map(|term| term.index).chain(*base).collect();
+        registers.spread(*to, &operands, active);
+        if let Some(bad) = bad {
+            self.bad_indices.insert(*to, bad);
+        }
+    }
+
+    fn matrix(&mut self, run: &mut GangRun, pc: Pc, instruction: &crate::matrix::MatrixInstruction, active: &Active) {
+        use crate::matrix::MatrixInstruction;
+        let layout = self.layout.clone();
+        let gang = run.gang;
+        let unit = MatrixUnit { layout: &layout, active, gang: &gang, pc };
+        unit.check(instruction, &mut self.memory.findings);
+        match *instruction {
+            MatrixInstruction::Load { memory, matrix, .. } => {
+                let places = self.places(run, &memory.at, active);
+                let bytes = matrix.scalar.bytes();
+                unit.load(instruction, &mut run.registers, &mut |lane, offset| {
+                    let at = places[lane].map(|place| place.at(offset));
+                    self.load_at(at, bytes, gang.invocation(lane), pc)
+                });
+            }
+            MatrixInstruction::Store { memory, matrix, .. } => {
+                let places = self.places(run, &memory.at, active);
+                let bytes = matrix.scalar.bytes();
+                unit.store(instruction, &run.registers, &mut |lane, offset, bits, undefined| {
+                    let at = places[lane].map(|place| place.at(offset));
+                    self.store_at(at, bytes, bits, undefined.then_some(pc), gang.invocation(lane), pc);
+                });
+            }
+            MatrixInstruction::MulAdd { .. } => unit.multiply_add(instruction, &mut run.registers),
+        }
+    }
+
+    /// Reports the first active lane whose value in a register is undefined, when that decides something.
+    pub(super) fn report_undefined(&mut self, run: &GangRun, register: Reg, pc: Pc, active: &Active, verb: &str) {
+        let Some(undefined) = run.registers.undefined(register) else { return };
+        let lanes = undefined.lanes.and(&active.set);
+        if let Some(lane) = lanes.iter().next() {
+            self.report_use(undefined.origin, pc, run.gang.invocation(lane), verb);
+        }
+    }
+
+    /// Reports the use of an undefined value that came from `origin`.
+    pub(super) fn report_use(&mut self, origin: Pc, pc: Pc, who: Invocation, verb: &str) {
+        let kind = match &self.kernel.code.instructions[origin as usize] {
+            Instruction::Compute { .. } => FaultKind::UndefinedArithmetic,
+            Instruction::Subgroup { .. } => FaultKind::InactiveLane,
+            _ => FaultKind::Uninitialised,
+        };
+        self.memory.findings.add(kind, pc, Some(origin), || Finding {
+            kind,
+            pc,
+            other: Some(origin),
+            who,
+            other_who: None,
+            subject: Subject::Text(format!("{verb} an undefined value")),
+        });
+    }
+
+    pub(super) fn add_text(&mut self, kind: FaultKind, pc: Pc, who: Invocation, text: impl FnOnce() -> String) {
+        self.memory.findings.add(kind, pc, None, || Finding {
+            kind,
+            pc,
+            other: None,
+            who,
+            other_who: None,
+            subject: Subject::Text(text()),
+        });
+    }
+
+    /// Reports an access through an index out of bounds, which made the offset in `register`.
+    pub(super) fn report_index(&mut self, run: &GangRun, register: Reg, pc: Pc, lane: usize) {
+        let BadIndex { index, bound } =
+            self.bad_indices.get(&register).copied().unwrap_or(BadIndex { index: -1, bound: 0 });
+        let (kind, who) = (FaultKind::OutOfBounds, run.gang.invocation(lane));
+        self.memory.findings.add(kind, pc, None, || Finding {
+            kind,
+            pc,
+            other: None,
+            who,
+            other_who: None,
+            subject: Subject::Index { index, bound },
+        });
+    }
+}
+
+fn copy(run: &mut GangRun, to: Reg, from: Reg, active: &Active) {
+    if to == from {
+        return;
+    }
+    let registers = &mut run.registers;
+    let mut values = registers.take(to);
+    let source = registers.get(from);
+    if active.is_all {
+        values.copy_from_slice(source);
+    } else {
+        active.lanes().for_each(|lane| values[lane] = source[lane]);
+    }
+    registers.put(to, values);
+    registers.spread(to, &[from], active);
+}
+
+/// Chooses between two registers; only the chosen value and the condition count for what is undefined.
+fn select(run: &mut GangRun, to: Reg, condition: Reg, [yes, no]: [Reg; 2], active: &Active) {
+    let registers = &mut run.registers;
+    let mut values = registers.take(to);
+    let conditions = registers.get(condition);
+    let (yes_values, no_values) = (registers.get(yes), registers.get(no));
+    active.lanes().for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
+    let mut marks: Option<Undefined> = None;
+    for register in [yes, no, condition] {
+        let Some(undefined) = registers.undefined(register) else { continue };
+        let is_chosen = |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
+        let marks = marks.get_or_insert(Undefined { lanes: LaneSet::EMPTY, origin: undefined.origin });
+        undefined.lanes.and(&active.set).iter().filter(is_chosen).for_each(|lane| marks.lanes.insert(lane));
+    }
+    registers.put(to, values);
+    registers.set_undefined(to, active, marks);
+}

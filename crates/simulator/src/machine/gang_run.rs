@@ -1,0 +1,159 @@
+//! Execution state of a gang: which lanes are where.
+
+use crate::code::{Code, Pc};
+use crate::gang::Gang;
+use crate::lanes::{Active, LaneSet};
+use crate::registers::Registers;
+
+/// Lanes that wait until all lanes that entered a construct together have left it.
+struct Join {
+    /// First instruction of the merge block.
+    at: Pc,
+    expected: LaneSet,
+}
+
+/// Gang in execution.
+pub(crate) struct GangRun {
+    pub(crate) gang: Gang,
+    pub(crate) registers: Registers,
+    /// Lanes that can go on, by their next instruction.
+    pub(crate) pending: Vec<(Pc, LaneSet)>,
+    /// Lanes that wait at a barrier of the work-group, by its instruction.
+    pub(crate) parked: Vec<(Pc, LaneSet)>,
+    pub(crate) finished: LaneSet,
+    /// Constructs that lanes leave together, if lanes reconverge late.
+    joins: Vec<Join>,
+    reconverges_late: bool,
+    /// Last atomic that the gang executed, and how many since the last time slice began.
+    pub(crate) last_atomic: Option<Pc>,
+    pub(crate) atomics: u32,
+}
+
+impl GangRun {
+    pub(crate) fn new(gang: Gang, registers: Registers, reconverges_late: bool) -> Self {
+        let mut run = Self {
+            gang,
+            registers,
+            pending: vec![],
+            parked: vec![],
+            finished: LaneSet::EMPTY,
+            joins: vec![],
+            reconverges_late,
+            last_atomic: None,
+            atomics: 0,
+        };
+        run.restart(gang);
+        run
+    }
+
+    /// Begins a work-group with the registers of an earlier one.
+    pub(crate) fn restart(&mut self, gang: Gang) {
+        self.gang = gang;
+        self.pending = vec![(0, self.all())];
+        self.parked.clear();
+        self.joins.clear();
+        self.finished = LaneSet::EMPTY;
+    }
+
+    pub(crate) fn all(&self) -> LaneSet {
+        LaneSet::first(self.gang.lanes as usize)
+    }
+
+    pub(crate) fn active(&self, set: LaneSet) -> Active {
+        Active::new(set, self.gang.lanes as usize)
+    }
+
+    /// Sends lanes on to an instruction.
+    pub(crate) fn push(&mut self, pc: Pc, lanes: LaneSet) {
+        if lanes.is_empty() {
+            return;
+        }
+        let meets = !self.reconverges_late || self.joins.last().is_some_and(|join| join.at == pc);
+        match self.pending.iter_mut().find(|(at, _)| meets && *at == pc) {
+            Some((_, waiting)) => *waiting = waiting.or(&lanes),
+            None => self.pending.push((pc, lanes)),
+        }
+    }
+
+    /// Takes the lanes that go next: those that are furthest behind, so that lanes meet where their paths merge; or, if
+    /// they reconverge late, those that came last, except that lanes which entered a construct together meet behind it.
+    pub(crate) fn take_next(&mut self) -> Option<(Pc, LaneSet)> {
+        if !self.reconverges_late {
+            let (index, _) = self.pending.iter().enumerate().min_by_key(|(_, (pc, _))| *pc)?;
+            return Some(self.pending.swap_remove(index));
+        }
+        loop {
+            let join = self.joins.last().map(|join| join.at);
+            if let Some(index) = self.pending.iter().rposition(|(pc, _)| Some(*pc) != join) {
+                return Some(self.pending.remove(index));
+            }
+            let (_, lanes) = *self.pending.first()?;
+            let join = self.joins.last()?;
+            let missing = join.expected.without(&lanes).without(&self.finished);
+            // Lanes at a barrier come back here once it lets them go.
+            if !missing.is_empty() {
+                return None;
+            }
+            self.joins.pop();
+            let entry = self.pending.remove(0);
+            if self.joins.last().is_none_or(|join| join.at != entry.0) {
+                return Some(entry);
+            }
+            self.pending.push(entry);
+        }
+    }
+
+    /// Notes that lanes enter a block: if all of them do, they will meet again at its merge block.
+    pub(crate) fn enter(&mut self, code: &Code, block: u32, lanes: &LaneSet) {
+        if !self.reconverges_late || *lanes != self.all().without(&self.finished) {
+            return;
+        }
+        let Some(merge) = code.merges[block as usize] else { return };
+        let at = code.blocks[merge as usize];
+        if self.joins.last().is_none_or(|join| join.at != at) {
+            self.joins.push(Join { at, expected: *lanes });
+        }
+    }
+
+    /// Lets lanes go on that wait for others to leave a construct, when those others cannot.
+    pub(crate) fn leave_joins(&mut self) {
+        self.joins.clear();
+    }
+
+    /// Lets lanes that wait for others of their sub-group stand behind them, once. Returns whether there are others.
+    pub(crate) fn yield_lanes(&mut self) -> bool {
+        if !self.reconverges_late {
+            self.reconverges_late = true;
+            self.pending.sort_unstable_by_key(|(pc, _)| *pc);
+            return true;
+        }
+        self.pending.rotate_right(1);
+        true
+    }
+
+    /// Splits the gang into one for each sub-group, which then can wait for each other.
+    pub(crate) fn split(&self) -> Vec<Self> {
+        let size = self.gang.subgroup_size as usize;
+        let mut parts = vec![];
+        for begin in (0..self.gang.lanes as usize).step_by(size) {
+            let range = begin..(begin + size).min(self.gang.lanes as usize);
+            let slice = |entries: &[(Pc, LaneSet)]| {
+                let entries = entries.iter().map(|(pc, lanes)| (*pc, lanes.slice(range.clone())));
+                entries.filter(|(_, lanes)| !lanes.is_empty()).collect()
+            };
+            let gang = Gang { first: self.gang.first + begin as u32, lanes: range.len() as u32, ..self.gang };
+            parts.push(Self {
+                gang,
+                registers: self.registers.slice(range.clone()),
+                pending: slice(&self.pending),
+                parked: slice(&self.parked),
+                finished: self.finished.slice(range.clone()),
+                joins: vec![],
+                reconverges_late: self.reconverges_late,
+                last_atomic: self.last_atomic,
+                atomics: self.atomics,
+            });
+        }
+        parts
+    }
+}

@@ -1,0 +1,420 @@
+//! The simulated device: executes the work-groups of a dispatch.
+
+mod access;
+mod execute;
+mod gang_run;
+
+use crate::code::{Instruction, Pc, Reg};
+use crate::fault::FaultKind;
+use crate::findings::{Finding, Invocation, Subject};
+use crate::gang::Gang;
+use crate::lanes::LaneSet;
+use crate::lower::Kernel;
+use crate::matrix::MatrixLayout;
+use crate::memory::Memory;
+use crate::registers::Registers;
+pub(crate) use access::{Bound, address};
+use execute::BadIndex;
+use gang_run::GangRun;
+use rspirv::spirv::BuiltIn;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Blocks that a gang runs before others have their turn.
+const SLICE: u64 = 1 << 14;
+/// Rounds in which no invocation changed memory, after which all of them are taken to wait for one that has not begun.
+const IDLE_ROUNDS: u32 = 3;
+/// Most work-groups of a dispatch.
+const MAX_GROUPS: u64 = 1 << 22;
+/// Most bytes of registers of one work-group.
+const MAX_REGISTER_BYTES: u64 = 1 << 30;
+
+/// Dispatch to execute.
+pub(crate) struct Launch {
+    pub(crate) groups: [u32; 3],
+    pub(crate) subgroup_size: u32,
+    /// Ranges bound to each slot, by element; `None` where nothing is bound.
+    pub(crate) bindings: Vec<Vec<Option<Bound>>>,
+    /// Bytes of each buffer, by number.
+    pub(crate) buffer_bytes: Vec<u64>,
+    pub(crate) push: Vec<u8>,
+    pub(crate) seed: u64,
+    pub(crate) is_loose: bool,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// Reason why a dispatch did not end.
+pub(crate) enum Stopped {
+    TooLarge(String),
+    TooLong(String),
+}
+
+/// Pseudo-random numbers for errors, by instruction and invocation, so that they do not depend on the schedule.
+pub(crate) struct Random {
+    seed: u64,
+    count: u64,
+}
+
+impl Random {
+    fn next(&mut self, pc: Pc, who: Invocation) -> u64 {
+        self.count += 1;
+        let mut state = self.seed ^ u64::from(pc) << 40 ^ u64::from(who.group) << 20 ^ u64::from(who.local);
+        state = state.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // SplitMix64 (Steele, Lea and Flood 2014).
+        state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        state ^ state >> 31
+    }
+}
+
+pub(crate) struct Machine<'a> {
+    kernel: &'a Kernel,
+    memory: &'a mut Memory,
+    launch: Launch,
+    layout: Rc<MatrixLayout>,
+    random: Random,
+    /// Indices beyond their arrays that made the offset in a register.
+    bad_indices: HashMap<Reg, BadIndex>,
+    /// First store of an undefined value by each instruction to each buffer: offset, origin and invocation.
+    pub(crate) undefined_stores: HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+    /// Instructions times active lanes.
+    pub(crate) operations: u64,
+    /// Whether a work-group waited for another one.
+    pub(crate) assumed_progress: bool,
+}
+
+/// Work-group in execution.
+struct GroupRun {
+    number: u32,
+    gangs: Vec<GangRun>,
+    /// Whether the group waited when every group that had begun waited, and one more began for that.
+    waited_for_later: bool,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(kernel: &'a Kernel, memory: &'a mut Memory, launch: Launch) -> Self {
+        let layout = Rc::new(MatrixLayout::new(launch.seed));
+        let random = Random { seed: launch.seed, count: 0 };
+        Self {
+            kernel,
+            memory,
+            launch,
+            layout,
+            random,
+            bad_indices: HashMap::new(),
+            undefined_stores: HashMap::new(),
+            operations: 0,
+            assumed_progress: false,
+        }
+    }
+
+    fn invocations(&self) -> u64 {
+        self.kernel.module.local_size.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Executes the dispatch. Faults are in the memory's findings.
+    pub(crate) fn dispatch(&mut self) -> Result<(), Stopped> {
+        let invocations = self.invocations();
+        if invocations == 0 || invocations > crate::lanes::MAX_LANES as u64 {
+            return Err(Stopped::TooLarge(format!("its work-groups have {invocations} invocations")));
+        }
+        let count = self.launch.groups.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        if count > MAX_GROUPS {
+            return Err(Stopped::TooLong(format!("it has {count} work-groups; choose a smaller size")));
+        }
+        let bytes = u64::from(self.kernel.code.registers) * invocations * 8;
+        if bytes > MAX_REGISTER_BYTES {
+            let [bytes, most] = [bytes, MAX_REGISTER_BYTES].map(gpukern_model::basis::units::Bytes);
+            return Err(Stopped::TooLarge(format!("its values take {bytes} for a work-group, of at most {most}")));
+        }
+        let (groups, shared) = (count as u32, self.kernel.code.shared_bytes);
+        let subgroup = self.launch.subgroup_size;
+        self.memory.begin_dispatch(groups, invocations as u32, subgroup, shared, self.kernel.granule);
+        self.run_groups(&self.order(groups))
+    }
+
+    /// Returns the order in which work-groups begin: ascending for seed 0, otherwise shuffled.
+    fn order(&self, groups: u32) -> VecDeque<u32> {
+        let mut order: Vec<u32> = (0..groups).collect();
+        shuffle(&mut order, self.launch.seed);
+        order.into()
+    }
+
+    /// Runs all groups: one at a time as long as it goes on, in turns if it waits for others.
+    fn run_groups(&mut self, order: &VecDeque<u32>) -> Result<(), Stopped> {
+        let mut waiting = order.clone();
+        let mut running: VecDeque<GroupRun> = VecDeque::new();
+        let mut spare: Vec<GangRun> = vec![];
+        let mut idle_rounds = 0;
+        let total = order.len();
+        loop {
+            if running.is_empty() {
+                let Some(number) = waiting.pop_front() else { return Ok(()) };
+                running.push_back(self.begin(number, &mut spare)?);
+            }
+            let changes = self.memory.changes;
+            let mut has_ended = false;
+            for _ in 0..running.len() {
+                let Some(mut group) = running.pop_front() else { break };
+                if self.run_group(&mut group) {
+                    running.push_back(group);
+                    continue;
+                }
+                has_ended = true;
+                self.end(group, &mut spare);
+            }
+            self.check_deadline(total - waiting.len() - running.len(), total)?;
+            if has_ended || self.memory.changes != changes {
+                idle_rounds = 0;
+                continue;
+            }
+            idle_rounds += 1;
+            if idle_rounds >= IDLE_ROUNDS && !running.is_empty() {
+                idle_rounds = 0;
+                if self.unblock(&mut running) {
+                    continue;
+                }
+                match waiting.pop_front() {
+                    Some(number) => {
+                        for group in &mut running {
+                            group.waited_for_later |= is_spinning(group);
+                        }
+                        running.push_back(self.begin(number, &mut spare)?);
+                    }
+                    None if running.iter().any(is_spinning) => return self.give_up(&running),
+                    // A long computation without results so far.
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn check_deadline(&self, done: usize, total: usize) -> Result<(), Stopped> {
+        if self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(Stopped::TooLong(format!("{done} of {total} work-groups were done; choose a smaller size")));
+        }
+        Ok(())
+    }
+
+    /// Begins a work-group.
+    fn begin(&mut self, number: u32, spare: &mut Vec<GangRun>) -> Result<GroupRun, Stopped> {
+        self.memory.begin_group(number);
+        let invocations = self.invocations() as u32;
+        let size = self.launch.subgroup_size;
+        // In step if the seed is 0; otherwise each sub-group by itself.
+        let lanes = if self.launch.seed == 0 { invocations.next_multiple_of(size) } else { size };
+        let mut gangs = vec![];
+        for first in (0..invocations).step_by(lanes as usize) {
+            let gang =
+                Gang { group: number, first, lanes: lanes.min(invocations - first), subgroup_size: size };
+            let reusable = spare.iter().position(|run| run.gang.lanes == gang.lanes);
+            let mut run = match reusable {
+                Some(index) => {
+                    let mut run = spare.swap_remove(index);
+                    run.restart(gang);
+                    run
+                }
+                None => self.new_run(gang),
+            };
+            self.set_builtins(&mut run);
+            gangs.push(run);
+        }
+        shuffle(&mut gangs, self.launch.seed.wrapping_mul(u64::from(number) + 1));
+        Ok(GroupRun { number, gangs, waited_for_later: false })
+    }
+
+    fn new_run(&self, gang: Gang) -> GangRun {
+        let mut registers = Registers::new(self.kernel.code.registers, gang.lanes as usize);
+        for (register, bits) in &self.kernel.code.constants {
+            registers.put(*register, vec![*bits; gang.lanes as usize]);
+        }
+        let reconverges_late = self.launch.seed % 2 == 1 && !self.kernel.module.reconverges_maximally;
+        GangRun::new(gang, registers, reconverges_late)
+    }
+
+    fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {
+        if group.waited_for_later && self.launch.seed == 0 {
+            self.report_waiting(&group, "waits for a work-group that need not run before it ends");
+        }
+        self.memory.end_group(group.number);
+        // Gangs that were split do not serve as others do.
+        if spare.len() < 1 + self.invocations() as usize / self.launch.subgroup_size as usize {
+            spare.extend(group.gangs);
+        }
+    }
+
+    fn report_waiting(&mut self, group: &GroupRun, text: &str) {
+        let Some((pc, gang)) = group.gangs.iter().find_map(|run| Some((run.last_atomic?, run.gang))) else { return };
+        self.add_text(FaultKind::Progress, pc, gang.invocation(0), || text.into());
+    }
+
+    /// Lets a gang of waiting sub-groups, or lanes that wait for others of their sub-group, run one by one. Returns
+    /// whether there was one.
+    fn unblock(&mut self, running: &mut VecDeque<GroupRun>) -> bool {
+        for group in running.iter_mut() {
+            if let Some(index) = group.gangs.iter().position(|run| run.gang.lanes > run.gang.subgroup_size) {
+                let parts = group.gangs[index].split();
+                group.gangs.splice(index..=index, parts);
+                return true;
+            }
+        }
+        let mut was_unblocked = false;
+        for group in running.iter_mut() {
+            for run in &mut group.gangs {
+                if run.pending.len() > 1 && run.yield_lanes() {
+                    was_unblocked = true;
+                    let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
+                    self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
+                        "waits for another invocation of its sub-group, which runs only if this one is interrupted".into()
+                    });
+                }
+            }
+        }
+        was_unblocked
+    }
+
+    /// Reports that every invocation waits.
+    fn give_up(&mut self, running: &VecDeque<GroupRun>) -> Result<(), Stopped> {
+        for group in running {
+            self.report_waiting(group, "waits for what no invocation does");
+        }
+        for group in running {
+            self.memory.end_group(group.number);
+        }
+        Ok(())
+    }
+
+    /// Runs a group until it ends, or for a time slice of each gang. Returns whether it still runs.
+    fn run_group(&mut self, group: &mut GroupRun) -> bool {
+        loop {
+            let mut goes_on = false;
+            for run in &mut group.gangs {
+                run.atomics = 0;
+                goes_on |= self.run_gang(run, SLICE);
+            }
+            if goes_on {
+                return true;
+            }
+            if !self.release_barrier(group) {
+                let is_stuck = group.gangs.iter().any(|run| !run.pending.is_empty());
+                if !is_stuck {
+                    return false;
+                }
+                group.gangs.iter_mut().for_each(GangRun::leave_joins);
+            }
+        }
+    }
+
+    /// Lets the invocations go on that wait at a barrier of their group, once nobody runs. Returns whether there are any.
+    fn release_barrier(&mut self, group: &mut GroupRun) -> bool {
+        let mut parked: Vec<Pc> = group.gangs.iter().flat_map(|run| run.parked.iter().map(|(pc, _)| *pc)).collect();
+        parked.sort_unstable();
+        parked.dedup();
+        let Some(&pc) = parked.first() else { return false };
+        let missing = group.gangs.iter().find_map(|run| {
+            let mut here = LaneSet::EMPTY;
+            run.parked.iter().filter(|(at, _)| *at == pc).for_each(|(_, lanes)| here = here.or(lanes));
+            let lane = run.all().without(&here).iter().next()?;
+            Some((run.gang.invocation(lane), run.finished.contains(lane)))
+        });
+        if let Some((who, has_ended)) = missing {
+            let kind = FaultKind::DivergentBarrier;
+            let other = parked.get(1).copied();
+            let text = if has_ended {
+                "waits for all invocations, but this one has returned"
+            } else {
+                "waits for all invocations, but this one does not come here"
+            };
+            self.memory.findings.add(kind, pc, other, || Finding {
+                kind,
+                pc,
+                other,
+                who,
+                other_who: None,
+                subject: Subject::Text(text.into()),
+            });
+        }
+        if let Instruction::ControlBarrier { memory, .. } = self.kernel.code.instructions[pc as usize] {
+            self.memory.control_barrier(group.number, None, memory);
+        }
+        for run in &mut group.gangs {
+            let parked = std::mem::take(&mut run.parked);
+            for (at, lanes) in parked {
+                if at == pc { run.push(pc + 1, lanes) } else { run.parked.push((at, lanes)) }
+            }
+        }
+        true
+    }
+
+    /// Sets the registers of built-in values.
+    fn set_builtins(&self, run: &mut GangRun) {
+        let gang = run.gang;
+        for (builtin, first, count) in &self.kernel.builtins {
+            for lane in 0..gang.lanes as usize {
+                let values = self.builtin(*builtin, &gang, lane);
+                for (register, value) in (*first..first + count).zip(values) {
+                    run.registers.set(register, lane, u64::from(value));
+                }
+            }
+        }
+    }
+
+    /// Returns the components of a built-in value; those of scalars are in the first.
+    fn builtin(&self, builtin: BuiltIn, gang: &Gang, lane: usize) -> [u32; 4] {
+        let [width, height, _] = self.kernel.module.local_size;
+        let local = gang.first + lane as u32;
+        let size = gang.subgroup_size;
+        let position = [local % width, local / width % height, local / width / height];
+        let [columns, rows, _] = self.launch.groups;
+        let group = [gang.group % columns, gang.group / columns % rows, gang.group / columns / rows];
+        let vector = |[x, y, z]: [u32; 3]| [x, y, z, 0];
+        let scalar = |value: u32| [value, 0, 0, 0];
+        let subgroup_lane = local % size;
+        // Bits of the lanes from `begin` to `end`.
+        let mask = |begin: u32, end: u32| {
+            let bits = |count: u32| if count >= 128 { u128::MAX } else { (1 << count) - 1 };
+            let bits = bits(end) & !bits(begin);
+            [bits as u32, (bits >> 32) as u32, (bits >> 64) as u32, (bits >> 96) as u32]
+        };
+        match builtin {
+            BuiltIn::NumWorkgroups => vector(self.launch.groups),
+            BuiltIn::WorkgroupSize => vector(self.kernel.module.local_size),
+            BuiltIn::WorkgroupId => vector(group),
+            BuiltIn::LocalInvocationId => vector(position),
+            BuiltIn::GlobalInvocationId => {
+                let extents = self.kernel.module.local_size;
+                vector(std::array::from_fn(|axis| group[axis].wrapping_mul(extents[axis]).wrapping_add(position[axis])))
+            }
+            BuiltIn::LocalInvocationIndex => scalar(local),
+            BuiltIn::SubgroupSize => scalar(size),
+            BuiltIn::NumSubgroups => scalar((self.invocations() as u32).div_ceil(size)),
+            BuiltIn::SubgroupId => scalar(local / size),
+            BuiltIn::SubgroupLocalInvocationId => scalar(subgroup_lane),
+            BuiltIn::SubgroupEqMask => mask(subgroup_lane, subgroup_lane + 1),
+            BuiltIn::SubgroupGeMask => mask(subgroup_lane, size),
+            BuiltIn::SubgroupGtMask => mask(subgroup_lane + 1, size),
+            BuiltIn::SubgroupLeMask => mask(0, subgroup_lane + 1),
+            BuiltIn::SubgroupLtMask => mask(0, subgroup_lane),
+            // Device index, view index and the like.
+            _ => [0; 4],
+        }
+    }
+}
+
+/// Whether a group executed atomics in its last time slice, as one that waits does.
+fn is_spinning(group: &GroupRun) -> bool {
+    group.gangs.iter().any(|run| run.atomics > 0)
+}
+
+/// Shuffles a list by a seed; seed 0 leaves it in order.
+fn shuffle<T>(list: &mut [T], seed: u64) {
+    if seed == 0 {
+        return;
+    }
+    let mut random = Random { seed, count: 0 };
+    let nobody = Invocation { group: 0, local: 0, subgroup: 0 };
+    for last in (1..list.len()).rev() {
+        list.swap(last, (random.next(0, nobody) % (last as u64 + 1)) as usize);
+    }
+}
