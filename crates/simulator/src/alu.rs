@@ -2,7 +2,6 @@
 
 use crate::code::{AtomicOp, Combine, Hazard, Operation};
 use crate::kernel::interface::Scalar;
-use crate::lanes::Active;
 use half::{bf16, f16};
 use rspirv::spirv::Op;
 
@@ -139,29 +138,25 @@ macro_rules! with_float {
     };
 }
 
-/// Applies a function in all active lanes. The compiler vectorises the loop over whole registers.
-#[inline]
-pub(crate) fn map<const N: usize>(active: &Active, to: &mut [u64], from: [&[u64]; N], f: impl Fn([u64; N]) -> u64) {
-    let from = from.map(|operand| &operand[..to.len()]);
-    if active.is_all {
-        for (lane, to) in to.iter_mut().enumerate() {
-            *to = f(from.map(|operand| operand[lane]));
-        }
-    } else {
-        for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-            to[lane] = f(from.map(|operand| operand[lane]));
-        }
-    }
-}
-
-/// Makes an [`Operation`] of an expression of numbers.
+/// Makes an [`Operation`] of an expression of numbers. The compiler vectorises the loop over whole registers, but not
+/// through functions on arrays or iterators: an incremental build does not inline all of those.
 macro_rules! lanes {
     ($variant:ident, |$($operand:ident: $type:ty),*| $body:expr) => {
         crate::code::Operation::$variant(|active, to, $($operand),*| {
-            crate::alu::map(active, to, [$($operand),*], |[$($operand),*]| {
-                $(let $operand = <$type as crate::alu::Number>::of($operand);)*
-                crate::alu::Number::bits($body)
-            });
+            let lanes = to.len();
+            $(let $operand = &$operand[..lanes];)*
+            if active.is_all {
+                for lane in 0..lanes {
+                    $(let $operand = <$type as crate::alu::Number>::of($operand[lane]);)*
+                    to[lane] = crate::alu::Number::bits($body);
+                }
+            } else {
+                for &lane in &active.list {
+                    let lane = lane as usize;
+                    $(let $operand = <$type as crate::alu::Number>::of($operand[lane]);)*
+                    to[lane] = crate::alu::Number::bits($body);
+                }
+            }
         })
     };
 }
@@ -515,7 +510,7 @@ pub(crate) fn packed_dot(op: Op, to: Scalar) -> Option<Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::LaneSet;
+    use crate::lanes::{Active, LaneSet};
     use rspirv::spirv::GlslStd450Op as Glsl;
 
     const I8: Scalar = Scalar::Int { bits: 8, signed: true };
@@ -698,36 +693,6 @@ mod tests {
             for op in 0..100 {
                 check(format!("extended {op}"), extended(op, from), from, extended_error_bound(op, from));
                 (0..4).for_each(|part| check(format!("extended {op}"), extended_part(op, from, part), U64, None));
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod timing {
-    use super::*;
-    #[test]
-    fn time() {
-        let active = Active { set: crate::lanes::LaneSet::first(1024), list: (0..1024).collect(), is_all: true };
-        let part = Active { set: crate::lanes::LaneSet::first(1024), list: (0..1024).collect(), is_all: false };
-        let f32s = Scalar::Float { bits: 32 };
-        let i32s = Scalar::Int { bits: 32, signed: true };
-        let f16s = Scalar::Float { bits: 16 };
-        for (op, from, to) in [(Op::IAdd, i32s, i32s), (Op::IMul, i32s, i32s), (Op::ULessThan, i32s, i32s), (Op::SLessThan, i32s, i32s), (Op::ShiftLeftLogical, i32s, i32s), (Op::UDiv, i32s, i32s), (Op::BitwiseAnd, i32s, i32s), (Op::FAdd, f32s, f32s), (Op::FMul, f32s, f32s), (Op::FOrdLessThan, f32s, f32s), (Op::FAdd, f16s, f16s), (Op::ConvertSToF, i32s, f32s)] {
-            let a: Vec<u64> = (0..1024).map(|x| x * 3 + 1).collect();
-            let b: Vec<u64> = (0..1024).map(|x| x * 5 % 31 + 1).collect();
-            let mut r = vec![0; 1024];
-            for active in [&active, &part] {
-                let t = std::time::Instant::now();
-                for _ in 0..2000 {
-                    match operation(op, from, to).unwrap() {
-                        Operation::One(f) => f(active, &mut r, &a),
-                        Operation::Two(f) => f(active, &mut r, &a, &b),
-                        _ => {}
-                    }
-                    std::hint::black_box(&mut r);
-                }
-                println!("{op:?} {from:?} all={} {:.3} ns/lane", active.is_all, t.elapsed().as_nanos() as f64 / 2000.0 / 1024.0);
             }
         }
     }
