@@ -2,7 +2,6 @@
 
 use crate::code::{AtomicOp, Combine, Hazard, Operation};
 use crate::kernel::interface::Scalar;
-use crate::lanes::Active;
 use half::{bf16, f16};
 use rspirv::spirv::Op;
 
@@ -16,31 +15,27 @@ pub(crate) trait Number: Copy {
 }
 
 macro_rules! number {
-    ($($signed:ident $unsigned:ident),*) => { $(
-        impl Number for $unsigned {
+    ($($type:ident $unsigned:ident),*) => { $(
+        impl Number for $type {
+            #[inline]
             fn of(bits: u64) -> Self {
                 bits as Self
             }
-            fn bits(self) -> u64 {
-                self as u64
-            }
-        }
-        impl Number for $signed {
-            fn of(bits: u64) -> Self {
-                bits as Self
-            }
+            #[inline]
             fn bits(self) -> u64 {
                 self as $unsigned as u64
             }
         }
     )* };
 }
-number!(i8 u8, i16 u16, i32 u32, i64 u64);
+number!(i8 u8, u8 u8, i16 u16, u16 u16, i32 u32, u32 u32, i64 u64, u64 u64);
 
 impl Number for bool {
+    #[inline]
     fn of(bits: u64) -> Self {
         bits & 1 == 1
     }
+    #[inline]
     fn bits(self) -> u64 {
         u64::from(self)
     }
@@ -60,24 +55,30 @@ pub(crate) trait Real: Number {
 macro_rules! real {
     ($type:ident, $word:ident, $wide:ident, $from_wide:expr, $from_f64:expr) => {
         impl Number for $type {
+            #[inline]
             fn of(bits: u64) -> Self {
                 Self::from_bits(bits as $word)
             }
+            #[inline]
             fn bits(self) -> u64 {
                 u64::from(self.to_bits())
             }
         }
         impl Real for $type {
             type Wide = $wide;
+            #[inline]
             fn wide(self) -> $wide {
                 self.into()
             }
+            #[inline]
             fn narrow(wide: $wide) -> Self {
                 $from_wide(wide)
             }
+            #[inline]
             fn to_f64(self) -> f64 {
                 self.into()
             }
+            #[inline]
             fn of_f64(value: f64) -> Self {
                 $from_f64(value)
             }
@@ -91,6 +92,7 @@ real!(bf16, u16, f32, bf16::from_f32, |value| bf16::from_f32(round_to_odd(value)
 
 /// Rounds to the neighbour with an odd significand, so that rounding to a still narrower type afterwards errs no more
 /// than a single rounding would.
+#[inline]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
     if f64::from(near) == value || value.is_nan() {
@@ -122,124 +124,53 @@ macro_rules! with_int {
 /// Evaluates an expression with a type alias for a floating-point type; `None` for other types.
 macro_rules! with_float {
     ($scalar:expr, $float:ident => $body:expr) => {
+        with_float!(@ $scalar, $float, $body, Scalar::Float { bits: 16 } => half::f16, Scalar::Float { bits: 32 } => f32,
+            Scalar::Float { bits: 64 } => f64, Scalar::Bfloat16 => half::bf16)
+    };
+    (@ $scalar:expr, $float:ident, $body:expr, $($pattern:pat => $type:ty),*) => {
         match $scalar {
-            Scalar::Float { bits: 16 } => {
-                type $float = half::f16;
+            $($pattern => {
+                type $float = $type;
                 $body
-            }
-            Scalar::Float { bits: 32 } => {
-                type $float = f32;
-                $body
-            }
-            Scalar::Float { bits: 64 } => {
-                type $float = f64;
-                $body
-            }
-            Scalar::Bfloat16 => {
-                type $float = half::bf16;
-                $body
-            }
+            })*
             _ => None,
         }
     };
 }
 
-/// Applies a function in all active lanes. The compiler vectorises the loop over whole registers.
-pub(crate) fn map1<A: Number, R: Number>(active: &Active, to: &mut [u64], a: &[u64], f: impl Fn(A) -> R) {
-    let f = |a| f(A::of(a)).bits();
-    if active.is_all {
-        for (to, &a) in to.iter_mut().zip(a) {
-            *to = f(a);
-        }
-    } else {
-        for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-            to[lane] = f(a[lane]);
-        }
-    }
-}
-
-/// Applies a function of two operands in all active lanes.
-pub(crate) fn map2<A: Number, B: Number, R: Number>(
-    active: &Active,
-    to: &mut [u64],
-    a: &[u64],
-    b: &[u64],
-    f: impl Fn(A, B) -> R,
-) {
-    let f = |a, b| f(A::of(a), B::of(b)).bits();
-    if active.is_all {
-        for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
-            *to = f(a, b);
-        }
-    } else {
-        for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-            to[lane] = f(a[lane], b[lane]);
-        }
-    }
-}
-
-/// Applies a function of three operands in all active lanes.
-pub(crate) fn map3<A: Number, B: Number, C: Number, R: Number>(
-    active: &Active,
-    to: &mut [u64],
-    [a, b, c]: [&[u64]; 3],
-    f: impl Fn(A, B, C) -> R,
-) {
-    let f = |a, b, c| f(A::of(a), B::of(b), C::of(c)).bits();
-    if active.is_all {
-        for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
-            *to = f(a, b, c);
-        }
-    } else {
-        for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-            to[lane] = f(a[lane], b[lane], c[lane]);
-        }
-    }
-}
-
-/// Makes an [`Operation`] of a closure on numbers that captures nothing.
-macro_rules! one {
-    ($f:expr) => {
-        crate::code::Operation::One(|active, to, a| crate::alu::map1(active, to, a, $f))
-    };
-}
-macro_rules! two {
-    ($f:expr) => {
-        crate::code::Operation::Two(|active, to, a, b| crate::alu::map2(active, to, a, b, $f))
-    };
-}
-macro_rules! three {
-    ($f:expr) => {
-        crate::code::Operation::Three(|active, to, a, b, c| crate::alu::map3(active, to, [a, b, c], $f))
+/// Makes an [`Operation`] of an expression of numbers. The compiler vectorises the loop over whole registers, but not
+/// through functions on arrays or iterators: an incremental build does not inline all of those.
+macro_rules! lanes {
+    ($variant:ident, |$($operand:ident: $type:ty),*| $body:expr) => {
+        crate::code::Operation::$variant(|active, to, $($operand),*| {
+            let lanes = to.len();
+            $(let $operand = &$operand[..lanes];)*
+            if active.is_all {
+                for lane in 0..lanes {
+                    $(let $operand = <$type as crate::alu::Number>::of($operand[lane]);)*
+                    to[lane] = crate::alu::Number::bits($body);
+                }
+            } else {
+                for &lane in &active.list {
+                    let lane = lane as usize;
+                    $(let $operand = <$type as crate::alu::Number>::of($operand[lane]);)*
+                    to[lane] = crate::alu::Number::bits($body);
+                }
+            }
+        })
     };
 }
 
 /// Makes an [`Operation`] of an expression in the wide type of a float.
-macro_rules! wide1 {
-    ($float:ident, |$a:ident| $body:expr) => {
-        one!(|$a: $float| {
-            let $a = $a.wide();
+macro_rules! wide {
+    ($variant:ident $float:ident, |$($operand:ident),*| $body:expr) => {
+        lanes!($variant, |$($operand: $float),*| {
+            $(let $operand = $operand.wide();)*
             $float::narrow($body)
         })
     };
 }
-macro_rules! wide2 {
-    ($float:ident, |$a:ident, $b:ident| $body:expr) => {
-        two!(|$a: $float, $b: $float| {
-            let ($a, $b) = ($a.wide(), $b.wide());
-            $float::narrow($body)
-        })
-    };
-}
-macro_rules! wide3 {
-    ($float:ident, |$a:ident, $b:ident, $c:ident| $body:expr) => {
-        three!(|$a: $float, $b: $float, $c: $float| {
-            let ($a, $b, $c) = ($a.wide(), $b.wide(), $c.wide());
-            $float::narrow($body)
-        })
-    };
-}
-pub(crate) use {one, three, two, wide1, wide2, wide3, with_float, with_int};
+pub(crate) use {lanes, wide, with_float, with_int};
 
 /// Returns the function of a SPIR-V instruction on scalars; `None` for one that is not arithmetic or has no such types.
 /// `from` is the type of the first operand, `to` that of the result.
@@ -253,18 +184,18 @@ pub(crate) fn operation(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
 /// Operations that are the same for all widths, because registers are zero-extended.
 fn bitwise(op: Op) -> Option<Operation> {
     Some(match op {
-        Op::CopyObject | Op::CopyLogical => one!(|a: u64| a),
-        Op::BitwiseAnd | Op::LogicalAnd => two!(|a: u64, b: u64| a & b),
-        Op::BitwiseOr | Op::LogicalOr => two!(|a: u64, b: u64| a | b),
-        Op::BitwiseXor => two!(|a: u64, b: u64| a ^ b),
-        Op::LogicalNot => one!(|a: bool| !a),
-        Op::IEqual | Op::LogicalEqual => two!(|a: u64, b: u64| a == b),
-        Op::INotEqual | Op::LogicalNotEqual => two!(|a: u64, b: u64| a != b),
-        Op::UGreaterThan => two!(|a: u64, b: u64| a > b),
-        Op::UGreaterThanEqual => two!(|a: u64, b: u64| a >= b),
-        Op::ULessThan => two!(|a: u64, b: u64| a < b),
-        Op::ULessThanEqual => two!(|a: u64, b: u64| a <= b),
-        Op::BitCount => one!(|a: u64| a.count_ones()),
+        Op::CopyObject | Op::CopyLogical => lanes!(One, |a: u64| a),
+        Op::BitwiseAnd | Op::LogicalAnd => lanes!(Two, |a: u64, b: u64| a & b),
+        Op::BitwiseOr | Op::LogicalOr => lanes!(Two, |a: u64, b: u64| a | b),
+        Op::BitwiseXor => lanes!(Two, |a: u64, b: u64| a ^ b),
+        Op::LogicalNot => lanes!(One, |a: bool| !a),
+        Op::IEqual | Op::LogicalEqual => lanes!(Two, |a: u64, b: u64| a == b),
+        Op::INotEqual | Op::LogicalNotEqual => lanes!(Two, |a: u64, b: u64| a != b),
+        Op::UGreaterThan => lanes!(Two, |a: u64, b: u64| a > b),
+        Op::UGreaterThanEqual => lanes!(Two, |a: u64, b: u64| a >= b),
+        Op::ULessThan => lanes!(Two, |a: u64, b: u64| a < b),
+        Op::ULessThanEqual => lanes!(Two, |a: u64, b: u64| a <= b),
+        Op::BitCount => lanes!(One, |a: u64| a.count_ones()),
         _ => return None,
     })
 }
@@ -272,55 +203,52 @@ fn bitwise(op: Op) -> Option<Operation> {
 /// Integer arithmetic. The instruction says whether operands are signed, not their type. Undefined results are 0.
 fn integer(op: Op, bits: u32) -> Option<Operation> {
     with_int!(bits, S, U => Some(match op {
-        Op::SNegate => one!(|a: U| a.wrapping_neg()),
-        Op::IAdd => two!(|a: U, b: U| a.wrapping_add(b)),
-        Op::ISub => two!(|a: U, b: U| a.wrapping_sub(b)),
-        Op::IMul => two!(|a: U, b: U| a.wrapping_mul(b)),
-        Op::UDiv => two!(|a: U, b: U| a.checked_div(b).unwrap_or(0)),
-        Op::SDiv => two!(|a: S, b: S| a.checked_div(b).unwrap_or(0)),
-        Op::UMod => two!(|a: U, b: U| a.checked_rem(b).unwrap_or(0)),
-        Op::SRem => two!(|a: S, b: S| a.checked_rem(b).unwrap_or(0)),
-        Op::SMod => two!(|a: S, b: S| {
+        Op::SNegate => lanes!(One, |a: U| a.wrapping_neg()),
+        Op::IAdd => lanes!(Two, |a: U, b: U| a.wrapping_add(b)),
+        Op::ISub => lanes!(Two, |a: U, b: U| a.wrapping_sub(b)),
+        Op::IMul => lanes!(Two, |a: U, b: U| a.wrapping_mul(b)),
+        Op::UDiv => lanes!(Two, |a: U, b: U| a.checked_div(b).unwrap_or(0)),
+        Op::SDiv => lanes!(Two, |a: S, b: S| a.checked_div(b).unwrap_or(0)),
+        Op::UMod => lanes!(Two, |a: U, b: U| a.checked_rem(b).unwrap_or(0)),
+        Op::SRem => lanes!(Two, |a: S, b: S| a.checked_rem(b).unwrap_or(0)),
+        Op::SMod => lanes!(Two, |a: S, b: S| {
             let rest = a.checked_rem(b).unwrap_or(0);
             if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
         }),
         // The width of a shift may differ from that of its base.
-        Op::ShiftRightLogical => two!(|a: U, b: u64| if b < u64::from(U::BITS) { a >> b } else { 0 }),
-        Op::ShiftRightArithmetic => two!(|a: S, b: u64| if b < u64::from(U::BITS) { a >> b } else { 0 }),
-        Op::ShiftLeftLogical => two!(|a: U, b: u64| if b < u64::from(U::BITS) { a << b } else { 0 }),
-        Op::Not => one!(|a: U| !a),
-        Op::BitReverse => one!(|a: U| a.reverse_bits()),
-        Op::SGreaterThan => two!(|a: S, b: S| a > b),
-        Op::SGreaterThanEqual => two!(|a: S, b: S| a >= b),
-        Op::SLessThan => two!(|a: S, b: S| a < b),
-        Op::SLessThanEqual => two!(|a: S, b: S| a <= b),
+        Op::ShiftRightLogical => lanes!(Two, |a: U, b: u64| if b < u64::from(U::BITS) { a >> b } else { 0 }),
+        Op::ShiftRightArithmetic => lanes!(Two, |a: S, b: u64| if b < u64::from(U::BITS) { a >> b } else { 0 }),
+        Op::ShiftLeftLogical => lanes!(Two, |a: U, b: u64| if b < u64::from(U::BITS) { a << b } else { 0 }),
+        Op::Not => lanes!(One, |a: U| !a),
+        Op::BitReverse => lanes!(One, |a: U| a.reverse_bits()),
+        Op::SGreaterThan => lanes!(Two, |a: S, b: S| a > b),
+        Op::SGreaterThanEqual => lanes!(Two, |a: S, b: S| a >= b),
+        Op::SLessThan => lanes!(Two, |a: S, b: S| a < b),
+        Op::SLessThanEqual => lanes!(Two, |a: S, b: S| a <= b),
         _ => return None,
     }))
 }
 
 /// Returns a mask of `count` bits; `None` if the field is not within `width` bits.
+#[inline]
 fn field_mask(width: u32, offset: u64, count: u64) -> Option<u64> {
     (offset.checked_add(count)? <= u64::from(width) && offset < 64).then(|| !u64::MAX.unbounded_shl(count as u32))
 }
 
 fn bit_field(op: Op, bits: u32) -> Option<Operation> {
     with_int!(bits, S, U => Some(match op {
-        Op::BitFieldInsert => Operation::Four(|active, to, base, insert, offset, count| {
-            // Few kernels insert fields: lane by lane is fast enough.
-            for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-                let (base, offset) = (base[lane], offset[lane]);
-                to[lane] = field_mask(U::BITS, offset, count[lane])
-                    .map_or(0, |mask| base & !(mask << offset) | (insert[lane] & mask) << offset);
-            }
+        Op::BitFieldInsert => lanes!(Four, |base: u64, insert: u64, offset: u64, count: u64| {
+            field_mask(U::BITS, offset, count).map_or(0, |mask| base & !(mask << offset) | (insert & mask) << offset)
         }),
-        Op::BitFieldUExtract => three!(|base: U, offset: u64, count: u64| {
+        Op::BitFieldUExtract => lanes!(Three, |base: U, offset: u64, count: u64| {
             field_mask(U::BITS, offset, count).map_or(0, |mask| base.bits() >> offset & mask)
         }),
-        Op::BitFieldSExtract => three!(|base: U, offset: u64, count: u64| {
-            let Some(mask) = field_mask(U::BITS, offset, count) else { return 0 };
-            let field = base.bits() >> offset & mask;
-            let sign = field & (mask ^ mask >> 1);
-            U::of(field | sign.wrapping_neg())
+        Op::BitFieldSExtract => lanes!(Three, |base: U, offset: u64, count: u64| {
+            field_mask(U::BITS, offset, count).map_or(0, |mask| {
+                let field = base.bits() >> offset & mask;
+                let sign = field & (mask ^ mask >> 1);
+                U::of(field | sign.wrapping_neg())
+            })
         }),
         _ => return None,
     }))
@@ -329,21 +257,21 @@ fn bit_field(op: Op, bits: u32) -> Option<Operation> {
 /// Arithmetic and classification of floats.
 fn float(op: Op, scalar: Scalar) -> Option<Operation> {
     with_float!(scalar, F => Some(match op {
-        Op::FNegate => one!(|a: F| -a),
-        Op::FAdd => wide2!(F, |a, b| a + b),
-        Op::FSub => wide2!(F, |a, b| a - b),
-        Op::FMul => wide2!(F, |a, b| a * b),
-        Op::FDiv => wide2!(F, |a, b| a / b),
-        Op::FRem => wide2!(F, |a, b| a % b),
-        Op::FMod => wide2!(F, |a, b| {
+        Op::FNegate => lanes!(One, |a: F| -a),
+        Op::FAdd => wide!(Two F, |a, b| a + b),
+        Op::FSub => wide!(Two F, |a, b| a - b),
+        Op::FMul => wide!(Two F, |a, b| a * b),
+        Op::FDiv => wide!(Two F, |a, b| a / b),
+        Op::FRem => wide!(Two F, |a, b| a % b),
+        Op::FMod => wide!(Two F, |a, b| {
             let rest = a % b;
             if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
         }),
-        Op::IsNan => one!(|a: F| a.wide().is_nan()),
-        Op::IsInf => one!(|a: F| a.wide().is_infinite()),
-        Op::IsFinite => one!(|a: F| a.wide().is_finite()),
-        Op::IsNormal => one!(|a: F| a.is_normal()),
-        Op::SignBitSet => one!(|a: F| a.is_sign_negative()),
+        Op::IsNan => lanes!(One, |a: F| a.wide().is_nan()),
+        Op::IsInf => lanes!(One, |a: F| a.wide().is_infinite()),
+        Op::IsFinite => lanes!(One, |a: F| a.wide().is_finite()),
+        Op::IsNormal => lanes!(One, |a: F| a.is_normal()),
+        Op::SignBitSet => lanes!(One, |a: F| a.is_sign_negative()),
         _ => return None,
     }))
 }
@@ -351,20 +279,20 @@ fn float(op: Op, scalar: Scalar) -> Option<Operation> {
 /// Comparisons of floats: ordered ones are false, unordered ones true for NaN.
 fn compare(op: Op, scalar: Scalar) -> Option<Operation> {
     with_float!(scalar, F => Some(match op {
-        Op::Ordered => two!(|a: F, b: F| a.partial_cmp(&b).is_some()),
-        Op::Unordered => two!(|a: F, b: F| a.partial_cmp(&b).is_none()),
-        Op::FOrdEqual => two!(|a: F, b: F| a.wide() == b.wide()),
-        Op::FUnordEqual => two!(|a: F, b: F| !(a.wide() < b.wide() || a.wide() > b.wide())),
-        Op::FOrdNotEqual | Op::LessOrGreater => two!(|a: F, b: F| a.wide() < b.wide() || a.wide() > b.wide()),
-        Op::FUnordNotEqual => two!(|a: F, b: F| a.wide() != b.wide()),
-        Op::FOrdLessThan => two!(|a: F, b: F| a.wide() < b.wide()),
-        Op::FUnordLessThan => two!(|a: F, b: F| !(a.wide() >= b.wide())),
-        Op::FOrdGreaterThan => two!(|a: F, b: F| a.wide() > b.wide()),
-        Op::FUnordGreaterThan => two!(|a: F, b: F| !(a.wide() <= b.wide())),
-        Op::FOrdLessThanEqual => two!(|a: F, b: F| a.wide() <= b.wide()),
-        Op::FUnordLessThanEqual => two!(|a: F, b: F| !(a.wide() > b.wide())),
-        Op::FOrdGreaterThanEqual => two!(|a: F, b: F| a.wide() >= b.wide()),
-        Op::FUnordGreaterThanEqual => two!(|a: F, b: F| !(a.wide() < b.wide())),
+        Op::Ordered => lanes!(Two, |a: F, b: F| a.partial_cmp(&b).is_some()),
+        Op::Unordered => lanes!(Two, |a: F, b: F| a.partial_cmp(&b).is_none()),
+        Op::FOrdEqual => lanes!(Two, |a: F, b: F| a.wide() == b.wide()),
+        Op::FUnordEqual => lanes!(Two, |a: F, b: F| !(a.wide() < b.wide() || a.wide() > b.wide())),
+        Op::FOrdNotEqual | Op::LessOrGreater => lanes!(Two, |a: F, b: F| a.wide() < b.wide() || a.wide() > b.wide()),
+        Op::FUnordNotEqual => lanes!(Two, |a: F, b: F| a.wide() != b.wide()),
+        Op::FOrdLessThan => lanes!(Two, |a: F, b: F| a.wide() < b.wide()),
+        Op::FUnordLessThan => lanes!(Two, |a: F, b: F| !(a.wide() >= b.wide())),
+        Op::FOrdGreaterThan => lanes!(Two, |a: F, b: F| a.wide() > b.wide()),
+        Op::FUnordGreaterThan => lanes!(Two, |a: F, b: F| !(a.wide() <= b.wide())),
+        Op::FOrdLessThanEqual => lanes!(Two, |a: F, b: F| a.wide() <= b.wide()),
+        Op::FUnordLessThanEqual => lanes!(Two, |a: F, b: F| !(a.wide() > b.wide())),
+        Op::FOrdGreaterThanEqual => lanes!(Two, |a: F, b: F| a.wide() >= b.wide()),
+        Op::FUnordGreaterThanEqual => lanes!(Two, |a: F, b: F| !(a.wide() < b.wide())),
         _ => return None,
     }))
 }
@@ -373,31 +301,31 @@ fn compare(op: Op, scalar: Scalar) -> Option<Operation> {
 fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
     let (from_bits, to_bits) = (from.bytes() * 8, to.bytes() * 8);
     match op {
-        Op::UConvert | Op::ConvertPtrToU | Op::ConvertUToPtr => with_int!(to_bits, S, U => Some(one!(|a: U| a))),
-        Op::SConvert => with_int!(from_bits, S, U => with_int!(to_bits, R, V => Some(one!(|a: S| a as R)))),
-        Op::Bitcast => (from_bits == to_bits).then(|| one!(|a: u64| a)),
-        Op::ConvertFToU => with_float!(from, F => with_int!(to_bits, S, U => Some(one!(|a: F| a.wide() as U)))),
-        Op::ConvertFToS => with_float!(from, F => with_int!(to_bits, S, U => Some(one!(|a: F| a.wide() as S)))),
+        Op::UConvert | Op::ConvertPtrToU | Op::ConvertUToPtr => with_int!(to_bits, S, U => Some(lanes!(One, |a: U| a))),
+        Op::SConvert => with_int!(from_bits, S, U => with_int!(to_bits, R, V => Some(lanes!(One, |a: S| a as R)))),
+        Op::Bitcast => (from_bits == to_bits).then(|| lanes!(One, |a: u64| a)),
+        Op::ConvertFToU => with_float!(from, F => with_int!(to_bits, S, U => Some(lanes!(One, |a: F| a.wide() as U)))),
+        Op::ConvertFToS => with_float!(from, F => with_int!(to_bits, S, U => Some(lanes!(One, |a: F| a.wide() as S)))),
         // f32 holds all integers up to the largest f16, but not those that bf16 rounds.
         Op::ConvertSToF if to == Scalar::Bfloat16 => {
-            with_int!(from_bits, S, U => Some(one!(|a: S| bf16::of_f64(a as f64))))
+            with_int!(from_bits, S, U => Some(lanes!(One, |a: S| bf16::of_f64(a as f64))))
         }
         Op::ConvertUToF if to == Scalar::Bfloat16 => {
-            with_int!(from_bits, S, U => Some(one!(|a: U| bf16::of_f64(a as f64))))
+            with_int!(from_bits, S, U => Some(lanes!(One, |a: U| bf16::of_f64(a as f64))))
         }
         Op::ConvertSToF => with_int!(from_bits, S, U => with_float!(to, F => {
-            Some(one!(|a: S| F::narrow(a as <F as Real>::Wide)))
+            Some(lanes!(One, |a: S| F::narrow(a as <F as Real>::Wide)))
         })),
         Op::ConvertUToF => with_int!(from_bits, S, U => with_float!(to, F => {
-            Some(one!(|a: U| F::narrow(a as <F as Real>::Wide)))
+            Some(lanes!(One, |a: U| F::narrow(a as <F as Real>::Wide)))
         })),
         Op::FConvert => match (from, to) {
-            (Scalar::Float { bits: 32 }, Scalar::Float { bits: 16 }) => Some(one!(f16::from_f32)),
-            (Scalar::Float { bits: 16 }, Scalar::Float { bits: 32 }) => Some(one!(f16::to_f32)),
-            _ => with_float!(from, F => with_float!(to, T => Some(one!(|a: F| T::of_f64(a.to_f64()))))),
+            (Scalar::Float { bits: 32 }, Scalar::Float { bits: 16 }) => Some(lanes!(One, |a: f32| f16::from_f32(a))),
+            (Scalar::Float { bits: 16 }, Scalar::Float { bits: 32 }) => Some(lanes!(One, |a: f16| a.to_f32())),
+            _ => with_float!(from, F => with_float!(to, T => Some(lanes!(One, |a: F| T::of_f64(a.to_f64()))))),
         },
         // Values below the least normal f16 become zero.
-        Op::QuantizeToF16 => Some(one!(|a: f32| {
+        Op::QuantizeToF16 => (from == to && to_bits == 32).then_some(lanes!(One, |a: f32| {
             if a.abs() < f16::MIN_POSITIVE.to_f32() { 0.0_f32.copysign(a) } else { f16::from_f32(a).to_f32() }
         })),
         _ => None,
@@ -408,46 +336,39 @@ fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
 /// high half of a product.
 pub(crate) fn operation_part(op: Op, scalar: Scalar, part: u32) -> Option<Operation> {
     with_int!(scalar.bytes() * 8, S, U => Some(match (op, part) {
-        (Op::IAddCarry, 0) => two!(|a: U, b: U| a.wrapping_add(b)),
-        (Op::IAddCarry, 1) => two!(|a: U, b: U| a.overflowing_add(b).1),
-        (Op::ISubBorrow, 0) => two!(|a: U, b: U| a.wrapping_sub(b)),
-        (Op::ISubBorrow, 1) => two!(|a: U, b: U| a < b),
-        (Op::UMulExtended | Op::SMulExtended, 0) => two!(|a: U, b: U| a.wrapping_mul(b)),
-        (Op::UMulExtended, 1) => two!(|a: U, b: U| (u128::from(a) * u128::from(b) >> U::BITS) as U),
-        (Op::SMulExtended, 1) => two!(|a: S, b: S| (i128::from(a) * i128::from(b) >> U::BITS) as S),
+        (Op::IAddCarry, 0) => lanes!(Two, |a: U, b: U| a.wrapping_add(b)),
+        (Op::IAddCarry, 1) => lanes!(Two, |a: U, b: U| a.overflowing_add(b).1),
+        (Op::ISubBorrow, 0) => lanes!(Two, |a: U, b: U| a.wrapping_sub(b)),
+        (Op::ISubBorrow, 1) => lanes!(Two, |a: U, b: U| a < b),
+        (Op::UMulExtended | Op::SMulExtended, 0) => lanes!(Two, |a: U, b: U| a.wrapping_mul(b)),
+        (Op::UMulExtended, 1) => lanes!(Two, |a: U, b: U| ((u128::from(a) * u128::from(b)) >> U::BITS) as U),
+        (Op::SMulExtended, 1) => lanes!(Two, |a: S, b: S| ((i128::from(a) * i128::from(b)) >> U::BITS) as S),
         _ => return None,
     }))
 }
 
 /// Returns the predicate of operands for which SPIR-V or Vulkan leaves an instruction's result undefined.
 pub(crate) fn hazard(op: Op, from: Scalar, to: Scalar) -> Option<Hazard> {
-    let bits = from.bytes() * 8;
-    let is_hazard: Hazard = match op {
-        Op::UDiv | Op::UMod => |_, b| b == 0,
+    let (bits, to_bits) = (from.bytes() * 8, to.bytes() * 8);
+    match op {
+        Op::UDiv | Op::UMod => Some(|_, b| b == 0),
         Op::ShiftRightLogical | Op::ShiftRightArithmetic | Op::ShiftLeftLogical => {
-            return with_int!(bits, S, U => Some((|_, b| b >= u64::from(U::BITS)) as Hazard));
+            with_int!(bits, S, U => Some(|_, b| b >= u64::from(U::BITS)))
         }
-        Op::SDiv => return with_int!(bits, S, U => Some((|a, b| S::of(a).checked_div(S::of(b)).is_none()) as Hazard)),
+        Op::SDiv => with_int!(bits, S, U => Some(|a, b| S::of(a).checked_div(S::of(b)).is_none())),
         // "For the OpSRem and OpSMod instructions, if either operand is negative the result is undefined" (Vulkan,
         // "Precision of Individual Operations").
-        Op::SRem | Op::SMod => {
-            return with_int!(bits, S, U => Some((|a, b| b == 0 || S::of(a) < 0 || S::of(b) < 0) as Hazard));
-        }
-        Op::ConvertFToU => {
-            return with_float!(from, F => with_int!(to.bytes() * 8, S, U => Some((|a, _| {
-                let limit = (U::MAX / 2 + 1) as f64 * 2.0;
-                !(F::of(a).to_f64() > -1.0 && F::of(a).to_f64() < limit)
-            }) as Hazard)));
-        }
-        Op::ConvertFToS => {
-            return with_float!(from, F => with_int!(to.bytes() * 8, S, U => Some((|a, _| {
-                let limit = (U::MAX / 2 + 1) as f64;
-                !(F::of(a).to_f64().trunc() >= -limit && F::of(a).to_f64() < limit)
-            }) as Hazard)));
-        }
-        _ => return None,
-    };
-    Some(is_hazard)
+        Op::SRem | Op::SMod => with_int!(bits, S, U => Some(|a, b| b == 0 || S::of(a) < 0 || S::of(b) < 0)),
+        Op::ConvertFToU => with_float!(from, F => with_int!(to_bits, S, U => Some(|a, _| {
+            let (value, limit) = (F::of(a).to_f64(), (U::MAX / 2 + 1) as f64 * 2.0);
+            !(value > -1.0 && value < limit)
+        }))),
+        Op::ConvertFToS => with_float!(from, F => with_int!(to_bits, S, U => Some(|a, _| {
+            let (value, limit) = (F::of(a).to_f64().trunc(), (U::MAX / 2 + 1) as f64);
+            !(value >= -limit && value < limit)
+        }))),
+        _ => None,
+    }
 }
 
 /// Makes a function of register values of a closure on numbers.
@@ -486,7 +407,7 @@ pub(crate) fn combine(op: Combine, scalar: Scalar) -> fn(u64, u64) -> u64 {
 
 /// Returns the value that a reduction's operator leaves other values unchanged with.
 pub(crate) fn identity(op: Combine, scalar: Scalar) -> u64 {
-    let ones = u64::MAX >> (64 - value_bits(scalar));
+    let ones = mask(scalar);
     match (op, scalar) {
         (Combine::Add | Combine::Or | Combine::Xor, _) => 0,
         (Combine::Mul, _) => from_f64(scalar, 1.0),
@@ -506,9 +427,7 @@ pub(crate) fn update(op: AtomicOp, scalar: Scalar, old: u64, value: u64, compara
         AtomicOp::Load => return None,
         AtomicOp::Store | AtomicOp::Exchange => return Some(value),
         AtomicOp::CompareExchange => return (old == comparator).then_some(value),
-        AtomicOp::Sub => {
-            return Some(old.wrapping_sub(value) & (u64::MAX >> (64 - value_bits(scalar))));
-        }
+        AtomicOp::Sub => return Some(old.wrapping_sub(value) & mask(scalar)),
         AtomicOp::Add => Combine::Add,
         AtomicOp::Min => Combine::Min,
         AtomicOp::Max => Combine::Max,
@@ -519,9 +438,9 @@ pub(crate) fn update(op: AtomicOp, scalar: Scalar, old: u64, value: u64, compara
     Some(combine(operator, scalar)(old, value))
 }
 
-/// Returns the bits of a register that a type uses.
-fn value_bits(scalar: Scalar) -> u32 {
-    if scalar == Scalar::Bool { 1 } else { (scalar.bytes() * 8).clamp(1, 64) }
+/// Returns a mask of the bits of a register that a type uses.
+fn mask(scalar: Scalar) -> u64 {
+    if scalar == Scalar::Bool { 1 } else { u64::MAX >> (64 - (scalar.bytes() * 8).clamp(1, 64)) }
 }
 
 /// Extends the low bits of a register by their sign if the type is signed.
@@ -565,6 +484,7 @@ macro_rules! accumulate {
 }
 
 /// Adds the products of the four bytes of two words.
+#[inline]
 fn dot(a: u64, b: u64, is_signed: [bool; 2]) -> i64 {
     let byte = |word: u64, index: u32, is_signed: bool| {
         let byte = (word >> (8 * index)) as u8;
@@ -577,12 +497,203 @@ fn dot(a: u64, b: u64, is_signed: [bool; 2]) -> i64 {
 /// accumulate add the third operand and saturate.
 pub(crate) fn packed_dot(op: Op, to: Scalar) -> Option<Operation> {
     with_int!(to.bytes() * 8, S, U => Some(match op {
-        Op::SDot => two!(|a: u64, b: u64| dot(a, b, [true, true]) as S),
-        Op::UDot => two!(|a: u64, b: u64| dot(a, b, [false, false]) as U),
-        Op::SUDot => two!(|a: u64, b: u64| dot(a, b, [true, false]) as S),
-        Op::SDotAccSat => three!(|a: u64, b: u64, c: S| accumulate!(S, dot(a, b, [true, true]), c)),
-        Op::UDotAccSat => three!(|a: u64, b: u64, c: U| accumulate!(U, dot(a, b, [false, false]), c)),
-        Op::SUDotAccSat => three!(|a: u64, b: u64, c: S| accumulate!(S, dot(a, b, [true, false]), c)),
+        Op::SDot => lanes!(Two, |a: u64, b: u64| dot(a, b, [true, true]) as S),
+        Op::UDot => lanes!(Two, |a: u64, b: u64| dot(a, b, [false, false]) as U),
+        Op::SUDot => lanes!(Two, |a: u64, b: u64| dot(a, b, [true, false]) as S),
+        Op::SDotAccSat => lanes!(Three, |a: u64, b: u64, c: S| accumulate!(S, dot(a, b, [true, true]), c)),
+        Op::UDotAccSat => lanes!(Three, |a: u64, b: u64, c: U| accumulate!(U, dot(a, b, [false, false]), c)),
+        Op::SUDotAccSat => lanes!(Three, |a: u64, b: u64, c: S| accumulate!(S, dot(a, b, [true, false]), c)),
         _ => return None,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{Active, LaneSet};
+    use rspirv::spirv::GlslStd450Op as Glsl;
+
+    const I8: Scalar = Scalar::Int { bits: 8, signed: true };
+    const U8: Scalar = Scalar::Int { bits: 8, signed: false };
+    const I32: Scalar = Scalar::Int { bits: 32, signed: true };
+    const U32: Scalar = Scalar::Int { bits: 32, signed: false };
+    const U64: Scalar = Scalar::Int { bits: 64, signed: false };
+    const F16: Scalar = Scalar::Float { bits: 16 };
+    const F32: Scalar = Scalar::Float { bits: 32 };
+    const F64: Scalar = Scalar::Float { bits: 64 };
+    const BF16: Scalar = Scalar::Bfloat16;
+    const BOOL: Scalar = Scalar::Bool;
+    const NAN: f64 = f64::NAN;
+    const INF: f64 = f64::INFINITY;
+
+    fn compute(operation: Operation, active: &Active, from: &[Vec<u64>; 4]) -> Vec<u64> {
+        let [a, b, c, d] = from;
+        let mut to = vec![u64::MAX; a.len()];
+        match operation {
+            Operation::One(f) => f(active, &mut to, a),
+            Operation::Two(f) => f(active, &mut to, a, b),
+            Operation::Three(f) => f(active, &mut to, a, b, c),
+            Operation::Four(f) => f(active, &mut to, a, b, c, d),
+        }
+        to
+    }
+
+    /// Computes one lane of three, with the others active and inactive.
+    fn evaluate(operation: Operation, operands: &[u64]) -> u64 {
+        let from = std::array::from_fn(|index| vec![operands.get(index).copied().unwrap_or(0); 3]);
+        let mut one = LaneSet::EMPTY;
+        one.insert(1);
+        let all = compute(operation, &Active { set: LaneSet::first(3), list: vec![0, 1, 2], is_all: true }, &from);
+        let some = compute(operation, &Active { set: one, list: vec![1], is_all: false }, &from);
+        assert_eq!(some, [u64::MAX, all[0], u64::MAX]);
+        all[1]
+    }
+
+    fn check(name: &str, operation: Option<Operation>, from: Scalar, to: Scalar, operands: &[f64], expected: f64) {
+        let bits: Vec<u64> = operands.iter().map(|&operand| from_f64(from, operand)).collect();
+        let result = evaluate(operation.unwrap_or_else(|| panic!("no {name} of {from:?}")), &bits);
+        let value = to_f64(to, result);
+        assert!(value == expected || value.is_nan() && expected.is_nan(), "{name} of {from:?} {operands:?}: {value}");
+    }
+
+    #[test]
+    fn core_instructions_give_known_values() {
+        let tiny = f64::from(-40).exp2();
+        macro_rules! cases {
+            ($($op:ident $from:ident $to:ident [$($operand:expr),*] = $expected:expr;)*) => {
+                $(check(stringify!($op), operation(Op::$op, $from, $to), $from, $to, &[$($operand),*], $expected);)*
+            };
+        }
+        cases! {
+            SNegate I8 I8 [-128.0] = -128.0;  IAdd U8 U8 [255.0, 2.0] = 1.0;  IMul I32 I32 [-3.0, 5.0] = -15.0;
+            SDiv I8 I8 [-7.0, 2.0] = -3.0;  SDiv I32 I32 [-2_147_483_648.0, -1.0] = 0.0;
+            UMod U32 U32 [7.0, 0.0] = 0.0;  SRem I32 I32 [-7.0, 3.0] = -1.0;  SMod I32 I32 [-7.0, 3.0] = 2.0;
+            SMod I32 I32 [7.0, -3.0] = -2.0;  ShiftRightArithmetic I8 I8 [-16.0, 2.0] = -4.0;
+            ShiftLeftLogical U8 U8 [255.0, 4.0] = 240.0;  ShiftLeftLogical U64 U64 [1.0, 64.0] = 0.0;
+            Not U8 U8 [1.0] = 254.0;  BitReverse U8 U8 [3.0] = 192.0;
+            BitFieldInsert U32 U32 [255.0, 2.0, 4.0, 3.0] = 175.0;
+            BitFieldUExtract U32 U32 [240.0, 4.0, 3.0] = 7.0;
+            BitFieldSExtract I32 I32 [240.0, 4.0, 3.0] = -1.0;
+            BitFieldSExtract I32 I32 [-5.0, 0.0, 32.0] = -5.0;  SLessThan I8 BOOL [-1.0, 1.0] = 1.0;
+            LogicalNot BOOL BOOL [1.0] = 0.0;  FAdd F32 F32 [16_777_216.0, 1.0] = 16_777_216.0;
+            FAdd F16 F16 [2048.0, 3.0] = 2052.0;  FRem F32 F32 [-5.5, 2.0] = -1.5;
+            FMod F32 F32 [-5.5, 2.0] = 0.5;  FOrdNotEqual F32 BOOL [NAN, 1.0] = 0.0;
+            FUnordLessThan F16 BOOL [NAN, 1.0] = 1.0;  FUnordLessThan F64 BOOL [1.0, 1.0] = 0.0;
+            ConvertFToU F32 U8 [-0.5] = 0.0;  ConvertFToS F32 I8 [-1.9] = -1.0;
+            ConvertSToF I8 F32 [-3.0] = -3.0;  ConvertUToF U32 F32 [16_777_217.0] = 16_777_216.0;
+            ConvertUToF U32 F16 [65_519.0] = 65_504.0;  SConvert I8 I32 [-2.0] = -2.0;
+            UConvert U32 U8 [257.0] = 1.0;  FConvert F64 F16 [1.0 + 1.0 / 2048.0 + tiny] = 1.0 + 1.0 / 1024.0;
+            FConvert F32 BF16 [1.0 + 1.0 / 256.0] = 1.0;  FConvert F64 F32 [1e300] = INF;
+            QuantizeToF16 F32 F32 [1e-6] = 0.0;
+        }
+    }
+
+    #[test]
+    fn extended_instructions_give_known_values() {
+        macro_rules! cases {
+            ($($op:ident $($part:literal)?: $from:ident $to:ident [$($operand:expr),*] = $expected:expr;)*) => { $(
+                let operation = [$(extended_part(Glsl::$op as u32, $from, $part),)? extended(Glsl::$op as u32, $from)];
+                check(stringify!($op), operation[0], $from, $to, &[$($operand),*], $expected);
+            )* };
+        }
+        cases! {
+            RoundEven: F32 F32 [2.5] = 2.0;  Fract: F32 F32 [-0.25] = 0.75;  FSign: F16 F16 [-3.0] = -1.0;
+            SAbs: I8 I8 [-5.0] = 5.0;  SClamp: I8 I8 [-5.0, -2.0, 3.0] = -2.0;  NMin: F32 F32 [NAN, 1.0] = 1.0;
+            FMix: F32 F32 [1.0, 3.0, 0.25] = 1.5;  Step: F32 F32 [1.0, 1.0] = 1.0;
+            SmoothStep: F32 F32 [0.0, 2.0, 1.0] = 0.5;  Fma: F16 F16 [3.0, 5.0, 1.0] = 16.0;
+            Exp2: F16 F16 [-3.0] = 0.125;  Pow: F32 F32 [2.0, 10.0] = 1024.0;
+            InverseSqrt: F64 F64 [16.0] = 0.25;  Sin: F32 F32 [1.0] = f64::from(0.841_470_96_f32);
+            FindILsb: U32 I32 [40.0] = 3.0;  FindUMsb: U32 I32 [0.0] = -1.0;  FindSMsb: I8 I8 [-3.0] = 1.0;
+            Modf 0: F32 F32 [-2.75] = -0.75;  ModfStruct 1: F32 F32 [-2.75] = -2.0;
+            FrexpStruct 0: F64 F64 [-5e-324] = -0.5;  FrexpStruct 1: F32 I32 [6.0] = 3.0;
+            PackUnorm4x8 0: F32 U32 [1.0, 0.0, 2.0, -1.0] = 16_711_935.0;
+            PackSnorm2x16 0: F32 U32 [-1.0, 0.0] = 32_769.0;  PackHalf2x16 0: F32 U32 [1.0, 0.0] = 15_360.0;
+            UnpackSnorm4x8 3: U32 F32 [2_147_483_648.0] = -1.0;
+            UnpackDouble2x32 1: U64 U32 [4_294_967_296.0] = 1.0;
+        }
+        let ldexp = extended(Glsl::Ldexp as u32, F32).expect("scales");
+        assert_eq!(evaluate(ldexp, &[from_f64(F32, 1.5), u64::from(-149_i32 as u32)]), 2);
+    }
+
+    #[test]
+    fn integers_and_reductions_give_known_values() {
+        let word = u64::from(u32::from_le_bytes([255, 1, 2, 128]));
+        for (op, to, expected) in [(Op::SDot, I32, 16_390), (Op::UDot, U32, 81_414), (Op::SUDot, I8, 6)] {
+            assert_eq!(evaluate(packed_dot(op, to).expect("multiplies"), &[word, word]), expected, "{op:?}");
+        }
+        let saturating = packed_dot(Op::SDotAccSat, I32).expect("multiplies");
+        assert_eq!(evaluate(saturating, &[word, word, 0x7fff_ffff]), 0x7fff_ffff);
+        let high = |op| operation_part(op, U32, 1).expect("has two parts");
+        assert_eq!(evaluate(high(Op::IAddCarry), &[0xffff_ffff, 1]), 1);
+        assert_eq!(evaluate(high(Op::SMulExtended), &[0xffff_ffff, 1]), 0xffff_ffff);
+        assert_eq!(update(AtomicOp::CompareExchange, U32, 1, 2, 3), None);
+        assert_eq!(update(AtomicOp::Max, I8, 0xff, 1, 0), Some(1));
+        assert_eq!(update(AtomicOp::Sub, U32, 0, 1, 0), Some(0xffff_ffff));
+        for op in [Combine::Add, Combine::Mul, Combine::Min, Combine::Max, Combine::And, Combine::Or, Combine::Xor] {
+            for scalar in [I8, U8, I32, U32, U64, F16, F32, F64, BF16] {
+                let one = from_f64(scalar, 1.0);
+                assert_eq!(combine(op, scalar)(identity(op, scalar) & mask(scalar), one), one, "{op:?} of {scalar:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn hazards_are_operands_without_a_result() {
+        macro_rules! cases {
+            ($($op:ident $from:ident $to:ident [$a:expr, $b:expr] = $expected:expr;)*) => { $(
+                let is_hazard = hazard(Op::$op, $from, $to).expect("has hazards");
+                assert_eq!(is_hazard(from_f64($from, $a), from_f64($from, $b)), $expected, stringify!($op $from $a, $b));
+            )* };
+        }
+        cases! {
+            ShiftLeftLogical U8 U8 [1.0, 8.0] = true;  ShiftLeftLogical U32 U32 [1.0, 31.0] = false;
+            UDiv U32 U32 [1.0, 0.0] = true;  SDiv I8 I8 [-128.0, -1.0] = true;
+            SDiv I8 I8 [-127.0, -1.0] = false;  SRem I32 I32 [-1.0, 3.0] = true;
+            ConvertFToU F32 U8 [-0.5, 0.0] = false;  ConvertFToU F32 U8 [256.0, 0.0] = true;
+            ConvertFToS F64 I32 [-2_147_483_648.9, 0.0] = false;
+            ConvertFToS F32 I32 [2_147_483_648.0, 0.0] = true;  ConvertFToS F16 I8 [NAN, 0.0] = true;
+        }
+    }
+
+    /// Bits that are special in some type, in all pairs.
+    fn awkward(scalar: Scalar) -> [Vec<u64>; 4] {
+        let top = mask(scalar) ^ mask(scalar) >> 1;
+        let special = [0.0, 1.0, -1.0, INF, -INF, NAN, 1e-40, 3e-6, 0.3, 1e30].map(|value| from_f64(scalar, value));
+        let values: Vec<u64> = special.into_iter().chain([1, top - 1, top, top + 1, mask(scalar)]).collect();
+        let pairs = values.len() * values.len();
+        [1, values.len(), values.len() + 1, 7]
+            .map(|step| (0..pairs).map(|pair| values[pair / step % values.len()] & mask(scalar)).collect())
+    }
+
+    #[test]
+    fn no_operation_panics_or_leaves_its_width() {
+        let integers = [8, 16, 32, 64].map(|bits| [true, false].map(|signed| Scalar::Int { bits, signed })).concat();
+        let scalars = [&integers[..], &[BOOL, F16, F32, F64, BF16]].concat();
+        for &from in &scalars {
+            let operands = awkward(from);
+            let lanes = operands[0].len();
+            let active = Active { set: LaneSet::first(lanes), list: (0..lanes as u16).collect(), is_all: true };
+            let check = |name: String, operation: Option<Operation>, to: Scalar, bound: Option<ErrorBound>| {
+                let Some(operation) = operation else { return };
+                for (lane, bits) in compute(operation, &active, &operands).into_iter().enumerate() {
+                    assert!(bits <= mask(to), "{name} of {from:?} to {to:?}: {bits:#x}");
+                    let operands = std::array::from_fn(|index| operands[index][lane]);
+                    bound.map(|bound| bound.perturb(to, bits, operands, lane as u64));
+                }
+            };
+            for op in (0..6000).filter_map(Op::from_u32) {
+                for &to in scalars.iter().filter(|&&to| to == from || to != BOOL && convert(op, from, to).is_some()) {
+                    check(format!("{op:?}"), operation(op, from, to), to, error_bound(op, from));
+                    if let Some(hazard) = hazard(op, from, to) {
+                        operands[0].iter().zip(&operands[1]).for_each(|(&a, &b)| _ = hazard(a, b));
+                    }
+                }
+                check(format!("{op:?}"), packed_dot(op, from).filter(|_| from != BOOL), from, None);
+            }
+            for op in 0..100 {
+                check(format!("extended {op}"), extended(op, from), from, extended_error_bound(op, from));
+                (0..4).for_each(|part| check(format!("extended {op}"), extended_part(op, from, part), U64, None));
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! GLSL.std.450 instructions that work component by component. Functions without a narrower exact way are computed in
 //! f64 and rounded once.
 
-use crate::alu::{Number, Real, one, three, two, wide1, wide2, wide3, with_float, with_int};
+use crate::alu::{Real, lanes, wide, with_float, with_int};
 use crate::code::Operation;
 use crate::kernel::interface::Scalar;
 use half::f16;
@@ -19,18 +19,18 @@ pub(crate) fn extended(number: u32, scalar: Scalar) -> Option<Operation> {
 
 fn integer(op: Glsl, bits: u32) -> Option<Operation> {
     with_int!(bits, S, U => Some(match op {
-        Glsl::SAbs => one!(|a: S| a.wrapping_abs()),
-        Glsl::SSign => one!(|a: S| a.signum()),
-        Glsl::UMin => two!(|a: U, b: U| a.min(b)),
-        Glsl::SMin => two!(|a: S, b: S| a.min(b)),
-        Glsl::UMax => two!(|a: U, b: U| a.max(b)),
-        Glsl::SMax => two!(|a: S, b: S| a.max(b)),
-        Glsl::UClamp => three!(|a: U, low: U, high: U| a.max(low).min(high)),
-        Glsl::SClamp => three!(|a: S, low: S, high: S| a.max(low).min(high)),
+        Glsl::SAbs => lanes!(One, |a: S| a.wrapping_abs()),
+        Glsl::SSign => lanes!(One, |a: S| a.signum()),
+        Glsl::UMin => lanes!(Two, |a: U, b: U| a.min(b)),
+        Glsl::SMin => lanes!(Two, |a: S, b: S| a.min(b)),
+        Glsl::UMax => lanes!(Two, |a: U, b: U| a.max(b)),
+        Glsl::SMax => lanes!(Two, |a: S, b: S| a.max(b)),
+        Glsl::UClamp => lanes!(Three, |a: U, low: U, high: U| a.max(low).min(high)),
+        Glsl::SClamp => lanes!(Three, |a: S, low: S, high: S| a.max(low).min(high)),
         // All ones if no bit is found.
-        Glsl::FindILsb => one!(|a: U| if a == 0 { U::MAX } else { a.trailing_zeros() as U }),
-        Glsl::FindUMsb => one!(|a: U| a.checked_ilog2().map_or(U::MAX, |bit| bit as U)),
-        Glsl::FindSMsb => one!(|a: S| {
+        Glsl::FindILsb => lanes!(One, |a: U| if a == 0 { U::MAX } else { a.trailing_zeros() as U }),
+        Glsl::FindUMsb => lanes!(One, |a: U| a.checked_ilog2().map_or(U::MAX, |bit| bit as U)),
+        Glsl::FindSMsb => lanes!(One, |a: S| {
             let differing = if a < 0 { !(a as U) } else { a as U };
             differing.checked_ilog2().map_or(U::MAX, |bit| bit as U)
         }),
@@ -42,13 +42,13 @@ fn integer(op: Glsl, bits: u32) -> Option<Operation> {
 fn rounding(op: Glsl, scalar: Scalar) -> Option<Operation> {
     with_float!(scalar, F => Some(match op {
         // Which way `Round` takes a half is the device's choice.
-        Glsl::Round | Glsl::RoundEven => wide1!(F, |a| a.round_ties_even()),
-        Glsl::Trunc => wide1!(F, |a| a.trunc()),
-        Glsl::Floor => wide1!(F, |a| a.floor()),
-        Glsl::Ceil => wide1!(F, |a| a.ceil()),
-        Glsl::Fract => wide1!(F, |a| a - a.floor()),
-        Glsl::FAbs => wide1!(F, |a| a.abs()),
-        Glsl::FSign => wide1!(F, |a| if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a }),
+        Glsl::Round | Glsl::RoundEven => wide!(One F, |a| a.round_ties_even()),
+        Glsl::Trunc => wide!(One F, |a| a.trunc()),
+        Glsl::Floor => wide!(One F, |a| a.floor()),
+        Glsl::Ceil => wide!(One F, |a| a.ceil()),
+        Glsl::Fract => wide!(One F, |a| a - a.floor()),
+        Glsl::FAbs => wide!(One F, |a| a.abs()),
+        Glsl::FSign => wide!(One F, |a| if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a }),
         _ => return None,
     }))
 }
@@ -56,20 +56,20 @@ fn rounding(op: Glsl, scalar: Scalar) -> Option<Operation> {
 /// Minima, interpolation and steps.
 fn selection(op: Glsl, scalar: Scalar) -> Option<Operation> {
     with_float!(scalar, F => Some(match op {
-        Glsl::FMin | Glsl::NMin => wide2!(F, |a, b| a.min(b)),
-        Glsl::FMax | Glsl::NMax => wide2!(F, |a, b| a.max(b)),
-        Glsl::FClamp | Glsl::NClamp => wide3!(F, |a, low, high| a.max(low).min(high)),
-        Glsl::FMix => wide3!(F, |x, y, a| x * (1.0 - a) + y * a),
-        Glsl::Step => wide2!(F, |edge, a| if a < edge { 0.0 } else { 1.0 }),
-        Glsl::SmoothStep => wide3!(F, |low, high, a| {
+        Glsl::FMin | Glsl::NMin => wide!(Two F, |a, b| a.min(b)),
+        Glsl::FMax | Glsl::NMax => wide!(Two F, |a, b| a.max(b)),
+        Glsl::FClamp | Glsl::NClamp => wide!(Three F, |a, low, high| a.max(low).min(high)),
+        Glsl::FMix => wide!(Three F, |x, y, a| x * (1.0 - a) + y * a),
+        Glsl::Step => wide!(Two F, |edge, a| if a < edge { 0.0 } else { 1.0 }),
+        Glsl::SmoothStep => wide!(Three F, |low, high, a| {
             let t = ((a - low) / (high - low)).max(0.0).min(1.0);
             t * t * (3.0 - 2.0 * t)
         }),
         // Products and sums of 16-bit floats fit f64 but for bits that cannot change the rounding.
         Glsl::Fma if scalar.bytes() == 2 => {
-            three!(|a: F, b: F, c: F| F::of_f64(a.to_f64() * b.to_f64() + c.to_f64()))
+            lanes!(Three, |a: F, b: F, c: F| F::of_f64(a.to_f64() * b.to_f64() + c.to_f64()))
         }
-        Glsl::Fma => wide3!(F, |a, b, c| a.mul_add(b, c)),
+        Glsl::Fma => wide!(Three F, |a, b, c| a.mul_add(b, c)),
         _ => return None,
     }))
 }
@@ -78,7 +78,7 @@ fn selection(op: Glsl, scalar: Scalar) -> Option<Operation> {
 fn function(op: Glsl, scalar: Scalar) -> Option<Operation> {
     macro_rules! through {
         ($float:ident, $f:expr) => {
-            one!(|a: $float| $float::of_f64($f(a.to_f64())))
+            lanes!(One, |a: $float| $float::of_f64($f(a.to_f64())))
         };
     }
     with_float!(scalar, F => Some(match op {
@@ -100,11 +100,11 @@ fn function(op: Glsl, scalar: Scalar) -> Option<Operation> {
         Glsl::Log => through!(F, f64::ln),
         Glsl::Exp2 => through!(F, f64::exp2),
         Glsl::Log2 => through!(F, f64::log2),
-        Glsl::Sqrt => wide1!(F, |a| a.sqrt()),
+        Glsl::Sqrt => wide!(One F, |a| a.sqrt()),
         Glsl::InverseSqrt => through!(F, |a: f64| a.sqrt().recip()),
-        Glsl::Atan2 => two!(|a: F, b: F| F::of_f64(a.to_f64().atan2(b.to_f64()))),
-        Glsl::Pow => two!(|a: F, b: F| F::of_f64(a.to_f64().powf(b.to_f64()))),
-        Glsl::Ldexp => two!(|a: F, exponent: i32| F::of_f64(scale(a.to_f64(), exponent))),
+        Glsl::Atan2 => lanes!(Two, |a: F, b: F| F::of_f64(a.to_f64().atan2(b.to_f64()))),
+        Glsl::Pow => lanes!(Two, |a: F, b: F| F::of_f64(a.to_f64().powf(b.to_f64()))),
+        Glsl::Ldexp => lanes!(Two, |a: F, exponent: i32| F::of_f64(scale(a.to_f64(), exponent))),
         _ => return None,
     }))
 }
@@ -142,13 +142,13 @@ pub(crate) fn extended_part(number: u32, scalar: Scalar, part: u32) -> Option<Op
     let op = Glsl::from_u32(number)?;
     match op {
         Glsl::Modf | Glsl::ModfStruct => with_float!(scalar, F => match part {
-            0 => Some(wide1!(F, |a| if a.is_infinite() { (0.0 as <F as Real>::Wide).copysign(a) } else { a.fract() })),
-            1 => Some(wide1!(F, |a| a.trunc())),
+            0 => Some(wide!(One F, |a| if a.is_infinite() { (0.0 as <F as Real>::Wide).copysign(a) } else { a.fract() })),
+            1 => Some(wide!(One F, |a| a.trunc())),
             _ => None,
         }),
         Glsl::Frexp | Glsl::FrexpStruct => with_float!(scalar, F => match part {
-            0 => Some(one!(|a: F| F::of_f64(split(a.to_f64()).0))),
-            1 => Some(one!(|a: F| split(a.to_f64()).1)),
+            0 => Some(lanes!(One, |a: F| F::of_f64(split(a.to_f64()).0))),
+            1 => Some(lanes!(One, |a: F| split(a.to_f64()).1)),
             _ => None,
         }),
         _ if part == 0 => pack(op).or_else(|| unpack::<0>(op)),
@@ -167,25 +167,23 @@ fn fixed(value: f32, least: f32, scale: f32) -> i32 {
 }
 
 fn pack(op: Glsl) -> Option<Operation> {
-    fn bytes(active: &crate::lanes::Active, to: &mut [u64], components: [&[u64]; 4], least: f32, scale: f32) {
-        for lane in active.list.iter().map(|&lane| usize::from(lane)) {
-            to[lane] = components
-                .iter()
-                .rev()
-                .fold(0, |word, component| word << 8 | u64::from(fixed(f32::of(component[lane]), least, scale) as u8));
-        }
-    }
     Some(match op {
-        Glsl::PackSnorm4x8 => Operation::Four(|active, to, a, b, c, d| bytes(active, to, [a, b, c, d], -1.0, 127.0)),
-        Glsl::PackUnorm4x8 => Operation::Four(|active, to, a, b, c, d| bytes(active, to, [a, b, c, d], 0.0, 255.0)),
+        Glsl::PackSnorm4x8 => lanes!(Four, |a: f32, b: f32, c: f32, d: f32| {
+            u32::from_le_bytes([a, b, c, d].map(|component| fixed(component, -1.0, 127.0) as u8))
+        }),
+        Glsl::PackUnorm4x8 => lanes!(Four, |a: f32, b: f32, c: f32, d: f32| {
+            u32::from_le_bytes([a, b, c, d].map(|component| fixed(component, 0.0, 255.0) as u8))
+        }),
         Glsl::PackSnorm2x16 => {
-            two!(|a: f32, b: f32| { join(fixed(a, -1.0, 32767.0) as u16, fixed(b, -1.0, 32767.0) as u16) })
+            lanes!(Two, |a: f32, b: f32| { join(fixed(a, -1.0, 32767.0) as u16, fixed(b, -1.0, 32767.0) as u16) })
         }
         Glsl::PackUnorm2x16 => {
-            two!(|a: f32, b: f32| join(fixed(a, 0.0, 65535.0) as u16, fixed(b, 0.0, 65535.0) as u16))
+            lanes!(Two, |a: f32, b: f32| join(fixed(a, 0.0, 65535.0) as u16, fixed(b, 0.0, 65535.0) as u16))
         }
-        Glsl::PackHalf2x16 => two!(|a: f32, b: f32| join(f16::from_f32(a).to_bits(), f16::from_f32(b).to_bits())),
-        Glsl::PackDouble2x32 => two!(|low: u32, high: u32| u64::from(high) << 32 | u64::from(low)),
+        Glsl::PackHalf2x16 => {
+            lanes!(Two, |a: f32, b: f32| join(f16::from_f32(a).to_bits(), f16::from_f32(b).to_bits()))
+        }
+        Glsl::PackDouble2x32 => lanes!(Two, |low: u32, high: u32| u64::from(high) << 32 | u64::from(low)),
         _ => return None,
     })
 }
@@ -197,13 +195,15 @@ fn join(low: u16, high: u16) -> u32 {
 
 fn unpack<const PART: u32>(op: Glsl) -> Option<Operation> {
     match op {
-        Glsl::UnpackSnorm4x8 => Some(one!(|a: u32| (f32::from((a >> (8 * PART)) as i8) / 127.0).max(-1.0))),
-        Glsl::UnpackUnorm4x8 => Some(one!(|a: u32| f32::from((a >> (8 * PART)) as u8) / 255.0)),
+        Glsl::UnpackSnorm4x8 => Some(lanes!(One, |a: u32| (f32::from((a >> (8 * PART)) as i8) / 127.0).max(-1.0))),
+        Glsl::UnpackUnorm4x8 => Some(lanes!(One, |a: u32| f32::from((a >> (8 * PART)) as u8) / 255.0)),
         _ if PART > 1 => None,
-        Glsl::UnpackSnorm2x16 => Some(one!(|a: u32| (f32::from((a >> (16 * (PART & 1))) as i16) / 32767.0).max(-1.0))),
-        Glsl::UnpackUnorm2x16 => Some(one!(|a: u32| f32::from((a >> (16 * (PART & 1))) as u16) / 65535.0)),
-        Glsl::UnpackHalf2x16 => Some(one!(|a: u32| f16::from_bits((a >> (16 * (PART & 1))) as u16).to_f32())),
-        Glsl::UnpackDouble2x32 => Some(one!(|a: u64| (a >> (32 * (PART & 1))) as u32)),
+        Glsl::UnpackSnorm2x16 => {
+            Some(lanes!(One, |a: u32| (f32::from((a >> (16 * (PART & 1))) as i16) / 32767.0).max(-1.0)))
+        }
+        Glsl::UnpackUnorm2x16 => Some(lanes!(One, |a: u32| f32::from((a >> (16 * (PART & 1))) as u16) / 65535.0)),
+        Glsl::UnpackHalf2x16 => Some(lanes!(One, |a: u32| f16::from_bits((a >> (16 * (PART & 1))) as u16).to_f32())),
+        Glsl::UnpackDouble2x32 => Some(lanes!(One, |a: u64| (a >> (32 * (PART & 1))) as u32)),
         _ => None,
     }
 }
