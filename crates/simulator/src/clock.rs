@@ -1,23 +1,28 @@
-//! Happens-before: whether an earlier access of one invocation is ordered before a later one of another, by barriers and
-//! by atomics, whatever the schedule.
+//! Happens-before: whether an access of one invocation is ordered before a later one of another, by barriers and atomics,
+//! whatever the schedule.
 //!
-//! Time is one counter that advances at each synchronisation; an access carries the time at which it was made. "Accesses
-//! of X before time T" then says what is known of X. Two classes of storage, buffers and shared memory, are ordered
+//! Time is a counter that advances at each synchronisation, and accesses are stamped with it, so that "accesses of X
+//! before time T" says what is known of X. Buffers and shared memory have a clock each, because semantics name them
 //! separately.
+//!
+//! Barriers of a group are times that every access is compared with. Synchronisation by atomics is rare, so it only keeps
+//! *logs*, which are searched if nothing else orders two accesses: an invocation that releases logs the accesses before
+//! and refers to the log of its group; the atomic's location refers to the invocation's log; an invocation that acquires
+//! refers to the location's log; each up to the length that it has then.
+//!
+//! Atomic writes always continue a release sequence, plain atomic stores too, which may hide a race.
 
 use crate::code::Semantics;
 use crate::findings::{Invocation, Object};
+use std::collections::{BTreeMap, HashMap};
 
-/// Number of storage classes: buffers are class 0, shared memory is class 1.
-pub(crate) const CLASSES: usize = 2;
+const ACQUIRE: u32 = 0x2 | 0x8 | 0x10;
+const RELEASE: u32 = 0x4 | 0x8 | 0x10;
 
-/// Returns the storage class of an object.
-pub(crate) fn class_of(object: Object) -> usize {
-    usize::from(object == Object::Shared)
-}
+/// Bits of `MemorySemantics` for buffers (`UniformMemory`) and shared memory (`WorkgroupMemory`).
+pub(crate) const CLASSES: [u32; 2] = [0x40, 0x100];
 
-/// Invocations among which a scope orders: 0 in a sub-group, 1 in a work-group, 2 in the whole dispatch; `None` for a
-/// single invocation.
+/// Returns the reach of a scope: 0 for a sub-group, 1 for a work-group, 2 for the dispatch; `None` for one invocation.
 pub(crate) fn rank(scope: u32) -> Option<usize> {
     match scope {
         3 => Some(0),
@@ -27,56 +32,171 @@ pub(crate) fn rank(scope: u32) -> Option<usize> {
     }
 }
 
-const ACQUIRE: u32 = 0x2 | 0x8 | 0x10;
-const RELEASE: u32 = 0x4 | 0x8 | 0x10;
-
-/// Returns which classes semantics order; none if they lack an ordering among `ordering`.
-fn classes(semantics: Semantics, ordering: u32) -> [bool; CLASSES] {
-    let ordered = semantics.bits & ordering != 0;
-    [ordered && semantics.bits & 0x40 != 0, ordered && semantics.bits & 0x100 != 0]
+#[derive(Clone, Copy, PartialEq)]
+enum Entry {
+    /// Accesses before a time of all invocations whose number equals `who` above the lowest `shift` bits.
+    Accesses { who: u32, shift: u32, before: u32 },
+    /// The first `length` entries of another log, which `who` wrote if it is an invocation's.
+    Past { log: u32, length: u32, who: u32 },
 }
 
-/// Last fences of an invocation.
+/// Logs by number; 0 is an empty log.
+#[derive(Default)]
+struct Logs(Vec<Vec<Entry>>);
+
+impl Logs {
+    /// Adds an entry, unless it was added just before; creates the log if its number is 0.
+    fn push(&mut self, log: &mut u32, entry: Entry) {
+        if *log == 0 {
+            *log = self.0.len().max(1) as u32;
+            self.0.resize_with(*log as usize + 1, Vec::new);
+        }
+        let entries = &mut self.0[*log as usize];
+        if !entries.iter().rev().take(8).any(|old| *old == entry) {
+            entries.push(entry);
+        }
+    }
+
+    /// Returns a reference to the present entries of a log, if any.
+    fn past(&self, log: u32, who: u32) -> Option<Entry> {
+        let length = self.0.get(log as usize).map_or(0, Vec::len) as u32;
+        (length > 0).then_some(Entry::Past { log, length, who })
+    }
+
+    fn refer(&mut self, log: &mut u32, to: u32, who: u32) {
+        if let Some(entry) = self.past(to, who) {
+            self.push(log, entry);
+        }
+    }
+
+    /// Whether accesses of `target` at `time` are in one of the logs. Logs of its group (above `shift`) are searched first.
+    fn contains(&self, roots: [u32; 3], target: u32, time: u32, shift: u32) -> bool {
+        let mut stack: Vec<_> = roots.into_iter().filter_map(|log| self.past(log, 0)).collect();
+        let mut visited = HashMap::new();
+        while let Some(Entry::Past { log, length, .. }) = stack.pop() {
+            let seen = visited.entry(log).or_insert(0);
+            let Some(entries) = self.0[log as usize].get(*seen..length as usize) else { continue };
+            *seen = length as usize;
+            let mut likely = None;
+            for entry in entries {
+                match *entry {
+                    Entry::Accesses { who, shift, before } if (who ^ target) >> shift == 0 && time < before => {
+                        return true;
+                    }
+                    Entry::Accesses { .. } => {}
+                    Entry::Past { who, .. } => {
+                        stack.push(*entry);
+                        likely = if (who ^ target) >> shift == 0 { Some(*entry) } else { likely };
+                    }
+                }
+            }
+            stack.extend(likely);
+        }
+        false
+    }
+}
+
+/// Synchronisation of an invocation.
 #[derive(Clone, Default)]
 struct Lane {
-    /// Time of the last memory barrier of at least each rank, for each class.
-    fences: [[u32; CLASSES]; 3],
-    /// Accesses before this time were made available by a memory barrier before a control barrier.
-    released: [u32; CLASSES],
+    /// Time of the last memory barrier of at least each rank.
+    fences: [u32; 3],
+    /// Accesses before this time were released by a memory barrier before a control barrier.
+    released: u32,
     /// Time of the last control barrier before a memory barrier.
-    arrived: [u32; CLASSES],
+    arrived: u32,
+    /// Releases and acquisitions.
+    log: u32,
+    /// Time of the last acquisition.
+    acquired: u32,
+    /// Logs of locations that were read and not yet acquired, with the rank of the atomic.
+    observed: Vec<(usize, Entry)>,
+    /// Whether the invocation is in its group's list of readers.
+    is_reader: bool,
+}
+
+impl Lane {
+    /// Notes the log of a location that an atomic read; a poll replaces the one before.
+    fn observe(&mut self, rank: usize, entry: Entry) {
+        let same = |old: &Entry| matches!((old, &entry), (Entry::Past { log, .. }, Entry::Past { log: new, .. }) if log == new);
+        match self.observed.iter_mut().rev().take(16).find(|(_, old)| same(old)) {
+            Some(old) => *old = (rank, entry),
+            None => self.observed.push((rank, entry)),
+        }
+    }
+
+    /// Acquires the observed logs that a barrier of a rank covers.
+    fn acquire(&mut self, logs: &mut Logs, rank: usize, now: u32) {
+        for (_, entry) in self.observed.extract_if(.., |(of, _)| *of <= rank) {
+            logs.push(&mut self.log, entry);
+            self.acquired = now;
+        }
+    }
 }
 
 /// Synchronisation of a work-group.
 #[derive(Default)]
 struct Group {
-    /// Time at which the group began.
     start: u32,
-    /// Time of the last control barrier.
+    /// Time of the last control barrier, whatever its semantics.
     control: u32,
-    /// Time of the last control barrier that orders each class.
-    barriers: [u32; CLASSES],
-    /// The same of each sub-group's barriers.
-    subgroups: Vec<[u32; CLASSES]>,
-    lanes: Vec<Lane>,
+    /// Time of the last control barrier of at least each rank.
+    fences: [u32; 3],
     /// Whether memory barriers were executed since the last control barrier.
-    fenced: [bool; CLASSES],
+    fenced: bool,
+    /// Whether `released` of the lanes is not in the log.
+    unlogged: bool,
+    /// Acquisitions that the group shares since a barrier.
+    log: u32,
+    /// Acquisitions before a barrier that an invocation shares after its next memory barrier.
+    late: u32,
+    /// Time of the last barrier of each sub-group, and log of acquisitions that it shares.
+    subgroups: Vec<(u32, u32)>,
+    lanes: Vec<Lane>,
+    /// Invocations that read atomics.
+    readers: Vec<u32>,
 }
 
-/// Clocks of a dispatch.
+impl Group {
+    /// Logs all accesses that precede a release by an invocation with number `me`, its own ones before time `fence`.
+    fn release(&mut self, logs: &mut Logs, who: Invocation, me: u32, [subgroup, group]: [u32; 2], fence: u32) {
+        if std::mem::take(&mut self.unlogged) {
+            for (local, lane) in (0..).zip(&self.lanes) {
+                logs.push(
+                    &mut self.log,
+                    Entry::Accesses { who: me ^ who.local ^ local, shift: 0, before: lane.released },
+                );
+            }
+        }
+        let (barrier, known) = self.subgroups.get(who.subgroup as usize).copied().unwrap_or_default();
+        let log = &mut self.lanes[who.local as usize].log;
+        for (shift, before) in [(0, fence), (subgroup, barrier.min(fence)), (group, self.fences[1].min(fence))] {
+            logs.push(log, Entry::Accesses { who: me, shift, before });
+        }
+        logs.refer(log, known, me);
+        logs.refer(log, self.log, me);
+    }
+}
+
+/// Clock of one class of storage in a dispatch.
 #[derive(Default)]
 pub(crate) struct Clock {
+    /// Bit of the class in semantics.
+    class: u32,
     now: u32,
     dispatch: u32,
-    groups: Vec<Option<Box<Group>>>,
     invocations: u32,
+    groups: Vec<Option<Box<Group>>>,
+    logs: Logs,
+    /// Logs of atomics by object, offset, group and sub-group; `u32::MAX` for synchronisation beyond them.
+    variables: BTreeMap<(Object, u64, u32, u32), u32>,
     /// Bits of an invocation's number that are its local index.
     pub(crate) group_shift: u32,
     /// Bits of an invocation's number that are its lane.
     pub(crate) subgroup_shift: u32,
 }
 
-/// Times before which accesses are ordered before any access that an invocation makes now.
+/// Times before which accesses are ordered before anything that an invocation does now.
 #[derive(Clone, Copy)]
 pub(crate) struct Horizon {
     pub(crate) now: u32,
@@ -87,38 +207,42 @@ pub(crate) struct Horizon {
 }
 
 impl Clock {
+    pub(crate) fn new(class: u32) -> Self {
+        Self { class, ..Self::default() }
+    }
+
     pub(crate) fn begin_dispatch(&mut self, groups: u32, invocations: u32, subgroup_size: u32) {
         self.now += 1;
         self.dispatch = self.now;
+        self.invocations = invocations;
         self.groups.clear();
         self.groups.resize_with(groups as usize, || None);
-        self.invocations = invocations;
-        self.group_shift = invocations.max(1).next_power_of_two().trailing_zeros().min(31);
-        self.subgroup_shift = subgroup_size.max(1).next_power_of_two().trailing_zeros().min(self.group_shift);
+        self.logs = Logs::default();
+        self.variables.clear();
+        self.group_shift = invocations.clamp(1, 1 << 30).next_power_of_two().trailing_zeros();
+        self.subgroup_shift =
+            subgroup_size.clamp(1, 1 << 30).next_power_of_two().trailing_zeros().min(self.group_shift);
     }
 
-    /// Whether the counter is about to overflow; stamps must then be cleared and the clock be made anew.
+    /// Whether the counter may overflow in a dispatch; clock and stamps must then be renewed.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.now > u32::MAX / 2
     }
 
     pub(crate) fn begin_group(&mut self, group: u32) {
         self.now += 1;
-        let lanes = self.invocations as usize;
-        let subgroups = (lanes >> self.subgroup_shift) + 1;
-        let (lanes, subgroups) = (vec![Lane::default(); lanes], vec![[0; CLASSES]; subgroups]);
         if let Some(slot) = self.groups.get_mut(group as usize) {
+            let lanes = vec![Lane::default(); self.invocations as usize];
+            let subgroups = vec![(0, 0); (lanes.len() >> self.subgroup_shift) + 1];
             *slot = Some(Box::new(Group { start: self.now, lanes, subgroups, ..Group::default() }));
         }
     }
 
     pub(crate) fn end_group(&mut self, group: u32) {
-        if let Some(slot) = self.groups.get_mut(group as usize) {
-            *slot = None;
-        }
+        self.groups.get_mut(group as usize).and_then(Option::take);
     }
 
-    /// Returns the number of an invocation in stamps. Groups beyond 2³² invocations share numbers with earlier ones.
+    /// Returns the number of an invocation in stamps. Invocations 2³² numbers apart share one.
     pub(crate) fn number(&self, who: Invocation) -> u32 {
         (who.group << self.group_shift) | who.local
     }
@@ -129,87 +253,133 @@ impl Clock {
         Invocation { group: number >> self.group_shift, local, subgroup: local >> self.subgroup_shift }
     }
 
-    pub(crate) fn horizon(&self, group: u32, class: usize) -> Horizon {
-        match self.groups.get(group as usize) {
-            // Shared memory of an earlier group may have the same cells.
-            Some(Some(own)) if class == 1 => Horizon { now: self.now, all: own.start, group: own.barriers[1] },
-            Some(Some(own)) => Horizon { now: self.now, all: self.dispatch, group: own.barriers[class] },
-            _ => Horizon { now: self.now, all: self.dispatch, group: 0 },
-        }
+    #[inline]
+    pub(crate) fn horizon(&self, group: u32) -> Horizon {
+        let Some(Some(group)) = self.groups.get(group as usize) else {
+            return Horizon { now: self.now, all: self.dispatch, group: 0 };
+        };
+        // Shared memory of an ended group is used again, with its stamps.
+        let all = if self.class == CLASSES[1] { group.start } else { self.dispatch };
+        Horizon { now: self.now, all, group: group.fences[1] }
     }
 
-    fn group(&mut self, group: u32) -> Option<&mut Group> {
-        self.groups.get_mut(group as usize)?.as_deref_mut()
+    /// Whether semantics order this class in one of the ways `ordering`.
+    fn covers(&self, semantics: Semantics, ordering: u32) -> bool {
+        semantics.bits & ordering != 0 && semantics.bits & self.class != 0
     }
 
     pub(crate) fn memory_barrier(&mut self, who: Invocation, semantics: Semantics) {
-        let Some(rank) = rank(semantics.scope) else { return };
+        let Some(rank) = rank(semantics.scope).filter(|_| self.covers(semantics, ACQUIRE | RELEASE)) else { return };
+        let acquires = self.covers(semantics, ACQUIRE);
         self.now += 1;
-        let now = self.now;
-        let Some(group) = self.group(who.group) else { return };
+        let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
         let Some(lane) = group.lanes.get_mut(who.local as usize) else { return };
-        for (class, covered) in classes(semantics, ACQUIRE | RELEASE).into_iter().enumerate() {
-            if !covered {
-                continue;
-            }
-            for fences in &mut lane.fences[..=rank] {
-                fences[class] = now;
-            }
-            if rank >= 1 {
-                lane.arrived[class] = group.control;
-                group.fenced[class] = true;
-            }
+        lane.fences[..=rank].fill(self.now);
+        if acquires {
+            lane.acquire(&mut self.logs, rank, self.now);
+        }
+        if rank >= 1 {
+            lane.arrived = group.control;
+            group.fenced = true;
+            self.logs.refer(&mut lane.log, group.late, u32::MAX);
         }
     }
 
     pub(crate) fn control_barrier(&mut self, group: u32, subgroup: Option<u32>, semantics: Semantics) {
         self.now += 1;
-        let now = self.now;
-        let Some(group) = self.group(group) else { return };
-        let covered = classes(semantics, ACQUIRE | RELEASE);
-        let rank = rank(semantics.scope);
+        let needed = usize::from(subgroup.is_none());
+        let covered = rank(semantics.scope).filter(|rank| *rank >= needed && self.covers(semantics, ACQUIRE | RELEASE));
+        let Some(Some(group)) = self.groups.get_mut(group as usize) else { return };
+        for &local in &group.readers {
+            if subgroup.is_some_and(|subgroup| subgroup != local >> self.subgroup_shift) {
+                continue;
+            }
+            let lane = &mut group.lanes[local as usize];
+            if let Some(rank) = covered {
+                lane.acquire(&mut self.logs, rank, self.now);
+            }
+            let log = match (subgroup.map(|subgroup| group.subgroups.get_mut(subgroup as usize)), covered) {
+                (Some(Some((_, log))), Some(_)) => log,
+                (Some(_), _) => continue,
+                (None, Some(_)) => &mut group.log,
+                (None, None) if lane.fences[1] >= lane.acquired => &mut group.log,
+                (None, None) => &mut group.late,
+            };
+            self.logs.refer(log, lane.log, u32::MAX);
+        }
         if let Some(subgroup) = subgroup {
-            let Some(times) = group.subgroups.get_mut(subgroup as usize) else { return };
-            for class in 0..CLASSES {
-                if covered[class] && rank.is_some() {
-                    times[class] = now;
-                }
+            if let (Some(times), Some(_)) = (group.subgroups.get_mut(subgroup as usize), covered) {
+                times.0 = self.now;
             }
             return;
         }
-        group.control = now;
-        for (class, covered) in covered.into_iter().enumerate() {
-            if covered && rank >= Some(1) {
-                group.barriers[class] = now;
-            } else if group.fenced[class] {
-                for lane in &mut group.lanes {
-                    lane.released[class] = lane.fences[1][class];
+        group.control = self.now;
+        let fenced = std::mem::take(&mut group.fenced);
+        if let Some(rank) = covered {
+            group.fences[..=rank].fill(self.now);
+        } else if fenced {
+            group.lanes.iter_mut().for_each(|lane| lane.released = lane.fences[1]);
+            group.unlogged = true;
+        }
+    }
+
+    /// Synchronises by an atomic that read an object and, if `wrote`, wrote it.
+    pub(crate) fn atomic(&mut self, who: Invocation, object: Object, offset: u64, semantics: Semantics, wrote: bool) {
+        let Some(rank) = rank(semantics.scope) else { return };
+        let (acquires, releases) = (self.covers(semantics, ACQUIRE), self.covers(semantics, RELEASE));
+        let (me, shifts) = (self.number(who), [self.subgroup_shift, self.group_shift]);
+        self.now += u32::from(releases);
+        let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
+        let Some(lane) = group.lanes.get(who.local as usize) else { return };
+        if self.variables.is_empty() && !releases && lane.fences[0].max(group.fences[0]) == 0 {
+            return;
+        }
+        let rank = if object == Object::Shared { rank.min(1) } else { rank };
+        let domains = [(who.group, who.subgroup), (who.group, u32::MAX), (u32::MAX, u32::MAX)];
+        for (rank, domain) in domains.into_iter().enumerate().take(rank + 1).rev() {
+            let key = (object, offset, domain.0, domain.1);
+            let mut variable = self.variables.get(&key).copied().unwrap_or(0);
+            let lane = &mut group.lanes[who.local as usize];
+            if let Some(entry) = self.logs.past(variable, u32::MAX) {
+                if acquires {
+                    self.logs.push(&mut lane.log, entry);
+                    lane.acquired = self.now;
+                } else {
+                    lane.observe(rank, entry);
+                }
+                if !std::mem::replace(&mut lane.is_reader, true) {
+                    group.readers.push(who.local);
                 }
             }
-            group.fenced[class] = false;
+            let fence = if releases { self.now } else { lane.fences[rank].max(group.fences[rank]) };
+            // Barriers of the group order more than a release within the group after them.
+            if wrote && fence > if rank < 2 { group.fences[1] } else { 0 } {
+                group.release(&mut self.logs, who, me, shifts, fence);
+                let known = variable != 0;
+                self.logs.refer(&mut variable, group.lanes[who.local as usize].log, me);
+                if !known {
+                    self.variables.insert(key, variable);
+                }
+            }
         }
     }
 
     /// Whether accesses that invocation `earlier` made at `time` are ordered before those that `later` makes now.
-    pub(crate) fn is_ordered(&self, earlier: u32, time: u32, later: Invocation, class: usize) -> bool {
+    pub(crate) fn is_ordered(&self, earlier: u32, time: u32, later: Invocation) -> bool {
         let from = self.invocation(earlier);
         let Some(Some(group)) = self.groups.get(later.group as usize) else { return false };
+        let Some(to_lane) = group.lanes.get(later.local as usize) else { return false };
+        let subgroup = group.subgroups.get(later.subgroup as usize).copied().unwrap_or_default();
         if (earlier ^ self.number(later)) >> self.group_shift == 0 {
-            let (Some(a), Some(b)) = (group.lanes.get(from.local as usize), group.lanes.get(later.local as usize))
-            else {
-                return false;
-            };
-            let ordered = group.barriers[class].max(a.released[class]).max(b.arrived[class]);
+            let Some(lane) = group.lanes.get(from.local as usize) else { return false };
+            let mut ordered = group.fences[1].max(lane.released).max(to_lane.arrived);
+            if from.subgroup == later.subgroup {
+                ordered = ordered.max(subgroup.0).max(lane.fences[0].min(to_lane.fences[0]));
+            }
             if time < ordered {
                 return true;
             }
-            if from.subgroup == later.subgroup {
-                let barrier = group.subgroups.get(from.subgroup as usize).map_or(0, |times| times[class]);
-                if time < barrier.max(a.fences[0][class].min(b.fences[0][class])) {
-                    return true;
-                }
-            }
         }
-        false
+        self.logs.contains([group.log, subgroup.1, to_lane.log], earlier, time, self.group_shift)
     }
 }

@@ -13,7 +13,7 @@
 //! a race with a write that another racing write (reported itself) has replaced; a race that depends on data and did not
 //! occur.
 
-use crate::clock::{Clock, Horizon, class_of, rank};
+use crate::clock::{CLASSES, Clock, Horizon, rank};
 use crate::code::{Pc, Semantics};
 use crate::fault::FaultKind;
 use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject};
@@ -188,7 +188,7 @@ impl Access<'_> {
                 return;
             }
         }
-        if self.clock.is_ordered(stamp.who, stamp.time, self.who, class_of(self.object)) {
+        if self.clock.is_ordered(stamp.who, stamp.time, self.who) {
             return;
         }
         let (pc, other) = (self.pc & PC, stamp.pc & PC);
@@ -238,7 +238,8 @@ pub(crate) struct Memory {
     spare: Vec<Box<Region>>,
     shared_bytes: usize,
     granule_shift: u32,
-    clock: Clock,
+    /// Clocks of buffers and of shared memory.
+    clocks: [Clock; 2],
 }
 
 impl Memory {
@@ -252,7 +253,7 @@ impl Memory {
             spare: Vec::new(),
             shared_bytes: 0,
             granule_shift: 2,
-            clock: Clock::default(),
+            clocks: CLASSES.map(Clock::new),
         }
     }
 
@@ -313,8 +314,8 @@ impl Memory {
         self.spare.clear();
         self.shared_bytes = shared_bytes as usize;
         self.granule_shift = granule.clamp(1, 4).trailing_zeros();
-        if self.clock.is_exhausted() {
-            self.clock = Clock::default();
+        if self.clocks.iter().any(Clock::is_exhausted) {
+            self.clocks = CLASSES.map(Clock::new);
             for region in &mut self.buffers {
                 region.cells.clear();
             }
@@ -322,12 +323,12 @@ impl Memory {
         for region in &mut self.buffers {
             region.atomics.clear();
         }
-        self.clock.begin_dispatch(groups, invocations, subgroup_size);
+        self.clocks.iter_mut().for_each(|clock| clock.begin_dispatch(groups, invocations, subgroup_size));
     }
 
     /// Begins a group, with shared memory that nobody wrote.
     pub(crate) fn begin_group(&mut self, group: u32) {
-        self.clock.begin_group(group);
+        self.clocks.iter_mut().for_each(|clock| clock.begin_group(group));
         let Some(slot) = self.shared.get_mut(group as usize) else { return };
         let mut region = self.spare.pop().unwrap_or_default();
         region.bytes.clear();
@@ -338,7 +339,7 @@ impl Memory {
     }
 
     pub(crate) fn end_group(&mut self, group: u32) {
-        self.clock.end_group(group);
+        self.clocks.iter_mut().for_each(|clock| clock.end_group(group));
         self.spare.extend(self.shared.get_mut(group as usize).and_then(Option::take));
     }
 
@@ -356,9 +357,8 @@ impl Memory {
             Object::Shared => self.shared.get_mut(who.group as usize)?.as_deref_mut()?,
             Object::Buffer(buffer) => self.buffers.get_mut(buffer as usize)?,
         };
-        let (clock, findings) = (&self.clock, &mut self.findings);
-        let horizon = clock.horizon(who.group, class_of(object));
-        let me = clock.number(who);
+        let clock = &self.clocks[usize::from(object == Object::Shared)];
+        let (findings, horizon, me) = (&mut self.findings, clock.horizon(who.group), clock.number(who));
         Some((region, Access { clock, findings, horizon, me, who, object, offset, bytes, kind, pc }))
     }
 
@@ -480,17 +480,18 @@ impl Memory {
             }
         }
         self.changes += u64::from(new.is_some_and(|new| new != bits));
+        self.clocks.iter_mut().for_each(|clock| clock.atomic(who, object, offset, semantics, new.is_some()));
         Loaded { bits, undefined }
     }
 
     /// Executes a memory barrier of one invocation.
     pub(crate) fn memory_barrier(&mut self, who: Invocation, semantics: Semantics) {
-        self.clock.memory_barrier(who, semantics);
+        self.clocks.iter_mut().for_each(|clock| clock.memory_barrier(who, semantics));
     }
 
     /// Executes a control barrier: all invocations of the group, or of one sub-group, have arrived and leave.
     pub(crate) fn control_barrier(&mut self, group: u32, subgroup: Option<u32>, semantics: Semantics) {
-        self.clock.control_barrier(group, subgroup, semantics);
+        self.clocks.iter_mut().for_each(|clock| clock.control_barrier(group, subgroup, semantics));
     }
 }
 
