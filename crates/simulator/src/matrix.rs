@@ -367,3 +367,126 @@ fn integer(scalar: Scalar, bits: u64, is_signed: bool) -> i128 {
     let shift = 64 - 8 * scalar.bytes();
     if is_signed { ((bits << shift).cast_signed() >> shift).into() } else { bits.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Place;
+
+    const AT: Location = Location { place: Place::Shared, offset: None, constant: 0, alignment: 1 };
+    const F16: Scalar = Scalar::Float { bits: 16 };
+    const F32: Scalar = Scalar::Float { bits: 32 };
+    const F64: Scalar = Scalar::Float { bits: 64 };
+    const I8: Scalar = Scalar::Int { bits: 8, signed: false };
+    const I32: Scalar = Scalar::Int { bits: 32, signed: true };
+
+    fn encode(scalar: Scalar, value: i64) -> u64 {
+        match scalar {
+            Scalar::Int { .. } => value.cast_unsigned() & (u64::MAX >> (64 - 8 * scalar.bytes())),
+            _ => crate::alu::from_f64(scalar, value as f64),
+        }
+    }
+
+    /// Multiplies 8x4 by 4x16 matrices in two sub-groups; an element of A may be undefined. Returns the first
+    /// sub-group's result by row and column, `None` if undefined, and the findings' number.
+    fn run(
+        seed: u64,
+        lanes: u32,
+        scalars: [Scalar; 3],
+        operands: u32,
+        undefined: Option<u64>,
+        inactive: usize,
+    ) -> (Vec<Option<u64>>, usize) {
+        let layout = MatrixLayout::new(seed);
+        let gang = Gang { group: 0, first: 0, lanes: lanes * 2, subgroup_size: lanes };
+        let count = (lanes * 2) as usize - inactive;
+        let list = (0..count as u16).collect();
+        let active = Active { set: LaneSet::first(count), list, is_all: inactive == 0 };
+        let unit = MatrixUnit { layout: &layout, active: &active, gang: &gang, pc: 5 };
+        let shapes = [(8, 4, 0), (4, 16, 1), (8, 16, 2)];
+        let matrices: Vec<MatrixType> = shapes
+            .iter()
+            .zip(scalars)
+            .map(|(&(rows, columns, usage), scalar)| MatrixType { scalar, rows, columns, usage })
+            .collect();
+        let mut registers = Registers::new(4 * 128 + 1, (lanes * 2) as usize);
+        (0..count).for_each(|lane| registers.set(512, lane, 20));
+        for (index, &matrix) in matrices.iter().enumerate() {
+            let bytes = u64::from(matrix.scalar.bytes());
+            // B is column-major.
+            let memory = MatrixMemory { at: AT, stride: Some(512), stride_bytes: bytes, is_column_major: index == 1 };
+            let to = 128 * index as Reg;
+            unit.load(&MatrixInstruction::Load { to, matrix, memory }, &mut registers, &mut |_, offset| {
+                let (far, near) = (offset / bytes / 20, offset / bytes % 20);
+                let [row, column] = if index == 1 { [near, far] } else { [far, near] };
+                Loaded {
+                    bits: encode(matrix.scalar, value(index, row, column)),
+                    undefined: index == 0 && undefined == Some(row) && column == 2,
+                }
+            });
+        }
+        let [a, b, c] = [0, 1, 2].map(|index| (128 * index as Reg, matrices[index]));
+        let instruction = MatrixInstruction::MulAdd { to: 384, a, b, c, result: c.1, operands };
+        let mut findings = Findings::default();
+        unit.check(&instruction, &mut findings);
+        unit.multiply_add(&instruction, &mut registers);
+        let memory = MatrixMemory { at: AT, stride: None, stride_bytes: 0, is_column_major: false };
+        let store = MatrixInstruction::Store { from: 384, matrix: c.1, memory };
+        let mut results = vec![None; 128];
+        let mut writes = 0;
+        unit.store(&store, &registers, &mut |lane, offset, bits, undefined| {
+            writes += 1;
+            if lane < lanes as usize && !undefined {
+                assert_eq!(results[(offset / u64::from(c.1.scalar.bytes())) as usize].replace(bits), None);
+            }
+        });
+        assert!(writes == 256 || inactive > 0);
+        (results, findings.iter().count())
+    }
+
+    fn value(matrix: usize, row: u64, column: u64) -> i64 {
+        ((row * 7 + column * 3 + matrix as u64) % 11) as i64 - 5
+    }
+
+    #[test]
+    fn products_equal_naive_ones_in_all_layouts() {
+        // Types of A, B and C; operands; whether elements of A and B are read as signed.
+        let cases = [
+            ([F16, F16, F32], 0, true),
+            ([F16, F16, F16], 0, true),
+            ([F32, F32, F32], 0, true),
+            ([F64, F64, F64], 0, true),
+            ([Scalar::Bfloat16, Scalar::Bfloat16, F32], 0, true),
+            ([I8, I8, I32], 15, true),
+            ([I8, I8, I32], 12, false),
+            ([I8, I8, I8], 15, true),
+            ([I8, I8, I8], 31, true),
+        ];
+        for (seed, lanes, (scalars, operands, is_signed)) in [0, 1, 2].into_iter().flat_map(|seed| {
+            [1, 4, 32, 128].into_iter().flat_map(move |lanes| cases.into_iter().map(move |case| (seed, lanes, case)))
+        }) {
+            let (results, _) = run(seed, lanes, scalars, operands, None, 0);
+            for (index, result) in results.into_iter().enumerate() {
+                let (row, column) = (index as u64 / 16, index as u64 % 16);
+                let factor = |value: i64| if is_signed { value } else { value & 255 };
+                let sum = (0..4)
+                    .fold(value(2, row, column), |sum, k| sum + factor(value(0, row, k)) * factor(value(1, k, column)));
+                let sum = if operands & 16 == 0 { sum } else { sum.clamp(-128, 127) };
+                assert_eq!(
+                    result,
+                    Some(encode(scalars[2], sum)),
+                    "{scalars:?} {operands}, seed {seed}, {lanes} lanes, {index}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn undefined_elements_spoil_their_row_and_inactive_lanes_are_reported() {
+        for seed in [0, 1, 2] {
+            let (results, findings) = run(seed, 32, [F16, F16, F32], 0, Some(3), 0);
+            assert!(results.iter().enumerate().all(|(index, result)| result.is_none() == (index / 16 == 3)));
+            assert_eq!((findings, run(seed, 32, [F16, F16, F32], 0, None, 2).1), (0, 1));
+        }
+    }
+}

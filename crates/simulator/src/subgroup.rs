@@ -349,3 +349,249 @@ fn is_equal(scalar: Scalar, left: u64, right: u64) -> bool {
         _ => crate::alu::to_f64(scalar, left) == crate::alu::to_f64(scalar, right),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+
+    const OPERANDS: [Reg; 3] = [0, 4, 8];
+    const TO: Reg = 9;
+    const INT: Scalar = Scalar::Int { bits: 32, signed: false };
+
+    /// Sub-group as the naive definitions see it, by lane within it.
+    struct Case {
+        op: SubgroupOp,
+        size: usize,
+        active: Vec<usize>,
+        value: Vec<u128>,
+        argument: Vec<u128>,
+        cluster: usize,
+    }
+
+    fn operations() -> Vec<SubgroupOp> {
+        use SubgroupOp::*;
+        let simple = [Elect, All, Any, AllEqual, Broadcast, BroadcastFirst, Ballot, InverseBallot, BallotBitExtract]
+            .into_iter()
+            .chain([BallotFindLsb, BallotFindMsb, Shuffle, ShuffleXor, ShuffleUp, ShuffleDown, Rotate])
+            .chain([QuadBroadcast, QuadSwap, QuadAll, QuadAny, Partition]);
+        let scans = [Reduction::Reduce, Reduction::InclusiveScan, Reduction::ExclusiveScan];
+        let others = [Reduction::Clustered, Reduction::PartitionedReduce];
+        let partitioned = [Reduction::PartitionedInclusiveScan, Reduction::PartitionedExclusiveScan];
+        let reductions = scans.into_iter().chain(others).chain(partitioned);
+        let combines =
+            [Combine::Add, Combine::Mul, Combine::Min, Combine::Max, Combine::And, Combine::Or, Combine::Xor];
+        let reduce = reductions.flat_map(|reduction| combines.map(|combine| Reduce(reduction, combine)));
+        simple.chain(scans.map(BallotBitCount)).chain(reduce).collect()
+    }
+
+    /// Returns the result in a lane (`None` if undefined), and the lanes whose values it depends on.
+    fn naive(case: &Case, id: usize) -> (Option<u128>, Vec<usize>) {
+        use SubgroupOp::*;
+        let Case { size, active, value, cluster, .. } = case;
+        let argument = case.argument[id] as usize;
+        let quad = |lane: &usize| lane / 4 == id / 4;
+        let from = |source: Option<usize>| match source.filter(|source| active.contains(source)) {
+            Some(source) => (Some(value[source]), vec![source]),
+            None => (None, vec![]),
+        };
+        let own = |result: Option<u128>| (result, vec![id]);
+        let vote = |lanes: Vec<usize>, result: &dyn Fn(&[usize]) -> u128| (Some(result(&lanes)), lanes);
+        let bits = |lanes: &[usize], is_set: &dyn Fn(usize) -> bool| {
+            lanes.iter().filter(|lane| is_set(**lane)).fold(0, |bits, lane| bits | 1 << lane)
+        };
+        let set: Vec<usize> = (0..*size).filter(|bit| value[id] >> bit & 1 == 1).collect();
+        let count = |keep: &dyn Fn(&usize) -> bool| own(Some(set.iter().filter(|bit| keep(bit)).count() as u128));
+        match case.op {
+            Elect => (Some((active[0] == id).into()), vec![]),
+            All => vote(active.clone(), &|lanes| lanes.iter().all(|lane| value[*lane] != 0).into()),
+            Any => vote(active.clone(), &|lanes| lanes.iter().any(|lane| value[*lane] != 0).into()),
+            AllEqual => vote(active.clone(), &|lanes| lanes.iter().all(|lane| value[*lane] == value[lanes[0]]).into()),
+            QuadAll => vote(active.iter().copied().filter(quad).collect(), &|lanes| {
+                lanes.iter().all(|lane| value[*lane] != 0).into()
+            }),
+            QuadAny => vote(active.iter().copied().filter(quad).collect(), &|lanes| {
+                lanes.iter().any(|lane| value[*lane] != 0).into()
+            }),
+            Ballot => vote(active.clone(), &|lanes| bits(lanes, &|lane| value[lane] != 0)),
+            Partition => vote(active.clone(), &|lanes| bits(lanes, &|lane| value[lane] == value[id])),
+            Broadcast | Shuffle => from(Some(argument)),
+            BroadcastFirst => from(active.first().copied()),
+            ShuffleXor => from(Some(id ^ argument)),
+            ShuffleUp => from(id.checked_sub(argument)),
+            ShuffleDown => from(Some(id + argument)),
+            Rotate => from(Some((id + argument & cluster - 1) + (id & !(cluster - 1)))),
+            QuadBroadcast => from((argument < 4).then_some(id & !3 | argument)),
+            QuadSwap => from((argument < 3).then_some([id ^ 1, id ^ 2, id ^ 3][argument.min(2)])),
+            InverseBallot => own(Some(value[id] >> id & 1)),
+            BallotBitExtract => own((argument < *size).then(|| value[id] >> argument & 1)),
+            BallotFindLsb => own(set.first().map(|bit| *bit as u128)),
+            BallotFindMsb => own(set.last().map(|bit| *bit as u128)),
+            BallotBitCount(Reduction::InclusiveScan) => count(&|bit| *bit <= id),
+            BallotBitCount(Reduction::ExclusiveScan) => count(&|bit| *bit < id),
+            BallotBitCount(_) => count(&|_| true),
+            Reduce(reduction, combine) => {
+                let keep = |lane: usize| match reduction {
+                    Reduction::Reduce => true,
+                    Reduction::InclusiveScan => lane <= id,
+                    Reduction::ExclusiveScan => lane < id,
+                    Reduction::Clustered => lane / cluster == id / cluster,
+                    Reduction::PartitionedReduce => case.argument[id] >> lane & 1 == 1,
+                    Reduction::PartitionedInclusiveScan => case.argument[id] >> lane & 1 == 1 && lane <= id,
+                    Reduction::PartitionedExclusiveScan => case.argument[id] >> lane & 1 == 1 && lane < id,
+                };
+                vote(active.iter().copied().filter(|lane| keep(*lane)).collect(), &|lanes| {
+                    let operands = lanes.iter().map(|lane| value[*lane] as u32);
+                    u128::from(match combine {
+                        Combine::Add => operands.fold(0, u32::wrapping_add),
+                        Combine::Mul => operands.fold(1, u32::wrapping_mul),
+                        Combine::Min => operands.min().unwrap_or(u32::MAX),
+                        Combine::Max => operands.max().unwrap_or(0),
+                        Combine::And => operands.fold(u32::MAX, |left, right| left & right),
+                        Combine::Or => operands.fold(0, |left, right| left | right),
+                        Combine::Xor => operands.fold(0, |left, right| left ^ right),
+                    })
+                })
+            }
+        }
+    }
+
+    /// Makes operands for one sub-group: uniform where the operation needs it.
+    fn case(op: SubgroupOp, size: usize, active: Vec<usize>, random: &mut ChaCha8Rng) -> Case {
+        use SubgroupOp::*;
+        let is_ballot =
+            matches!(op, InverseBallot | BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb);
+        let ballot = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+        let ballot = ballot >> [0, 64, 126, 127][random.next_u32() as usize % 4];
+        let kinds = 1 + random.next_u32() % 3;
+        let value: Vec<u128> =
+            (0..size).map(|_| if is_ballot { ballot } else { (random.next_u32() % kinds).into() }).collect();
+        let uniform = random.next_u32() % (size as u32 + 1);
+        let cluster = 1 << random.next_u32() % (size.ilog2() + 1);
+        let argument = (0..size).map(|lane| match op {
+            Broadcast | Rotate => uniform.into(),
+            QuadBroadcast | QuadSwap => (uniform % 5).into(),
+            Reduce(Reduction::Clustered, _) => cluster as u128,
+            Reduce(..) => (0..size).filter(|other| value[*other] == value[lane]).fold(0, |bits, lane| bits | 1 << lane),
+            _ => (random.next_u32() % (size as u32 + 1)).into(),
+        });
+        Case { op, size, active, argument: argument.collect(), value, cluster }
+    }
+
+    fn active_of(lanes: usize, is_active: impl Fn(usize) -> bool) -> Active {
+        let list: Vec<u16> = (0..lanes).filter(|lane| is_active(*lane)).map(|lane| lane as u16).collect();
+        let mut set = LaneSet::EMPTY;
+        list.iter().for_each(|&lane| set.insert(lane.into()));
+        Active { set, is_all: list.len() == lanes, list }
+    }
+
+    fn instruction(op: SubgroupOp, scalar: Scalar, has_second: bool) -> Instruction {
+        let [value, argument, second] = OPERANDS;
+        Instruction::Subgroup { op, scalar, to: TO, value, argument, second: has_second.then_some(second) }
+    }
+
+    #[test]
+    fn operations_equal_their_definitions() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for (op, size, round) in operations().into_iter().flat_map(|op| {
+            [1, 4, 8, 32, 128].into_iter().flat_map(move |size| (0..12).map(move |round| (op, size, round)))
+        }) {
+            let needs_quads = matches!(
+                op,
+                SubgroupOp::QuadAll | SubgroupOp::QuadAny | SubgroupOp::QuadBroadcast | SubgroupOp::QuadSwap
+            );
+            if size < 4 && needs_quads {
+                continue;
+            }
+            // The last sub-group is partial.
+            let lanes = size * 2 + size / 2;
+            let gang = Gang { group: 0, first: 0, lanes: lanes as u32, subgroup_size: size as u32 };
+            let mask: Vec<bool> = (0..lanes).map(|_| round < 2 || random.next_u32() % 4 != 0).collect();
+            let active = active_of(lanes, |lane| mask[lane]);
+            let mut registers = Registers::new(TO + 4, lanes);
+            let undefined = (round % 2 == 1).then(|| random.next_u32() as usize % lanes).filter(|lane| mask[*lane]);
+            let mut cases = Vec::new();
+            for (begin, members) in subgroups(&active, &gang) {
+                let members = members.iter().map(|lane| usize::from(*lane) - begin).collect();
+                let case = case(op, size, members, &mut random);
+                for lane in begin..gang.subgroup_of(begin).end {
+                    for word in 0..4 {
+                        let bits = |words: u128| u64::from((words >> (32 * word)) as u32);
+                        registers.set(word, lane, bits(case.value[lane - begin]));
+                        registers.set(OPERANDS[1] + word, lane, bits(case.argument[lane - begin]));
+                    }
+                    registers.set(OPERANDS[2], lane, case.cluster as u64);
+                }
+                cases.push((begin, case));
+            }
+            undefined.iter().for_each(|lane| registers.mark(0, *lane, 3));
+            let mut findings = Findings::default();
+            execute(&instruction(op, INT, true), &mut registers, &active, &gang, 7, &mut findings);
+            assert_eq!(findings.iter().count(), 0, "{op:?} {size}: {:?}", findings.iter().next());
+            for (begin, case) in &cases {
+                for id in &case.active {
+                    let (expected, sources) = naive(case, *id);
+                    let is_undefined = registers.is_undefined(TO, begin + id);
+                    let spoiled = undefined.is_some_and(|lane| lane >= *begin && sources.contains(&(lane - begin)));
+                    assert_eq!(
+                        is_undefined,
+                        spoiled || expected.is_none(),
+                        "{op:?} {size}, lane {id} of {:?}",
+                        case.active
+                    );
+                    let words = if matches!(op, SubgroupOp::Ballot | SubgroupOp::Partition) { 0..4 } else { 0..1 };
+                    let result = words
+                        .fold(0, |bits, word| bits | u128::from(registers.get(TO + word)[begin + id]) << (32 * word));
+                    let is_equal = is_undefined || expected == Some(result);
+                    assert!(is_equal, "{op:?} {size}, lane {id} of {:?}: {result}, not {expected:?}", case.active);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn misused_operands_are_reported() {
+        let clustered = SubgroupOp::Reduce(Reduction::Clustered, Combine::Add);
+        // Operation, sub-group size, arguments of the lanes in turn, cluster size of a rotation.
+        let cases = [
+            (SubgroupOp::Broadcast, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
+            (SubgroupOp::Broadcast, 4, [9, 9], 4, ""),
+            (SubgroupOp::Shuffle, 4, [1, 2], 4, ""),
+            (SubgroupOp::Rotate, 4, [1, 3], 4, "needs the same operand in all lanes, but has 0x1 and 0x3"),
+            (SubgroupOp::Rotate, 4, [1, 1], 8, "works on clusters of 8 lanes in sub-groups of 4"),
+            (clustered, 4, [0, 0], 4, "works on clusters of 0 lanes in sub-groups of 4"),
+            (clustered, 4, [3, 3], 4, "works on clusters of 3 lanes in sub-groups of 4"),
+            (SubgroupOp::QuadAll, 2, [0, 0], 2, "works on clusters of 4 lanes in sub-groups of 2"),
+        ];
+        for (op, size, arguments, cluster, expected) in cases {
+            let gang = Gang { group: 0, first: 0, lanes: size, subgroup_size: size };
+            let mut registers = Registers::new(TO + 4, size as usize);
+            for lane in 0..size as usize {
+                registers.set(OPERANDS[1], lane, arguments[lane % 2]);
+                registers.set(OPERANDS[2], lane, cluster);
+            }
+            let mut findings = Findings::default();
+            let active = active_of(size as usize, |_| true);
+            execute(&instruction(op, INT, true), &mut registers, &active, &gang, 7, &mut findings);
+            let texts: Vec<&Subject> = findings.iter().map(|(finding, _)| &finding.subject).collect();
+            let expected = Subject::Text(expected.to_string());
+            let is_expected =
+                if expected == Subject::Text(String::new()) { texts.is_empty() } else { texts == [&expected] };
+            assert!(is_expected, "{op:?}: {texts:?}");
+        }
+    }
+
+    #[test]
+    fn floats_are_equal_by_value() {
+        let float = Scalar::Float { bits: 32 };
+        let cases = [(0.0, -0.0, true), (1.0, 1.0, true), (1.0, 2.0, false), (f32::NAN, f32::NAN, false)];
+        for (left, right, expected) in cases {
+            assert_eq!(
+                is_equal(float, f32::to_bits(left).into(), f32::to_bits(right).into()),
+                expected,
+                "{left} {right}"
+            );
+        }
+    }
+}
