@@ -2,14 +2,13 @@
 //! the device's choice.
 
 use crate::code::{Location, Pc, Reg};
-use crate::fault::FaultKind;
-use crate::findings::{Finding, Findings, Subject};
+use crate::findings::Findings;
 use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
 use crate::memory::Loaded;
 use crate::registers::{Registers, Undefined};
-use crate::subgroup::subgroups;
+use crate::subgroup::{report, subgroups};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::num::Wrapping;
@@ -151,11 +150,9 @@ impl MatrixUnit<'_> {
             MatrixInstruction::MulAdd { .. } => "multiplies matrices",
         };
         for (_, members) in subgroups(self.active, self.gang).filter(|(_, members)| members.len() < size) {
-            let (kind, pc, who) = (FaultKind::InactiveLane, self.pc, self.gang.invocation(members[0].into()));
-            findings.add(kind, pc, None, || {
-                let text = format!("{verb} with {} of {size} lanes inactive", size - members.len());
-                Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text) }
-            });
+            let missing = size - members.len();
+            let text = || format!("{verb} with {missing} of {size} lanes inactive");
+            report(findings, self.gang, self.pc, members[0], text);
         }
     }
 
@@ -333,7 +330,9 @@ fn multiply(matrices: &[Elements; 3], result: Scalar, operands: u32, shape: [usi
         Scalar::Int { .. } | Scalar::Bool => {
             let [a, b, c] = [0, 1, 2].map(|index| {
                 let (Elements { scalar, bits, .. }, is_signed) = (&matrices[index], operands >> index & 1 == 1);
-                bits.iter().map(|bits| Wrapping(integer(*scalar, *bits, is_signed))).collect::<Vec<_>>()
+                let scalar = Scalar::Int { bits: 8 * scalar.bytes(), signed: true };
+                let value = |bits| if is_signed { crate::alu::sign_extend(scalar, bits).into() } else { bits.into() };
+                bits.iter().map(|bits| Wrapping(value(*bits))).collect::<Vec<Wrapping<i128>>>()
             });
             let mask = u64::MAX >> (64 - 8 * result.bytes());
             let (least, greatest) = match i128::from(mask) {
@@ -362,12 +361,6 @@ where
     sums
 }
 
-/// Returns an integer element; its signedness is the operation's choice, not the type's.
-fn integer(scalar: Scalar, bits: u64, is_signed: bool) -> i128 {
-    let shift = 64 - 8 * scalar.bytes();
-    if is_signed { ((bits << shift).cast_signed() >> shift).into() } else { bits.into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +369,7 @@ mod tests {
     const AT: Location = Location { place: Place::Shared, offset: None, constant: 0, alignment: 1 };
     const F16: Scalar = Scalar::Float { bits: 16 };
     const F32: Scalar = Scalar::Float { bits: 32 };
+    const BF16: Scalar = Scalar::Bfloat16;
     const F64: Scalar = Scalar::Float { bits: 64 };
     const I8: Scalar = Scalar::Int { bits: 8, signed: false };
     const I32: Scalar = Scalar::Int { bits: 32, signed: true };
@@ -387,53 +381,43 @@ mod tests {
         }
     }
 
-    /// Multiplies 8x4 by 4x16 matrices in two sub-groups; an element of A may be undefined. Returns the first
-    /// sub-group's result by row and column, `None` if undefined, and the findings' number.
+    /// Multiplies 8x4 by 4x16 matrices in two sub-groups. Row 3 of A may have an undefined element. Returns the first
+    /// sub-group's result by row and column, `None` if undefined, and the number of findings.
     fn run(
         seed: u64,
         lanes: u32,
         scalars: [Scalar; 3],
         operands: u32,
-        undefined: Option<u64>,
+        is_defined: bool,
         inactive: usize,
     ) -> (Vec<Option<u64>>, usize) {
         let layout = MatrixLayout::new(seed);
         let gang = Gang { group: 0, first: 0, lanes: lanes * 2, subgroup_size: lanes };
         let count = (lanes * 2) as usize - inactive;
-        let list = (0..count as u16).collect();
-        let active = Active { set: LaneSet::first(count), list, is_all: inactive == 0 };
+        let active = Active { set: LaneSet::first(count), list: (0..count as u16).collect(), is_all: inactive == 0 };
         let unit = MatrixUnit { layout: &layout, active: &active, gang: &gang, pc: 5 };
-        let shapes = [(8, 4, 0), (4, 16, 1), (8, 16, 2)];
-        let matrices: Vec<MatrixType> = shapes
-            .iter()
-            .zip(scalars)
-            .map(|(&(rows, columns, usage), scalar)| MatrixType { scalar, rows, columns, usage })
-            .collect();
         let mut registers = Registers::new(4 * 128 + 1, (lanes * 2) as usize);
         (0..count).for_each(|lane| registers.set(512, lane, 20));
-        for (index, &matrix) in matrices.iter().enumerate() {
+        let [a, b, c] = [(0, 8, 4), (1, 4, 16), (2, 8, 16)].map(|(usage, rows, columns)| {
+            let matrix = MatrixType { scalar: scalars[usage as usize], rows, columns, usage };
             let bytes = u64::from(matrix.scalar.bytes());
-            // B is column-major.
-            let memory = MatrixMemory { at: AT, stride: Some(512), stride_bytes: bytes, is_column_major: index == 1 };
-            let to = 128 * index as Reg;
-            unit.load(&MatrixInstruction::Load { to, matrix, memory }, &mut registers, &mut |_, offset| {
+            let memory = MatrixMemory { at: AT, stride: Some(512), stride_bytes: bytes, is_column_major: usage == 1 };
+            let load = MatrixInstruction::Load { to: 128 * usage, matrix, memory };
+            unit.load(&load, &mut registers, &mut |_, offset| {
                 let (far, near) = (offset / bytes / 20, offset / bytes % 20);
-                let [row, column] = if index == 1 { [near, far] } else { [far, near] };
-                Loaded {
-                    bits: encode(matrix.scalar, value(index, row, column)),
-                    undefined: index == 0 && undefined == Some(row) && column == 2,
-                }
+                let [row, column] = if usage == 1 { [near, far] } else { [far, near] };
+                let undefined = !is_defined && [u64::from(usage), row, column] == [0, 3, 2];
+                Loaded { bits: encode(matrix.scalar, value(usage, row, column)), undefined }
             });
-        }
-        let [a, b, c] = [0, 1, 2].map(|index| (128 * index as Reg, matrices[index]));
-        let instruction = MatrixInstruction::MulAdd { to: 384, a, b, c, result: c.1, operands };
+            (128 * usage, matrix)
+        });
+        let product = MatrixInstruction::MulAdd { to: 384, a, b, c, result: c.1, operands };
         let mut findings = Findings::default();
-        unit.check(&instruction, &mut findings);
-        unit.multiply_add(&instruction, &mut registers);
+        unit.check(&product, &mut findings);
+        unit.multiply_add(&product, &mut registers);
         let memory = MatrixMemory { at: AT, stride: None, stride_bytes: 0, is_column_major: false };
+        let (mut results, mut writes) = (vec![None; 128], 0);
         let store = MatrixInstruction::Store { from: 384, matrix: c.1, memory };
-        let mut results = vec![None; 128];
-        let mut writes = 0;
         unit.store(&store, &registers, &mut |lane, offset, bits, undefined| {
             writes += 1;
             if lane < lanes as usize && !undefined {
@@ -444,39 +428,32 @@ mod tests {
         (results, findings.iter().count())
     }
 
-    fn value(matrix: usize, row: u64, column: u64) -> i64 {
-        ((row * 7 + column * 3 + matrix as u64) % 11) as i64 - 5
+    fn value(matrix: u32, row: u64, column: u64) -> i64 {
+        ((row * 7 + column * 3 + u64::from(matrix)) % 11) as i64 - 5
     }
 
     #[test]
     fn products_equal_naive_ones_in_all_layouts() {
-        // Types of A, B and C; operands; whether elements of A and B are read as signed.
-        let cases = [
-            ([F16, F16, F32], 0, true),
-            ([F16, F16, F16], 0, true),
-            ([F32, F32, F32], 0, true),
-            ([F64, F64, F64], 0, true),
-            ([Scalar::Bfloat16, Scalar::Bfloat16, F32], 0, true),
-            ([I8, I8, I32], 15, true),
-            ([I8, I8, I32], 12, false),
-            ([I8, I8, I8], 15, true),
-            ([I8, I8, I8], 31, true),
-        ];
-        for (seed, lanes, (scalars, operands, is_signed)) in [0, 1, 2].into_iter().flat_map(|seed| {
-            [1, 4, 32, 128].into_iter().flat_map(move |lanes| cases.into_iter().map(move |case| (seed, lanes, case)))
-        }) {
-            let (results, _) = run(seed, lanes, scalars, operands, None, 0);
-            for (index, result) in results.into_iter().enumerate() {
-                let (row, column) = (index as u64 / 16, index as u64 % 16);
-                let factor = |value: i64| if is_signed { value } else { value & 255 };
-                let sum = (0..4)
-                    .fold(value(2, row, column), |sum, k| sum + factor(value(0, row, k)) * factor(value(1, k, column)));
-                let sum = if operands & 16 == 0 { sum } else { sum.clamp(-128, 127) };
-                assert_eq!(
-                    result,
-                    Some(encode(scalars[2], sum)),
-                    "{scalars:?} {operands}, seed {seed}, {lanes} lanes, {index}"
-                );
+        let floats = [[F16, F16, F32], [F16; 3], [F32; 3], [F64; 3], [BF16, BF16, F32]].map(|scalars| (scalars, 0));
+        let integers = [([I8, I8, I32], 15), ([I8, I8, I32], 12), ([I8; 3], 15), ([I8; 3], 31), ([I8; 3], 16)];
+        for (scalars, operands) in floats.into_iter().chain(integers) {
+            for (seed, lanes) in [0, 1, 2].into_iter().flat_map(|seed| [1, 4, 32, 128].map(|lanes| (seed, lanes))) {
+                let (results, _) = run(seed, lanes, scalars, operands, true, 0);
+                for (index, result) in results.into_iter().enumerate() {
+                    let (row, column) = (index as u64 / 16, index as u64 % 16);
+                    let is_unsigned = |matrix: u32| scalars[0] == I8 && operands >> matrix & 1 == 0;
+                    let read = |matrix, row, column| match value(matrix, row, column) {
+                        value if is_unsigned(matrix) => value & 255,
+                        value => value,
+                    };
+                    let sum = (0..4).fold(read(2, row, column), |sum, k| sum + read(0, row, k) * read(1, k, column));
+                    let sum = match operands {
+                        31 => sum.clamp(-128, 127),
+                        16 => sum.clamp(0, 255),
+                        _ => sum,
+                    };
+                    assert_eq!(result, Some(encode(scalars[2], sum)), "{scalars:?} {operands} {seed} {lanes} {index}");
+                }
             }
         }
     }
@@ -484,9 +461,9 @@ mod tests {
     #[test]
     fn undefined_elements_spoil_their_row_and_inactive_lanes_are_reported() {
         for seed in [0, 1, 2] {
-            let (results, findings) = run(seed, 32, [F16, F16, F32], 0, Some(3), 0);
+            let (results, findings) = run(seed, 32, [F16, F16, F32], 0, false, 0);
             assert!(results.iter().enumerate().all(|(index, result)| result.is_none() == (index / 16 == 3)));
-            assert_eq!((findings, run(seed, 32, [F16, F16, F32], 0, None, 2).1), (0, 1));
+            assert_eq!((findings, run(seed, 32, [F16, F16, F32], 0, true, 2).1), (0, 1));
         }
     }
 }

@@ -110,27 +110,23 @@ impl Execution<'_> {
     fn cluster(&mut self, begin: usize, members: &[u16], cluster: u64) {
         match self.operands.op {
             SubgroupOp::Elect => self.results[usize::from(members[0])] = 1,
-            SubgroupOp::Broadcast
-            | SubgroupOp::Shuffle
-            | SubgroupOp::ShuffleXor
-            | SubgroupOp::ShuffleUp
-            | SubgroupOp::ShuffleDown
-            | SubgroupOp::Rotate
-            | SubgroupOp::QuadBroadcast
-            | SubgroupOp::QuadSwap => self.exchange(begin, members, cluster),
-            SubgroupOp::InverseBallot
-            | SubgroupOp::BallotBitExtract
-            | SubgroupOp::BallotBitCount(_)
-            | SubgroupOp::BallotFindLsb
-            | SubgroupOp::BallotFindMsb => self.read_ballots(begin, members),
+            SubgroupOp::All | SubgroupOp::Any | SubgroupOp::AllEqual => self.vote(begin, members),
+            SubgroupOp::QuadAll | SubgroupOp::QuadAny => self.vote(begin, members),
+            SubgroupOp::BroadcastFirst | SubgroupOp::Ballot => self.vote(begin, members),
+            SubgroupOp::InverseBallot | SubgroupOp::BallotBitExtract => self.read_ballots(begin, members),
+            SubgroupOp::BallotFindLsb | SubgroupOp::BallotFindMsb => self.read_ballots(begin, members),
+            SubgroupOp::BallotBitCount(_) => self.read_ballots(begin, members),
             SubgroupOp::Partition => self.partition(begin, members),
-            SubgroupOp::Reduce(reduction, combine) => match reduction {
-                Reduction::PartitionedReduce
-                | Reduction::PartitionedInclusiveScan
-                | Reduction::PartitionedExclusiveScan => self.reduce_partitions(begin, members, reduction, combine),
-                _ => self.reduce(members, reduction, combine),
-            },
-            _ => self.vote(begin, members),
+            SubgroupOp::Reduce(reduction, combine) => {
+                let plain = match reduction {
+                    Reduction::PartitionedReduce => Reduction::Reduce,
+                    Reduction::PartitionedInclusiveScan => Reduction::InclusiveScan,
+                    Reduction::PartitionedExclusiveScan => Reduction::ExclusiveScan,
+                    _ => return self.reduce(members, reduction, combine),
+                };
+                self.reduce_partitions(begin, members, plain, combine);
+            }
+            _ => self.exchange(begin, members, cluster),
         }
     }
 
@@ -158,22 +154,17 @@ impl Execution<'_> {
         let registers = self.registers;
         let (values, arguments) = (registers.get(value), registers.get(argument));
         for &lane in members {
-            if let Some(origin) = self.undefined_origin(argument, &[lane]) {
-                self.give(lane, 0, Some(origin));
-                continue;
-            }
             let id = usize::from(lane) - begin;
             let source = source(op, id as u64, arguments[usize::from(lane)], cluster)
                 .filter(|&source| source < self.gang.subgroup_size.into())
                 .map(|source| begin + source as usize)
                 .filter(|&source| source < self.gang.lanes as usize && self.active.set.contains(source));
+            let mut origin = self.undefined_origin(argument, &[lane]);
             match source {
-                Some(source) => {
-                    let origin = self.undefined_origin(value, &[source as u16]);
-                    self.give(lane, values[source].into(), origin);
-                }
+                Some(source) => origin = origin.or_else(|| self.undefined_origin(value, &[source as u16])),
                 None => self.undefined.insert(lane.into()),
             }
+            self.give(lane, source.map_or(0, |source| values[source]).into(), origin);
         }
     }
 
@@ -236,14 +227,12 @@ impl Execution<'_> {
             total = Some(sum);
             origin = origin.or(marks.filter(|marks| marks.lanes.contains(lane.into())).map(|marks| marks.origin));
             match reduction {
-                Reduction::InclusiveScan | Reduction::PartitionedInclusiveScan => self.give(lane, sum.into(), origin),
-                Reduction::ExclusiveScan | Reduction::PartitionedExclusiveScan => {
-                    self.give(lane, before.0.into(), before.1);
-                }
+                Reduction::InclusiveScan => self.give(lane, sum.into(), origin),
+                Reduction::ExclusiveScan => self.give(lane, before.0.into(), before.1),
                 _ => {}
             }
         }
-        if matches!(reduction, Reduction::Reduce | Reduction::Clustered | Reduction::PartitionedReduce) {
+        if !matches!(reduction, Reduction::InclusiveScan | Reduction::ExclusiveScan) {
             members.iter().for_each(|&lane| self.give(lane, total.unwrap_or(identity).into(), origin));
         }
     }
@@ -316,10 +305,15 @@ impl Execution<'_> {
     }
 
     fn report(&mut self, lane: u16, text: impl FnOnce() -> String) {
-        let (kind, pc, who) = (FaultKind::InactiveLane, self.pc, self.gang.invocation(lane.into()));
-        let make = || Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
-        self.findings.add(kind, pc, None, make);
+        report(self.findings, self.gang, self.pc, lane, text);
     }
+}
+
+/// Reports misuse of a sub-group at a lane.
+pub(crate) fn report(findings: &mut Findings, gang: &Gang, pc: Pc, lane: u16, text: impl FnOnce() -> String) {
+    let (kind, who) = (FaultKind::InactiveLane, gang.invocation(lane.into()));
+    let make = || Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
+    findings.add(kind, pc, None, make);
 }
 
 /// Returns the lane, within the sub-group, from which lane `id` takes its value.
@@ -353,245 +347,195 @@ fn is_equal(scalar: Scalar, left: u64, right: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use SubgroupOp::*;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
-    const OPERANDS: [Reg; 3] = [0, 4, 8];
     const TO: Reg = 9;
-    const INT: Scalar = Scalar::Int { bits: 32, signed: false };
+    const OPERANDS: [Reg; 3] = [0, 4, 8];
 
-    /// Sub-group as the naive definitions see it, by lane within it.
+    /// Operands by lane of the gang.
     struct Case {
         op: SubgroupOp,
         size: usize,
+        cluster: usize,
         active: Vec<usize>,
         value: Vec<u128>,
         argument: Vec<u128>,
-        cluster: usize,
     }
 
-    fn operations() -> Vec<SubgroupOp> {
-        use SubgroupOp::*;
-        let simple = [Elect, All, Any, AllEqual, Broadcast, BroadcastFirst, Ballot, InverseBallot, BallotBitExtract]
-            .into_iter()
-            .chain([BallotFindLsb, BallotFindMsb, Shuffle, ShuffleXor, ShuffleUp, ShuffleDown, Rotate])
-            .chain([QuadBroadcast, QuadSwap, QuadAll, QuadAny, Partition]);
-        let scans = [Reduction::Reduce, Reduction::InclusiveScan, Reduction::ExclusiveScan];
-        let others = [Reduction::Clustered, Reduction::PartitionedReduce];
-        let partitioned = [Reduction::PartitionedInclusiveScan, Reduction::PartitionedExclusiveScan];
-        let reductions = scans.into_iter().chain(others).chain(partitioned);
-        let combines =
-            [Combine::Add, Combine::Mul, Combine::Min, Combine::Max, Combine::And, Combine::Or, Combine::Xor];
-        let reduce = reductions.flat_map(|reduction| combines.map(|combine| Reduce(reduction, combine)));
-        simple.chain(scans.map(BallotBitCount)).chain(reduce).collect()
-    }
+    impl Case {
+        /// Makes random operands that the operation accepts: some must be equal in all lanes, or a partition.
+        fn random(op: SubgroupOp, size: usize, active: Vec<usize>, random: &mut ChaCha8Rng) -> Self {
+            let mut below = |limit: usize| random.next_u32() as usize % limit;
+            let ballot = (0..4).fold(0, |bits, _| bits << 32 | below(1 << 32) as u128) >> [0, 64, 126, 127][below(4)];
+            let has_ballots = format!("{op:?}").contains("Ballot") && op != Ballot;
+            let (kinds, uniform, cluster) = (1 + below(3), below(size + 1), 1 << below(size.ilog2() as usize + 1));
+            let value = (0..size * 3).map(|_| if has_ballots { ballot } else { below(kinds) as u128 });
+            let value: Vec<u128> = value.collect();
+            let is_equal = |lane: usize, id: usize| value[lane / size * size + id] == value[lane];
+            let argument = (0..size * 3).map(|lane| match op {
+                Broadcast | Rotate => uniform as u128,
+                QuadBroadcast | QuadSwap => uniform as u128 % 5,
+                Reduce(Reduction::Clustered, _) => cluster as u128,
+                Reduce(..) => (0..size).filter(|id| is_equal(lane, *id)).fold(0, |bits, id| bits | 1 << id),
+                _ => below(size + 1) as u128,
+            });
+            let argument = argument.collect();
+            let cluster = if format!("{op:?}").starts_with("Quad") { 4 } else { cluster };
+            Self { op, size, cluster, active, value, argument }
+        }
 
-    /// Returns the result in a lane (`None` if undefined), and the lanes whose values it depends on.
-    fn naive(case: &Case, id: usize) -> (Option<u128>, Vec<usize>) {
-        use SubgroupOp::*;
-        let Case { size, active, value, cluster, .. } = case;
-        let argument = case.argument[id] as usize;
-        let quad = |lane: &usize| lane / 4 == id / 4;
-        let from = |source: Option<usize>| match source.filter(|source| active.contains(source)) {
-            Some(source) => (Some(value[source]), vec![source]),
-            None => (None, vec![]),
-        };
-        let own = |result: Option<u128>| (result, vec![id]);
-        let vote = |lanes: Vec<usize>, result: &dyn Fn(&[usize]) -> u128| (Some(result(&lanes)), lanes);
-        let bits = |lanes: &[usize], is_set: &dyn Fn(usize) -> bool| {
-            lanes.iter().filter(|lane| is_set(**lane)).fold(0, |bits, lane| bits | 1 << lane)
-        };
-        let set: Vec<usize> = (0..*size).filter(|bit| value[id] >> bit & 1 == 1).collect();
-        let count = |keep: &dyn Fn(&usize) -> bool| own(Some(set.iter().filter(|bit| keep(bit)).count() as u128));
-        match case.op {
-            Elect => (Some((active[0] == id).into()), vec![]),
-            All => vote(active.clone(), &|lanes| lanes.iter().all(|lane| value[*lane] != 0).into()),
-            Any => vote(active.clone(), &|lanes| lanes.iter().any(|lane| value[*lane] != 0).into()),
-            AllEqual => vote(active.clone(), &|lanes| lanes.iter().all(|lane| value[*lane] == value[lanes[0]]).into()),
-            QuadAll => vote(active.iter().copied().filter(quad).collect(), &|lanes| {
-                lanes.iter().all(|lane| value[*lane] != 0).into()
-            }),
-            QuadAny => vote(active.iter().copied().filter(quad).collect(), &|lanes| {
-                lanes.iter().any(|lane| value[*lane] != 0).into()
-            }),
-            Ballot => vote(active.clone(), &|lanes| bits(lanes, &|lane| value[lane] != 0)),
-            Partition => vote(active.clone(), &|lanes| bits(lanes, &|lane| value[lane] == value[id])),
-            Broadcast | Shuffle => from(Some(argument)),
-            BroadcastFirst => from(active.first().copied()),
-            ShuffleXor => from(Some(id ^ argument)),
-            ShuffleUp => from(id.checked_sub(argument)),
-            ShuffleDown => from(Some(id + argument)),
-            Rotate => from(Some((id + argument & cluster - 1) + (id & !(cluster - 1)))),
-            QuadBroadcast => from((argument < 4).then_some(id & !3 | argument)),
-            QuadSwap => from((argument < 3).then_some([id ^ 1, id ^ 2, id ^ 3][argument.min(2)])),
-            InverseBallot => own(Some(value[id] >> id & 1)),
-            BallotBitExtract => own((argument < *size).then(|| value[id] >> argument & 1)),
-            BallotFindLsb => own(set.first().map(|bit| *bit as u128)),
-            BallotFindMsb => own(set.last().map(|bit| *bit as u128)),
-            BallotBitCount(Reduction::InclusiveScan) => count(&|bit| *bit <= id),
-            BallotBitCount(Reduction::ExclusiveScan) => count(&|bit| *bit < id),
-            BallotBitCount(_) => count(&|_| true),
-            Reduce(reduction, combine) => {
-                let keep = |lane: usize| match reduction {
-                    Reduction::Reduce => true,
-                    Reduction::InclusiveScan => lane <= id,
-                    Reduction::ExclusiveScan => lane < id,
-                    Reduction::Clustered => lane / cluster == id / cluster,
-                    Reduction::PartitionedReduce => case.argument[id] >> lane & 1 == 1,
-                    Reduction::PartitionedInclusiveScan => case.argument[id] >> lane & 1 == 1 && lane <= id,
-                    Reduction::PartitionedExclusiveScan => case.argument[id] >> lane & 1 == 1 && lane < id,
-                };
-                vote(active.iter().copied().filter(|lane| keep(*lane)).collect(), &|lanes| {
-                    let operands = lanes.iter().map(|lane| value[*lane] as u32);
-                    u128::from(match combine {
-                        Combine::Add => operands.fold(0, u32::wrapping_add),
-                        Combine::Mul => operands.fold(1, u32::wrapping_mul),
-                        Combine::Min => operands.min().unwrap_or(u32::MAX),
-                        Combine::Max => operands.max().unwrap_or(0),
-                        Combine::And => operands.fold(u32::MAX, |left, right| left & right),
-                        Combine::Or => operands.fold(0, |left, right| left | right),
-                        Combine::Xor => operands.fold(0, |left, right| left ^ right),
-                    })
-                })
+        /// Returns the lanes whose values decide the result in a lane; ids are within the sub-group.
+        fn sources(&self, active: &[usize], id: usize, argument: u128) -> Vec<usize> {
+            let index = argument as usize;
+            let part = |keep: &dyn Fn(usize) -> bool| active.iter().copied().filter(|lane| keep(*lane)).collect();
+            let is_equal = |lane: usize| argument >> lane & 1 == 1;
+            let is_near = |lane: usize| lane / self.cluster == id / self.cluster;
+            match self.op {
+                Elect => vec![],
+                InverseBallot | BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb => vec![id],
+                All | Any | AllEqual | Ballot | Partition | Reduce(Reduction::Reduce, _) => active.to_vec(),
+                QuadAll | QuadAny | Reduce(Reduction::Clustered, _) => part(&is_near),
+                Reduce(Reduction::InclusiveScan, _) => part(&|lane| lane <= id),
+                Reduce(Reduction::ExclusiveScan, _) => part(&|lane| lane < id),
+                Reduce(Reduction::PartitionedReduce, _) => part(&is_equal),
+                Reduce(Reduction::PartitionedInclusiveScan, _) => part(&|lane| is_equal(lane) && lane <= id),
+                Reduce(Reduction::PartitionedExclusiveScan, _) => part(&|lane| is_equal(lane) && lane < id),
+                Broadcast | Shuffle => part(&|lane| lane == index),
+                BroadcastFirst => vec![active[0]],
+                ShuffleXor => part(&|lane| lane == id ^ index),
+                ShuffleUp => part(&|lane| lane + index == id),
+                ShuffleDown => part(&|lane| lane == id + index),
+                Rotate => part(&|lane| is_near(lane) && lane % self.cluster == (id + index) % self.cluster),
+                QuadBroadcast => part(&|lane| is_near(lane) && lane % 4 == index),
+                QuadSwap => part(&|lane| is_near(lane) && index < 3 && lane ^ id == index + 1),
             }
         }
-    }
 
-    /// Makes operands for one sub-group: uniform where the operation needs it.
-    fn case(op: SubgroupOp, size: usize, active: Vec<usize>, random: &mut ChaCha8Rng) -> Case {
-        use SubgroupOp::*;
-        let is_ballot =
-            matches!(op, InverseBallot | BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb);
-        let ballot = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
-        let ballot = ballot >> [0, 64, 126, 127][random.next_u32() as usize % 4];
-        let kinds = 1 + random.next_u32() % 3;
-        let value: Vec<u128> =
-            (0..size).map(|_| if is_ballot { ballot } else { (random.next_u32() % kinds).into() }).collect();
-        let uniform = random.next_u32() % (size as u32 + 1);
-        let cluster = 1 << random.next_u32() % (size.ilog2() + 1);
-        let argument = (0..size).map(|lane| match op {
-            Broadcast | Rotate => uniform.into(),
-            QuadBroadcast | QuadSwap => (uniform % 5).into(),
-            Reduce(Reduction::Clustered, _) => cluster as u128,
-            Reduce(..) => (0..size).filter(|other| value[*other] == value[lane]).fold(0, |bits, lane| bits | 1 << lane),
-            _ => (random.next_u32() % (size as u32 + 1)).into(),
-        });
-        Case { op, size, active, argument: argument.collect(), value, cluster }
-    }
+        /// Returns the result in a lane, `None` if undefined, and whether the lane `undefined` decides it.
+        fn naive(&self, lane: usize, undefined: Option<usize>) -> (Option<u128>, bool) {
+            let (begin, id) = (lane / self.size * self.size, lane % self.size);
+            let own = begin..begin + self.size;
+            let active = self.active.iter().filter(|lane| own.contains(lane)).map(|lane| lane - begin);
+            let active: Vec<usize> = active.collect();
+            let (value, argument) = (&self.value[own], self.argument[lane]);
+            let sources = self.sources(&active, id, argument);
+            let mut operands = sources.iter().map(|source| value[*source]);
+            let bits = |keep: &dyn Fn(u128) -> bool| {
+                sources.iter().filter(|lane| keep(value[**lane])).fold(0, |bits, lane| bits | 1 << lane)
+            };
+            let set: Vec<usize> = (0..self.size).filter(|bit| value[id] >> bit & 1 == 1).collect();
+            let result = match self.op {
+                Elect => Some((active[0] == id).into()),
+                All | QuadAll => Some(operands.all(|value| value != 0).into()),
+                Any | QuadAny => Some(operands.any(|value| value != 0).into()),
+                AllEqual => Some(operands.all(|value| value == self.value[begin + sources[0]]).into()),
+                Ballot => Some(bits(&|value| value != 0)),
+                Partition => Some(bits(&|other| other == value[id])),
+                InverseBallot => Some(set.contains(&id).into()),
+                BallotBitExtract => (argument < self.size as u128).then(|| set.contains(&(argument as usize)).into()),
+                BallotFindLsb => set.first().map(|bit| *bit as u128),
+                BallotFindMsb => set.last().map(|bit| *bit as u128),
+                BallotBitCount(Reduction::InclusiveScan) => Some(set.iter().filter(|bit| **bit <= id).count() as u128),
+                BallotBitCount(Reduction::ExclusiveScan) => Some(set.iter().filter(|bit| **bit < id).count() as u128),
+                BallotBitCount(_) => Some(set.len() as u128),
+                Reduce(_, Combine::Add) => Some(operands.sum()),
+                Reduce(..) => operands.min().or(Some(u32::MAX.into())),
+                _ => operands.next(),
+            };
+            (result, undefined.is_some_and(|lane| lane >= begin && sources.contains(&(lane - begin))))
+        }
 
-    fn active_of(lanes: usize, is_active: impl Fn(usize) -> bool) -> Active {
-        let list: Vec<u16> = (0..lanes).filter(|lane| is_active(*lane)).map(|lane| lane as u16).collect();
-        let mut set = LaneSet::EMPTY;
-        list.iter().for_each(|&lane| set.insert(lane.into()));
-        Active { set, is_all: list.len() == lanes, list }
-    }
-
-    fn instruction(op: SubgroupOp, scalar: Scalar, has_second: bool) -> Instruction {
-        let [value, argument, second] = OPERANDS;
-        Instruction::Subgroup { op, scalar, to: TO, value, argument, second: has_second.then_some(second) }
+        /// Executes in a gang of `lanes`; the second word is the finding, if any.
+        fn execute(&self, lanes: usize, undefined: Option<usize>) -> (Registers, Option<Subject>) {
+            let gang = Gang { group: 0, first: 0, lanes: lanes as u32, subgroup_size: self.size as u32 };
+            let mut set = LaneSet::EMPTY;
+            self.active.iter().for_each(|lane| set.insert(*lane));
+            let list = self.active.iter().map(|lane| *lane as u16).collect();
+            let active = Active { set, list, is_all: self.active.len() == lanes };
+            let mut registers = Registers::new(TO + 4, lanes);
+            for (lane, word) in (0..lanes).flat_map(|lane| (0..4).map(move |word| (lane, word))) {
+                registers.set(word, lane, (self.value[lane] >> (32 * word)) as u64 & 0xffff_ffff);
+                registers.set(OPERANDS[1] + word, lane, (self.argument[lane] >> (32 * word)) as u64 & 0xffff_ffff);
+                registers.set(OPERANDS[2], lane, self.cluster as u64);
+            }
+            undefined.iter().for_each(|lane| registers.mark(0, *lane, 3));
+            let [value, argument, second] = OPERANDS;
+            let scalar = Scalar::Int { bits: 32, signed: false };
+            let (op, second) = (self.op, Some(second));
+            let instruction = Instruction::Subgroup { op, scalar, to: TO, value, argument, second };
+            let mut findings = Findings::default();
+            execute(&instruction, &mut registers, &active, &gang, 7, &mut findings);
+            let subject = findings.iter().next().map(|(finding, _)| finding.subject.clone());
+            (registers, subject)
+        }
     }
 
     #[test]
     fn operations_equal_their_definitions() {
+        let mut ops = vec![Elect, All, Any, AllEqual, Broadcast, BroadcastFirst, Ballot, InverseBallot, QuadAny];
+        ops.extend([BallotFindLsb, BallotFindMsb, Shuffle, ShuffleXor, ShuffleUp, ShuffleDown, Rotate, Partition]);
+        ops.extend([QuadBroadcast, QuadSwap, QuadAll, BallotBitExtract]);
+        let scans = [Reduction::Reduce, Reduction::InclusiveScan, Reduction::ExclusiveScan];
+        ops.extend(scans.map(BallotBitCount));
+        let mut reductions = scans.to_vec();
+        reductions.extend([Reduction::Clustered, Reduction::PartitionedReduce]);
+        reductions.extend([Reduction::PartitionedInclusiveScan, Reduction::PartitionedExclusiveScan]);
+        ops.extend(
+            reductions.iter().flat_map(|reduction| [Combine::Add, Combine::Min].map(|op| Reduce(*reduction, op))),
+        );
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        for (op, size, round) in operations().into_iter().flat_map(|op| {
-            [1, 4, 8, 32, 128].into_iter().flat_map(move |size| (0..12).map(move |round| (op, size, round)))
-        }) {
-            let needs_quads = matches!(
-                op,
-                SubgroupOp::QuadAll | SubgroupOp::QuadAny | SubgroupOp::QuadBroadcast | SubgroupOp::QuadSwap
-            );
-            if size < 4 && needs_quads {
-                continue;
-            }
+        let runs = ops.iter().flat_map(|op| [1, 4, 8, 32, 128].map(|size| (*op, size)));
+        let runs = runs.filter(|(op, size)| *size >= 4 || !format!("{op:?}").starts_with("Quad"));
+        for (op, size, round) in runs.flat_map(|(op, size)| (0..12).map(move |round| (op, size, round))) {
             // The last sub-group is partial.
             let lanes = size * 2 + size / 2;
-            let gang = Gang { group: 0, first: 0, lanes: lanes as u32, subgroup_size: size as u32 };
-            let mask: Vec<bool> = (0..lanes).map(|_| round < 2 || random.next_u32() % 4 != 0).collect();
-            let active = active_of(lanes, |lane| mask[lane]);
-            let mut registers = Registers::new(TO + 4, lanes);
-            let undefined = (round % 2 == 1).then(|| random.next_u32() as usize % lanes).filter(|lane| mask[*lane]);
-            let mut cases = Vec::new();
-            for (begin, members) in subgroups(&active, &gang) {
-                let members = members.iter().map(|lane| usize::from(*lane) - begin).collect();
-                let case = case(op, size, members, &mut random);
-                for lane in begin..gang.subgroup_of(begin).end {
-                    for word in 0..4 {
-                        let bits = |words: u128| u64::from((words >> (32 * word)) as u32);
-                        registers.set(word, lane, bits(case.value[lane - begin]));
-                        registers.set(OPERANDS[1] + word, lane, bits(case.argument[lane - begin]));
-                    }
-                    registers.set(OPERANDS[2], lane, case.cluster as u64);
-                }
-                cases.push((begin, case));
-            }
-            undefined.iter().for_each(|lane| registers.mark(0, *lane, 3));
-            let mut findings = Findings::default();
-            execute(&instruction(op, INT, true), &mut registers, &active, &gang, 7, &mut findings);
-            assert_eq!(findings.iter().count(), 0, "{op:?} {size}: {:?}", findings.iter().next());
-            for (begin, case) in &cases {
-                for id in &case.active {
-                    let (expected, sources) = naive(case, *id);
-                    let is_undefined = registers.is_undefined(TO, begin + id);
-                    let spoiled = undefined.is_some_and(|lane| lane >= *begin && sources.contains(&(lane - begin)));
-                    assert_eq!(
-                        is_undefined,
-                        spoiled || expected.is_none(),
-                        "{op:?} {size}, lane {id} of {:?}",
-                        case.active
-                    );
-                    let words = if matches!(op, SubgroupOp::Ballot | SubgroupOp::Partition) { 0..4 } else { 0..1 };
-                    let result = words
-                        .fold(0, |bits, word| bits | u128::from(registers.get(TO + word)[begin + id]) << (32 * word));
-                    let is_equal = is_undefined || expected == Some(result);
-                    assert!(is_equal, "{op:?} {size}, lane {id} of {:?}: {result}, not {expected:?}", case.active);
-                }
+            let active: Vec<usize> = (0..lanes).filter(|_| round < 2 || random.next_u32() % 4 != 0).collect();
+            let undefined = (round % 2 == 1).then(|| random.next_u32() as usize % lanes);
+            let undefined = undefined.filter(|lane| active.contains(lane));
+            let case = Case::random(op, size, active, &mut random);
+            let (registers, finding) = case.execute(lanes, undefined);
+            assert_eq!(finding, None, "{op:?} {size}");
+            for &lane in &case.active {
+                let (expected, spoiled) = case.naive(lane, undefined);
+                let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
+                let word = |word: u32| u128::from(registers.get(TO + word)[lane]) << (32 * word);
+                let result = (!registers.is_undefined(TO, lane)).then(|| words.map(word).sum());
+                assert_eq!(result, expected.filter(|_| !spoiled), "{op:?} {size}, lane {lane} of {:?}", case.active);
             }
         }
     }
 
     #[test]
     fn misused_operands_are_reported() {
-        let clustered = SubgroupOp::Reduce(Reduction::Clustered, Combine::Add);
-        // Operation, sub-group size, arguments of the lanes in turn, cluster size of a rotation.
+        let clustered = Reduce(Reduction::Clustered, Combine::Add);
+        // Operation, sub-group size, arguments of even and odd lanes, cluster size of a rotation.
         let cases = [
-            (SubgroupOp::Broadcast, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
-            (SubgroupOp::Broadcast, 4, [9, 9], 4, ""),
-            (SubgroupOp::Shuffle, 4, [1, 2], 4, ""),
-            (SubgroupOp::Rotate, 4, [1, 3], 4, "needs the same operand in all lanes, but has 0x1 and 0x3"),
-            (SubgroupOp::Rotate, 4, [1, 1], 8, "works on clusters of 8 lanes in sub-groups of 4"),
+            (Broadcast, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
+            (InverseBallot, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
+            (Broadcast, 4, [9, 9], 4, ""),
+            (Shuffle, 4, [1, 2], 4, ""),
+            (Rotate, 4, [1, 3], 4, "needs the same operand in all lanes, but has 0x1 and 0x3"),
+            (Rotate, 4, [1, 1], 8, "works on clusters of 8 lanes in sub-groups of 4"),
             (clustered, 4, [0, 0], 4, "works on clusters of 0 lanes in sub-groups of 4"),
             (clustered, 4, [3, 3], 4, "works on clusters of 3 lanes in sub-groups of 4"),
-            (SubgroupOp::QuadAll, 2, [0, 0], 2, "works on clusters of 4 lanes in sub-groups of 2"),
+            (QuadAll, 2, [0, 0], 2, "works on clusters of 4 lanes in sub-groups of 2"),
         ];
         for (op, size, arguments, cluster, expected) in cases {
-            let gang = Gang { group: 0, first: 0, lanes: size, subgroup_size: size };
-            let mut registers = Registers::new(TO + 4, size as usize);
-            for lane in 0..size as usize {
-                registers.set(OPERANDS[1], lane, arguments[lane % 2]);
-                registers.set(OPERANDS[2], lane, cluster);
-            }
-            let mut findings = Findings::default();
-            let active = active_of(size as usize, |_| true);
-            execute(&instruction(op, INT, true), &mut registers, &active, &gang, 7, &mut findings);
-            let texts: Vec<&Subject> = findings.iter().map(|(finding, _)| &finding.subject).collect();
-            let expected = Subject::Text(expected.to_string());
-            let is_expected =
-                if expected == Subject::Text(String::new()) { texts.is_empty() } else { texts == [&expected] };
-            assert!(is_expected, "{op:?}: {texts:?}");
+            let argument: Vec<u128> = (0..size).map(|lane| arguments[lane % 2]).collect();
+            let case = Case { op, size, cluster, active: (0..size).collect(), value: argument.clone(), argument };
+            let expected = (!expected.is_empty()).then(|| Subject::Text(expected.to_string()));
+            assert_eq!(case.execute(size, None).1, expected, "{op:?}");
         }
     }
 
     #[test]
     fn floats_are_equal_by_value() {
-        let float = Scalar::Float { bits: 32 };
-        let cases = [(0.0, -0.0, true), (1.0, 1.0, true), (1.0, 2.0, false), (f32::NAN, f32::NAN, false)];
-        for (left, right, expected) in cases {
-            assert_eq!(
-                is_equal(float, f32::to_bits(left).into(), f32::to_bits(right).into()),
-                expected,
-                "{left} {right}"
-            );
+        let values = [0.0, -0.0, 1.0, f32::NAN];
+        for (left, right) in values.iter().flat_map(|left| values.map(|right| (*left, right))) {
+            let [left_bits, right_bits] = [left, right].map(|value| f32::to_bits(value).into());
+            assert_eq!(is_equal(Scalar::Float { bits: 32 }, left_bits, right_bits), left == right, "{left} {right}");
         }
     }
 }
