@@ -1,6 +1,7 @@
 //! A simulated device: executes SPIR-V at any sub-group size and schedule, and reports faults that a real device hides.
 
 mod alu;
+mod clock;
 mod code;
 mod fault;
 mod findings;

@@ -1,8 +1,492 @@
-//! Memory.
+//! Memory of a dispatch: the bytes of all buffers and of shared memory, with shadow state that finds races and bytes that
+//! nobody wrote.
+//!
+//! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and the reads since: the last one
+//! and, of those concurrent with it, one as far away as possible (another group before another sub-group before another
+//! lane), so that a write by anybody meets a reader that is not itself. Races are judged by [`Clock`], not by the order in
+//! which the simulator happened to run. Atomics have stamps of their own, so that they hide no plain access.
+//!
+//! A store of the bits that a cell has already counts as a read: several invocations may store the same value, because
+//! every device then answers the same, but a store of other bits at the same time is a race.
+//!
+//! Not found: a race with the middle one of three concurrent readers that a later write is ordered after all but that one;
+//! a race with a write that another racing write (reported itself) has replaced; a race that depends on data and did not
+//! occur.
 
-/// Scalar that was loaded: zero-extended bits, and whether any of its bytes is undefined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::clock::{Clock, Horizon, class_of, rank};
+use crate::code::{Pc, Semantics};
+use crate::fault::FaultKind;
+use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject};
+
+/// Value that a load returns.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Loaded {
+    /// Zero-extended little-endian value.
     pub(crate) bits: u64,
+    /// Whether any byte was never written or was written with an undefined value.
     pub(crate) undefined: bool,
 }
+
+const OUT_OF_RANGE: Loaded = Loaded { bits: 0, undefined: true };
+
+/// Contents of shared memory that nobody wrote.
+const POISON: u8 = 0xe5;
+
+/// Access to a cell; time 0 is none.
+#[derive(Clone, Copy, Default)]
+struct Stamp {
+    /// Number of the invocation, see [`Clock::number`].
+    who: u32,
+    time: u32,
+    /// Instruction, with [`SILENT`] for a store that changed nothing and the rank of an atomic's scope from [`RANK`] on.
+    pc: u32,
+}
+
+const SILENT: u32 = 1 << 29;
+const RANK: u32 = 30;
+const PC: u32 = SILENT - 1;
+
+/// Concurrent accesses of one kind to a cell.
+#[derive(Clone, Copy, Default)]
+struct Accesses {
+    last: Stamp,
+    /// Invocation and time of an access concurrent with the last one; its instruction is taken to be the same.
+    far: (u32, u32),
+}
+
+/// Plain accesses to a cell.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    write: Stamp,
+    reads: Accesses,
+}
+
+/// Atomic accesses to a cell.
+#[derive(Clone, Copy, Default)]
+struct AtomicCell {
+    writes: Accesses,
+    reads: Accesses,
+}
+
+/// Bytes of a buffer or of one group's shared memory, with their shadow.
+#[derive(Default)]
+struct Region {
+    bytes: Vec<u8>,
+    /// One bit for each byte.
+    undefined: Vec<u8>,
+    /// Shadow of each cell; empty until the first access.
+    cells: Vec<Cell>,
+    /// Shadow of each cell; empty until the first atomic.
+    atomics: Vec<AtomicCell>,
+}
+
+impl Region {
+    fn new(bytes: Vec<u8>, defined: bool) -> Self {
+        let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
+        Self { bytes, undefined, ..Self::default() }
+    }
+
+    fn read(&self, offset: u64, bytes: u32) -> Option<u64> {
+        let rest = self.bytes.get(usize::try_from(offset).ok()?..)?;
+        Some(match bytes {
+            4 => u32::from_le_bytes(*rest.first_chunk()?).into(),
+            8 => u64::from_le_bytes(*rest.first_chunk()?),
+            2 => u16::from_le_bytes(*rest.first_chunk()?).into(),
+            1 => (*rest.first()?).into(),
+            _ => return None,
+        })
+    }
+
+    /// Writes bits to a range that [`Self::read`] has checked.
+    fn write(&mut self, offset: u64, bytes: u32, bits: u64) {
+        let rest = &mut self.bytes[offset as usize..];
+        match bytes {
+            4 => rest[..4].copy_from_slice(&(bits as u32).to_le_bytes()),
+            8 => rest[..8].copy_from_slice(&bits.to_le_bytes()),
+            2 => rest[..2].copy_from_slice(&(bits as u16).to_le_bytes()),
+            _ => rest[0] = bits as u8,
+        }
+    }
+
+    fn is_undefined(&self, offset: u64, bytes: u32) -> bool {
+        let (index, shift) = (offset as usize / 8, offset as u32 % 8);
+        let mask = ((1 << bytes) - 1) << shift;
+        let high = if shift + bytes > 8 { self.undefined.get(index + 1).copied().unwrap_or(0) } else { 0 };
+        (u32::from(self.undefined[index]) | u32::from(high) << 8) & mask != 0
+    }
+
+    fn set_undefined(&mut self, offset: u64, bytes: u32, undefined: bool) {
+        let (index, shift) = (offset as usize / 8, offset as u32 % 8);
+        let mask: u32 = ((1 << bytes) - 1) << shift;
+        let masks = [mask as u8, (mask >> 8) as u8];
+        for (byte, mask) in self.undefined[index..].iter_mut().zip(masks) {
+            *byte = if undefined { *byte | mask } else { *byte & !mask };
+        }
+    }
+
+    /// Returns the cells of an access, and those of atomics if there were any.
+    fn cells(&mut self, offset: u64, bytes: u32, granule_shift: u32) -> (&mut [Cell], &mut [AtomicCell]) {
+        let first = (offset >> granule_shift) as usize;
+        let end = ((offset + u64::from(bytes) - 1) >> granule_shift) as usize + 1;
+        if end > self.cells.len() {
+            self.cells.resize((self.bytes.len() >> granule_shift) + 1, Cell::default());
+        }
+        (&mut self.cells[first..end], self.atomics.get_mut(first..end).unwrap_or_default())
+    }
+}
+
+/// Access that is being checked.
+struct Access<'a> {
+    clock: &'a Clock,
+    findings: &'a mut Findings,
+    horizon: Horizon,
+    /// Number of the invocation.
+    me: u32,
+    who: Invocation,
+    object: Object,
+    offset: u64,
+    bytes: u32,
+    kind: AccessKind,
+    /// Stamp's `pc`.
+    pc: u32,
+}
+
+impl Access<'_> {
+    fn stamp(&self) -> Stamp {
+        Stamp { who: self.me, time: self.horizon.now, pc: self.pc }
+    }
+
+    /// Whether barriers of the whole group, or the invocation's program order, order an access before this one.
+    #[inline]
+    fn is_ordered(&self, who: u32, time: u32) -> bool {
+        time < self.horizon.all
+            || who == self.me
+            || time < self.horizon.group && (who ^ self.me) >> self.clock.group_shift == 0
+    }
+
+    #[inline]
+    fn check(&mut self, stamp: Stamp, kind: AccessKind) {
+        if !self.is_ordered(stamp.who, stamp.time) {
+            self.judge(stamp, kind);
+        }
+    }
+
+    #[inline]
+    fn check_all(&mut self, accesses: &Accesses, kind: AccessKind) {
+        self.check(accesses.last, kind);
+        let (who, time) = accesses.far;
+        self.check(Stamp { who, time, pc: accesses.last.pc }, kind);
+    }
+
+    /// Adds a finding unless synchronisation orders the accesses.
+    #[cold]
+    #[inline(never)]
+    fn judge(&mut self, stamp: Stamp, kind: AccessKind) {
+        if kind == AccessKind::Atomic && self.kind == AccessKind::Atomic {
+            let scope = (stamp.pc >> RANK).min(self.pc >> RANK);
+            if self.distance(stamp.who) <= scope {
+                return;
+            }
+        }
+        if self.clock.is_ordered(stamp.who, stamp.time, self.who, class_of(self.object)) {
+            return;
+        }
+        let (pc, other) = (self.pc & PC, stamp.pc & PC);
+        let fault = match self.object {
+            _ if self.distance(stamp.who) == 0 && pc != other => FaultKind::Lockstep,
+            Object::Shared => FaultKind::RaceShared,
+            Object::Buffer(_) => FaultKind::RaceStorage,
+        };
+        let kind = if kind == AccessKind::Read && stamp.pc & SILENT != 0 { AccessKind::Write } else { kind };
+        let (who, other_who) = (self.who, Some(self.clock.invocation(stamp.who)));
+        let (object, offset, bytes, access) = (self.object, self.offset, self.bytes, self.kind);
+        self.findings.add(fault, pc, Some(other), || {
+            let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind) };
+            Finding { kind: fault, pc, other: Some(other), who, other_who, subject }
+        });
+    }
+
+    /// Returns 0 for an invocation of the same sub-group, 1 of the same group, 2 of another group.
+    fn distance(&self, who: u32) -> u32 {
+        let different = who ^ self.me;
+        u32::from(different >> self.clock.subgroup_shift != 0) + u32::from(different >> self.clock.group_shift != 0)
+    }
+
+    /// Adds this access to others of its kind.
+    #[inline]
+    fn add_to(&self, accesses: &mut Accesses) {
+        let last = accesses.last;
+        if !self.is_ordered(last.who, last.time) {
+            let (far, time) = accesses.far;
+            if self.is_ordered(far, time) || self.distance(last.who) > self.distance(far) {
+                accesses.far = (last.who, last.time);
+            }
+        }
+        accesses.last = self.stamp();
+    }
+}
+
+/// Bytes of buffers and shared memory, with their shadow.
+pub(crate) struct Memory {
+    pub(crate) findings: Findings,
+    buffers: Vec<Region>,
+    /// Shared memory of each group that runs.
+    shared: Vec<Option<Box<Region>>>,
+    /// Shared memory of groups that ended, for others.
+    spare: Vec<Box<Region>>,
+    shared_bytes: usize,
+    granule_shift: u32,
+    clock: Clock,
+}
+
+impl Memory {
+    /// Creates buffers from their contents and whether these are defined.
+    pub(crate) fn new(buffers: Vec<(Vec<u8>, bool)>) -> Self {
+        Self {
+            findings: Findings::default(),
+            buffers: buffers.into_iter().map(|(bytes, defined)| Region::new(bytes, defined)).collect(),
+            shared: Vec::new(),
+            spare: Vec::new(),
+            shared_bytes: 0,
+            granule_shift: 2,
+            clock: Clock::default(),
+        }
+    }
+
+    pub(crate) fn bytes(&self, buffer: u32) -> &[u8] {
+        self.buffers.get(buffer as usize).map_or(&[], |region| &region.bytes)
+    }
+
+    /// Whether a byte was written with a defined value.
+    pub(crate) fn is_defined(&self, buffer: u32, byte: u64) -> bool {
+        let region = self.buffers.get(buffer as usize);
+        region.is_some_and(|region| byte < region.bytes.len() as u64 && !region.is_undefined(byte, 1))
+    }
+
+    /// Fills a buffer with a word, between dispatches.
+    pub(crate) fn fill(&mut self, buffer: u32, word: u32) {
+        if let Some(region) = self.buffers.get_mut(buffer as usize) {
+            for chunk in region.bytes.chunks_mut(4) {
+                chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+            }
+            region.undefined.fill(0);
+        }
+    }
+
+    /// Copies the common length of two buffers, between dispatches.
+    pub(crate) fn copy(&mut self, from: u32, to: u32) {
+        let Ok([from, to]) = self.buffers.get_disjoint_mut([from as usize, to as usize]) else { return };
+        let length = from.bytes.len().min(to.bytes.len());
+        to.bytes[..length].copy_from_slice(&from.bytes[..length]);
+        to.undefined[..length / 8].copy_from_slice(&from.undefined[..length / 8]);
+        for byte in (length / 8 * 8) as u64..length as u64 {
+            to.set_undefined(byte, 1, from.is_undefined(byte, 1));
+        }
+    }
+
+    /// Writes bytes of the host, between dispatches.
+    pub(crate) fn replace(&mut self, buffer: u32, at: u64, bytes: &[u8]) {
+        let Some(region) = self.buffers.get_mut(buffer as usize) else { return };
+        for (offset, byte) in (at..).zip(bytes) {
+            if let Some(slot) = region.bytes.get_mut(offset as usize) {
+                *slot = *byte;
+                region.set_undefined(offset, 1, false);
+            }
+        }
+    }
+
+    /// Begins a dispatch, ordered after all earlier ones. `granule` is the size in bytes of the smallest scalar that the
+    /// kernel accesses: 1, 2 or 4.
+    pub(crate) fn begin_dispatch(
+        &mut self,
+        groups: u32,
+        invocations: u32,
+        subgroup_size: u32,
+        shared_bytes: u64,
+        granule: u32,
+    ) {
+        self.shared.clear();
+        self.shared.resize_with(groups as usize, || None);
+        self.spare.clear();
+        self.shared_bytes = shared_bytes as usize;
+        self.granule_shift = granule.clamp(1, 4).trailing_zeros();
+        if self.clock.is_exhausted() {
+            self.clock = Clock::default();
+            for region in &mut self.buffers {
+                region.cells.clear();
+            }
+        }
+        for region in &mut self.buffers {
+            region.atomics.clear();
+        }
+        self.clock.begin_dispatch(groups, invocations, subgroup_size);
+    }
+
+    /// Begins a group, with shared memory that nobody wrote.
+    pub(crate) fn begin_group(&mut self, group: u32) {
+        self.clock.begin_group(group);
+        let Some(slot) = self.shared.get_mut(group as usize) else { return };
+        let mut region = self.spare.pop().unwrap_or_default();
+        region.bytes.clear();
+        region.bytes.resize(self.shared_bytes, POISON);
+        region.undefined.clear();
+        region.undefined.resize(self.shared_bytes.div_ceil(8), u8::MAX);
+        *slot = Some(region);
+    }
+
+    pub(crate) fn end_group(&mut self, group: u32) {
+        self.clock.end_group(group);
+        self.spare.extend(self.shared.get_mut(group as usize).and_then(Option::take));
+    }
+
+    /// Returns the region of an access and its check.
+    #[inline]
+    fn access(
+        &mut self,
+        who: Invocation,
+        object: Object,
+        (offset, bytes): (u64, u32),
+        kind: AccessKind,
+        pc: u32,
+    ) -> Option<(&mut Region, Access<'_>)> {
+        let region = match object {
+            Object::Shared => self.shared.get_mut(who.group as usize)?.as_deref_mut()?,
+            Object::Buffer(buffer) => self.buffers.get_mut(buffer as usize)?,
+        };
+        let (clock, findings) = (&self.clock, &mut self.findings);
+        let horizon = clock.horizon(who.group, class_of(object));
+        let me = clock.number(who);
+        Some((region, Access { clock, findings, horizon, me, who, object, offset, bytes, kind, pc }))
+    }
+
+    #[inline]
+    pub(crate) fn load(&mut self, who: Invocation, object: Object, offset: u64, bytes: u32, pc: Pc) -> Loaded {
+        let granule_shift = self.granule_shift;
+        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Read, pc & PC) else {
+            return OUT_OF_RANGE;
+        };
+        let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
+        let undefined = region.is_undefined(offset, bytes);
+        let (cells, atomics) = region.cells(offset, bytes, granule_shift);
+        for cell in cells {
+            access.check(cell.write, AccessKind::Write);
+            access.add_to(&mut cell.reads);
+        }
+        for cell in atomics {
+            access.check_all(&cell.writes, AccessKind::Atomic);
+        }
+        Loaded { bits, undefined }
+    }
+
+    #[inline]
+    pub(crate) fn store(
+        &mut self,
+        who: Invocation,
+        object: Object,
+        offset: u64,
+        bytes: u32,
+        bits: u64,
+        undefined: bool,
+        pc: Pc,
+    ) {
+        let granule_shift = self.granule_shift;
+        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Write, pc & PC) else {
+            return;
+        };
+        let Some(old) = region.read(offset, bytes) else { return };
+        let was_undefined = region.is_undefined(offset, bytes);
+        if undefined || was_undefined {
+            region.set_undefined(offset, bytes, undefined);
+        }
+        region.write(offset, bytes, bits);
+        let mut changed = if undefined || was_undefined { u64::MAX } else { old ^ bits };
+        let cell_bits = 8 * (bytes.min(1 << granule_shift));
+        let mask = u64::MAX >> (64 - cell_bits);
+        let (cells, atomics) = region.cells(offset, bytes, granule_shift);
+        let mut atomics = atomics.iter_mut();
+        for cell in cells {
+            let atomic = atomics.next();
+            if changed & mask == 0 {
+                access.pc |= SILENT;
+                access.add_to(&mut cell.reads);
+                access.pc &= PC;
+                if let Some(atomic) = atomic {
+                    access.check_all(&atomic.writes, AccessKind::Atomic);
+                }
+            } else {
+                access.check(cell.write, AccessKind::Write);
+                access.check_all(&cell.reads, AccessKind::Read);
+                *cell = Cell { write: access.stamp(), ..Cell::default() };
+                if let Some(atomic) = atomic {
+                    access.check_all(&atomic.writes, AccessKind::Atomic);
+                    access.check_all(&atomic.reads, AccessKind::Atomic);
+                    *atomic = AtomicCell::default();
+                }
+            }
+            changed = changed.checked_shr(cell_bits).unwrap_or(0);
+        }
+    }
+
+    /// Marks bytes as defined or not after an atomic that ignores the old value: a store or exchange.
+    pub(crate) fn set_undefined(&mut self, who: Invocation, object: Object, offset: u64, bytes: u32, undefined: bool) {
+        let Some((region, _)) = self.access(who, object, (offset, bytes), AccessKind::Atomic, 0) else { return };
+        if region.read(offset, bytes).is_some() {
+            region.set_undefined(offset, bytes, undefined);
+        }
+    }
+
+    /// Executes an atomic; `update` returns the new value of the old one, or `None` to write nothing. The new value is as
+    /// defined as the old one was.
+    pub(crate) fn atomic(
+        &mut self,
+        who: Invocation,
+        object: Object,
+        offset: u64,
+        bytes: u32,
+        semantics: Semantics,
+        pc: Pc,
+        update: impl FnOnce(u64) -> Option<u64>,
+    ) -> Loaded {
+        let granule_shift = self.granule_shift;
+        let rank = rank(semantics.scope);
+        let pc = pc & PC | (rank.unwrap_or(0) as u32) << RANK;
+        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Atomic, pc) else {
+            return OUT_OF_RANGE;
+        };
+        let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
+        let undefined = region.is_undefined(offset, bytes);
+        let new = update(bits);
+        if let Some(new) = new {
+            region.write(offset, bytes, new);
+        }
+        if region.atomics.len() <= region.bytes.len() >> granule_shift {
+            region.atomics.resize((region.bytes.len() >> granule_shift) + 1, AtomicCell::default());
+        }
+        let (cells, atomics) = region.cells(offset, bytes, granule_shift);
+        for (cell, atomic) in cells.iter_mut().zip(atomics) {
+            access.check(cell.write, AccessKind::Write);
+            access.check_all(&atomic.writes, AccessKind::Atomic);
+            if new.is_some() {
+                access.check_all(&cell.reads, AccessKind::Read);
+                access.check_all(&atomic.reads, AccessKind::Atomic);
+                access.add_to(&mut atomic.writes);
+            } else {
+                access.add_to(&mut atomic.reads);
+            }
+        }
+        Loaded { bits, undefined }
+    }
+
+    /// Executes a memory barrier of one invocation.
+    pub(crate) fn memory_barrier(&mut self, who: Invocation, semantics: Semantics) {
+        self.clock.memory_barrier(who, semantics);
+    }
+
+    /// Executes a control barrier: all invocations of the group, or of one sub-group, have arrived and leave.
+    pub(crate) fn control_barrier(&mut self, group: u32, subgroup: Option<u32>, semantics: Semantics) {
+        self.clock.control_barrier(group, subgroup, semantics);
+    }
+}
+
+#[cfg(test)]
+mod tests;
