@@ -381,13 +381,15 @@ mod tests {
         }
     }
 
+    /// Product to run: element types of A, B and C, and the instruction's operands.
+    type Product = ([Scalar; 3], u32);
+
     /// Multiplies 8x4 by 4x16 matrices in two sub-groups. Row 3 of A may have an undefined element. Returns the first
     /// sub-group's result by row and column, `None` if undefined, and the number of findings.
     fn run(
         seed: u64,
         lanes: u32,
-        scalars: [Scalar; 3],
-        operands: u32,
+        (scalars, operands): Product,
         is_defined: bool,
         inactive: usize,
     ) -> (Vec<Option<u64>>, usize) {
@@ -437,20 +439,19 @@ mod tests {
         let floats = [[F16, F16, F32], [F16; 3], [F32; 3], [F64; 3], [BF16, BF16, F32]].map(|scalars| (scalars, 0));
         let integers = [([I8, I8, I32], 15), ([I8, I8, I32], 12), ([I8; 3], 15), ([I8; 3], 31), ([I8; 3], 16)];
         for (scalars, operands) in floats.into_iter().chain(integers) {
+            let value_of = |matrix: u32, row, column| match value(matrix, row, column) {
+                value if scalars[0] == I8 && operands >> matrix & 1 == 0 => value & 255,
+                value => value,
+            };
             for (seed, lanes) in [0, 1, 2].into_iter().flat_map(|seed| [1, 4, 32, 128].map(|lanes| (seed, lanes))) {
-                let (results, _) = run(seed, lanes, scalars, operands, true, 0);
+                let (results, _) = run(seed, lanes, (scalars, operands), true, 0);
                 for (index, result) in results.into_iter().enumerate() {
                     let (row, column) = (index as u64 / 16, index as u64 % 16);
-                    let is_unsigned = |matrix: u32| scalars[0] == I8 && operands >> matrix & 1 == 0;
-                    let read = |matrix, row, column| match value(matrix, row, column) {
-                        value if is_unsigned(matrix) => value & 255,
-                        value => value,
-                    };
-                    let sum = (0..4).fold(read(2, row, column), |sum, k| sum + read(0, row, k) * read(1, k, column));
-                    let sum = match operands {
-                        31 => sum.clamp(-128, 127),
-                        16 => sum.clamp(0, 255),
-                        _ => sum,
+                    let product: i64 = (0..4).map(|k| value_of(0, row, k) * value_of(1, k, column)).sum();
+                    let sum = match (operands, product + value_of(2, row, column)) {
+                        (31, sum) => sum.clamp(-128, 127),
+                        (16, sum) => sum.clamp(0, 255),
+                        (_, sum) => sum,
                     };
                     assert_eq!(result, Some(encode(scalars[2], sum)), "{scalars:?} {operands} {seed} {lanes} {index}");
                 }
@@ -460,10 +461,11 @@ mod tests {
 
     #[test]
     fn undefined_elements_spoil_their_row_and_inactive_lanes_are_reported() {
+        let halves = ([F16, F16, F32], 0);
         for seed in [0, 1, 2] {
-            let (results, findings) = run(seed, 32, [F16, F16, F32], 0, false, 0);
+            let (results, findings) = run(seed, 32, halves, false, 0);
             assert!(results.iter().enumerate().all(|(index, result)| result.is_none() == (index / 16 == 3)));
-            assert_eq!((findings, run(seed, 32, [F16, F16, F32], 0, true, 2).1), (0, 1));
+            assert_eq!((findings, run(seed, 32, halves, true, 2).1), (0, 1));
         }
     }
 }

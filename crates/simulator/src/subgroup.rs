@@ -96,7 +96,9 @@ impl Execution<'_> {
         };
         if cluster != size && (!cluster.is_power_of_two() || cluster > size) {
             self.report(members[0], || format!("works on clusters of {cluster} lanes in sub-groups of {size}"));
-            members.iter().for_each(|&lane| self.undefined.insert(lane.into()));
+            for &lane in members {
+                self.undefined.insert(lane.into());
+            }
             return;
         }
         self.check_uniform(members);
@@ -110,12 +112,18 @@ impl Execution<'_> {
     fn cluster(&mut self, begin: usize, members: &[u16], cluster: u64) {
         match self.operands.op {
             SubgroupOp::Elect => self.results[usize::from(members[0])] = 1,
-            SubgroupOp::All | SubgroupOp::Any | SubgroupOp::AllEqual => self.vote(begin, members),
-            SubgroupOp::QuadAll | SubgroupOp::QuadAny => self.vote(begin, members),
-            SubgroupOp::BroadcastFirst | SubgroupOp::Ballot => self.vote(begin, members),
-            SubgroupOp::InverseBallot | SubgroupOp::BallotBitExtract => self.read_ballots(begin, members),
-            SubgroupOp::BallotFindLsb | SubgroupOp::BallotFindMsb => self.read_ballots(begin, members),
-            SubgroupOp::BallotBitCount(_) => self.read_ballots(begin, members),
+            SubgroupOp::All
+            | SubgroupOp::Any
+            | SubgroupOp::AllEqual
+            | SubgroupOp::QuadAll
+            | SubgroupOp::QuadAny
+            | SubgroupOp::BroadcastFirst
+            | SubgroupOp::Ballot => self.vote(begin, members),
+            SubgroupOp::InverseBallot
+            | SubgroupOp::BallotBitExtract
+            | SubgroupOp::BallotBitCount(_)
+            | SubgroupOp::BallotFindLsb
+            | SubgroupOp::BallotFindMsb => self.read_ballots(begin, members),
             SubgroupOp::Partition => self.partition(begin, members),
             SubgroupOp::Reduce(reduction, combine) => {
                 let plain = match reduction {
@@ -145,7 +153,9 @@ impl Execution<'_> {
         };
         let contributors = if op == SubgroupOp::BroadcastFirst { &members[..1] } else { members };
         let origin = self.undefined_origin(value, contributors);
-        members.iter().for_each(|&lane| self.give(lane, result, origin));
+        for &lane in members {
+            self.give(lane, result, origin);
+        }
     }
 
     /// Gives each of `members` the value of another lane.
@@ -227,13 +237,14 @@ impl Execution<'_> {
             total = Some(sum);
             origin = origin.or(marks.filter(|marks| marks.lanes.contains(lane.into())).map(|marks| marks.origin));
             match reduction {
-                Reduction::InclusiveScan => self.give(lane, sum.into(), origin),
                 Reduction::ExclusiveScan => self.give(lane, before.0.into(), before.1),
-                _ => {}
+                _ => self.give(lane, sum.into(), origin),
             }
         }
         if !matches!(reduction, Reduction::InclusiveScan | Reduction::ExclusiveScan) {
-            members.iter().for_each(|&lane| self.give(lane, total.unwrap_or(identity).into(), origin));
+            for &lane in members {
+                self.give(lane, total.unwrap_or(identity).into(), origin);
+            }
         }
     }
 
@@ -352,123 +363,127 @@ mod tests {
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
     const TO: Reg = 9;
-    const OPERANDS: [Reg; 3] = [0, 4, 8];
 
-    /// Operands by lane of the gang.
+    /// Operands by lane of the gang; an undefined value is `None`.
     struct Case {
         op: SubgroupOp,
         size: usize,
         cluster: usize,
         active: Vec<usize>,
-        value: Vec<u128>,
+        value: Vec<Option<u128>>,
         argument: Vec<u128>,
     }
 
     impl Case {
         /// Makes random operands that the operation accepts: some must be equal in all lanes, or a partition.
-        fn random(op: SubgroupOp, size: usize, active: Vec<usize>, random: &mut ChaCha8Rng) -> Self {
+        fn random(op: SubgroupOp, size: usize, is_partial: bool, random: &mut ChaCha8Rng) -> Self {
             let mut below = |limit: usize| random.next_u32() as usize % limit;
+            // The last sub-group lacks lanes.
+            let lanes = size * 2 + size / 2;
+            let name = format!("{op:?}");
             let ballot = (0..4).fold(0, |bits, _| bits << 32 | below(1 << 32) as u128) >> [0, 64, 126, 127][below(4)];
-            let has_ballots = format!("{op:?}").contains("Ballot") && op != Ballot;
+            let has_ballots = name.contains("Ballot") && op != Ballot;
             let (kinds, uniform, cluster) = (1 + below(3), below(size + 1), 1 << below(size.ilog2() as usize + 1));
-            let value = (0..size * 3).map(|_| if has_ballots { ballot } else { below(kinds) as u128 });
-            let value: Vec<u128> = value.collect();
-            let is_equal = |lane: usize, id: usize| value[lane / size * size + id] == value[lane];
-            let argument = (0..size * 3).map(|lane| match op {
+            let value = (0..lanes).map(|_| Some(if has_ballots { ballot } else { below(kinds) as u128 }));
+            let mut value: Vec<Option<u128>> = value.collect();
+            let is_equal = |lane: usize, id: &usize| value.get(lane / size * size + id) == Some(&value[lane]);
+            let argument = (0..lanes).map(|lane| match op {
                 Broadcast | Rotate => uniform as u128,
                 QuadBroadcast | QuadSwap => uniform as u128 % 5,
                 Reduce(Reduction::Clustered, _) => cluster as u128,
-                Reduce(..) => (0..size).filter(|id| is_equal(lane, *id)).fold(0, |bits, id| bits | 1 << id),
+                Reduce(..) => (0..size).filter(|id| is_equal(lane, id)).fold(0, |bits, id| bits | 1 << id),
                 _ => below(size + 1) as u128,
             });
             let argument = argument.collect();
-            let cluster = if format!("{op:?}").starts_with("Quad") { 4 } else { cluster };
+            let active: Vec<usize> = (0..lanes).filter(|_| !is_partial || below(4) != 0).collect();
+            if let Some(lane) = active.get(below(lanes * 2)) {
+                value[*lane] = None;
+            }
+            let cluster = if name.starts_with("Quad") { 4 } else { cluster };
             Self { op, size, cluster, active, value, argument }
         }
 
-        /// Returns the lanes whose values decide the result in a lane; ids are within the sub-group.
-        fn sources(&self, active: &[usize], id: usize, argument: u128) -> Vec<usize> {
+        /// Returns the result in a lane by the operation's definition, `None` if undefined.
+        fn naive(&self, lane: usize) -> Option<u128> {
+            let (begin, id, argument) = (lane / self.size * self.size, lane % self.size, self.argument[lane]);
+            let active = self.active.iter().filter(|lane| **lane / self.size == begin / self.size);
+            let active: Vec<usize> = active.map(|lane| lane - begin).collect();
             let index = argument as usize;
-            let part = |keep: &dyn Fn(usize) -> bool| active.iter().copied().filter(|lane| keep(*lane)).collect();
             let is_equal = |lane: usize| argument >> lane & 1 == 1;
             let is_near = |lane: usize| lane / self.cluster == id / self.cluster;
-            match self.op {
-                Elect => vec![],
-                InverseBallot | BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb => vec![id],
-                All | Any | AllEqual | Ballot | Partition | Reduce(Reduction::Reduce, _) => active.to_vec(),
-                QuadAll | QuadAny | Reduce(Reduction::Clustered, _) => part(&is_near),
-                Reduce(Reduction::InclusiveScan, _) => part(&|lane| lane <= id),
-                Reduce(Reduction::ExclusiveScan, _) => part(&|lane| lane < id),
-                Reduce(Reduction::PartitionedReduce, _) => part(&is_equal),
-                Reduce(Reduction::PartitionedInclusiveScan, _) => part(&|lane| is_equal(lane) && lane <= id),
-                Reduce(Reduction::PartitionedExclusiveScan, _) => part(&|lane| is_equal(lane) && lane < id),
-                Broadcast | Shuffle => part(&|lane| lane == index),
-                BroadcastFirst => vec![active[0]],
-                ShuffleXor => part(&|lane| lane == id ^ index),
-                ShuffleUp => part(&|lane| lane + index == id),
-                ShuffleDown => part(&|lane| lane == id + index),
-                Rotate => part(&|lane| is_near(lane) && lane % self.cluster == (id + index) % self.cluster),
-                QuadBroadcast => part(&|lane| is_near(lane) && lane % 4 == index),
-                QuadSwap => part(&|lane| is_near(lane) && index < 3 && lane ^ id == index + 1),
-            }
-        }
-
-        /// Returns the result in a lane, `None` if undefined, and whether the lane `undefined` decides it.
-        fn naive(&self, lane: usize, undefined: Option<usize>) -> (Option<u128>, bool) {
-            let (begin, id) = (lane / self.size * self.size, lane % self.size);
-            let own = begin..begin + self.size;
-            let active = self.active.iter().filter(|lane| own.contains(lane)).map(|lane| lane - begin);
-            let active: Vec<usize> = active.collect();
-            let (value, argument) = (&self.value[own], self.argument[lane]);
-            let sources = self.sources(&active, id, argument);
-            let mut operands = sources.iter().map(|source| value[*source]);
-            let bits = |keep: &dyn Fn(u128) -> bool| {
-                sources.iter().filter(|lane| keep(value[**lane])).fold(0, |bits, lane| bits | 1 << lane)
+            let is_source = |lane: usize| match self.op {
+                Elect => false,
+                BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb | InverseBallot => lane == id,
+                QuadAll | QuadAny | Reduce(Reduction::Clustered, _) => is_near(lane),
+                Reduce(Reduction::InclusiveScan, _) => lane <= id,
+                Reduce(Reduction::ExclusiveScan, _) => lane < id,
+                Reduce(Reduction::PartitionedReduce, _) => is_equal(lane),
+                Reduce(Reduction::PartitionedInclusiveScan, _) => is_equal(lane) && lane <= id,
+                Reduce(Reduction::PartitionedExclusiveScan, _) => is_equal(lane) && lane < id,
+                Broadcast | Shuffle => lane == index,
+                BroadcastFirst => lane == active[0],
+                ShuffleXor => lane == id ^ index,
+                ShuffleUp => lane + index == id,
+                ShuffleDown => lane == id + index,
+                Rotate => is_near(lane) && lane % self.cluster == (id + index) % self.cluster,
+                QuadBroadcast => is_near(lane) && lane % 4 == index,
+                QuadSwap => is_near(lane) && index < 3 && lane ^ id == index + 1,
+                _ => true,
             };
-            let set: Vec<usize> = (0..self.size).filter(|bit| value[id] >> bit & 1 == 1).collect();
-            let result = match self.op {
+            let sources: Vec<usize> = active.iter().copied().filter(|lane| is_source(*lane)).collect();
+            let operands: Vec<u128> = sources.iter().map(|lane| self.value[begin + lane]).collect::<Option<_>>()?;
+            let own = self.value[lane].unwrap_or(0);
+            let set: Vec<usize> = (0..self.size).filter(|bit| own >> bit & 1 == 1).collect();
+            let mask = |keep: &dyn Fn(u128) -> bool| {
+                let kept = sources.iter().zip(&operands).filter(|(_, value)| keep(**value));
+                kept.fold(0, |bits, (lane, _)| bits | 1 << lane)
+            };
+            match self.op {
                 Elect => Some((active[0] == id).into()),
-                All | QuadAll => Some(operands.all(|value| value != 0).into()),
-                Any | QuadAny => Some(operands.any(|value| value != 0).into()),
-                AllEqual => Some(operands.all(|value| value == self.value[begin + sources[0]]).into()),
-                Ballot => Some(bits(&|value| value != 0)),
-                Partition => Some(bits(&|other| other == value[id])),
+                All | QuadAll => Some((!operands.contains(&0)).into()),
+                Any | QuadAny => Some(operands.iter().any(|value| *value != 0).into()),
+                AllEqual => Some(operands.iter().all(|value| *value == own).into()),
+                Ballot => Some(mask(&|value| value != 0)),
+                Partition => Some(mask(&|value| value == own)),
                 InverseBallot => Some(set.contains(&id).into()),
-                BallotBitExtract => (argument < self.size as u128).then(|| set.contains(&(argument as usize)).into()),
+                BallotBitExtract => (index < self.size).then(|| set.contains(&index).into()),
                 BallotFindLsb => set.first().map(|bit| *bit as u128),
                 BallotFindMsb => set.last().map(|bit| *bit as u128),
                 BallotBitCount(Reduction::InclusiveScan) => Some(set.iter().filter(|bit| **bit <= id).count() as u128),
                 BallotBitCount(Reduction::ExclusiveScan) => Some(set.iter().filter(|bit| **bit < id).count() as u128),
                 BallotBitCount(_) => Some(set.len() as u128),
-                Reduce(_, Combine::Add) => Some(operands.sum()),
-                Reduce(..) => operands.min().or(Some(u32::MAX.into())),
-                _ => operands.next(),
-            };
-            (result, undefined.is_some_and(|lane| lane >= begin && sources.contains(&(lane - begin))))
+                Reduce(_, Combine::Add) => Some(operands.iter().sum()),
+                Reduce(..) => operands.into_iter().min().or(Some(u32::MAX.into())),
+                _ => operands.first().copied(),
+            }
         }
 
-        /// Executes in a gang of `lanes`; the second word is the finding, if any.
-        fn execute(&self, lanes: usize, undefined: Option<usize>) -> (Registers, Option<Subject>) {
+        /// Returns the results by lane, `None` if undefined, and the first finding.
+        fn execute(&self) -> (Vec<Option<u128>>, Option<Subject>) {
+            let lanes = self.value.len();
             let gang = Gang { group: 0, first: 0, lanes: lanes as u32, subgroup_size: self.size as u32 };
-            let mut set = LaneSet::EMPTY;
-            self.active.iter().for_each(|lane| set.insert(*lane));
-            let list = self.active.iter().map(|lane| *lane as u16).collect();
-            let active = Active { set, list, is_all: self.active.len() == lanes };
+            let list: Vec<u16> = self.active.iter().map(|lane| *lane as u16).collect();
+            let mut active = Active { set: LaneSet::EMPTY, list, is_all: self.active.len() == lanes };
+            self.active.iter().for_each(|lane| active.set.insert(*lane));
             let mut registers = Registers::new(TO + 4, lanes);
             for (lane, word) in (0..lanes).flat_map(|lane| (0..4).map(move |word| (lane, word))) {
-                registers.set(word, lane, (self.value[lane] >> (32 * word)) as u64 & 0xffff_ffff);
-                registers.set(OPERANDS[1] + word, lane, (self.argument[lane] >> (32 * word)) as u64 & 0xffff_ffff);
-                registers.set(OPERANDS[2], lane, self.cluster as u64);
+                let bits = |words: u128| u64::from((words >> (32 * word)) as u32);
+                registers.set(word, lane, bits(self.value[lane].unwrap_or(0)));
+                registers.set(4 + word, lane, bits(self.argument[lane]));
+                registers.set(8, lane, self.cluster as u64);
+                if self.value[lane].is_none() {
+                    registers.mark(0, lane, 3);
+                }
             }
-            undefined.iter().for_each(|lane| registers.mark(0, *lane, 3));
-            let [value, argument, second] = OPERANDS;
-            let scalar = Scalar::Int { bits: 32, signed: false };
-            let (op, second) = (self.op, Some(second));
-            let instruction = Instruction::Subgroup { op, scalar, to: TO, value, argument, second };
+            let (op, scalar) = (self.op, Scalar::Int { bits: 32, signed: false });
+            let instruction = Instruction::Subgroup { op, scalar, to: TO, value: 0, argument: 4, second: Some(8) };
             let mut findings = Findings::default();
             execute(&instruction, &mut registers, &active, &gang, 7, &mut findings);
-            let subject = findings.iter().next().map(|(finding, _)| finding.subject.clone());
-            (registers, subject)
+            let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
+            let word = |lane: usize, word: u32| u128::from(registers.get(TO + word)[lane]) << (32 * word);
+            let result =
+                |lane| (!registers.is_undefined(TO, lane)).then(|| words.clone().map(|bits| word(lane, bits)).sum());
+            ((0..lanes).map(result).collect(), findings.iter().next().map(|(finding, _)| finding.subject.clone()))
         }
     }
 
@@ -489,20 +504,11 @@ mod tests {
         let runs = ops.iter().flat_map(|op| [1, 4, 8, 32, 128].map(|size| (*op, size)));
         let runs = runs.filter(|(op, size)| *size >= 4 || !format!("{op:?}").starts_with("Quad"));
         for (op, size, round) in runs.flat_map(|(op, size)| (0..12).map(move |round| (op, size, round))) {
-            // The last sub-group is partial.
-            let lanes = size * 2 + size / 2;
-            let active: Vec<usize> = (0..lanes).filter(|_| round < 2 || random.next_u32() % 4 != 0).collect();
-            let undefined = (round % 2 == 1).then(|| random.next_u32() as usize % lanes);
-            let undefined = undefined.filter(|lane| active.contains(lane));
-            let case = Case::random(op, size, active, &mut random);
-            let (registers, finding) = case.execute(lanes, undefined);
+            let case = Case::random(op, size, round > 2, &mut random);
+            let (results, finding) = case.execute();
             assert_eq!(finding, None, "{op:?} {size}");
             for &lane in &case.active {
-                let (expected, spoiled) = case.naive(lane, undefined);
-                let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
-                let word = |word: u32| u128::from(registers.get(TO + word)[lane]) << (32 * word);
-                let result = (!registers.is_undefined(TO, lane)).then(|| words.map(word).sum());
-                assert_eq!(result, expected.filter(|_| !spoiled), "{op:?} {size}, lane {lane} of {:?}", case.active);
+                assert_eq!(results[lane], case.naive(lane), "{op:?} {size}, lane {lane} of {:?}", case.active);
             }
         }
     }
@@ -510,7 +516,7 @@ mod tests {
     #[test]
     fn misused_operands_are_reported() {
         let clustered = Reduce(Reduction::Clustered, Combine::Add);
-        // Operation, sub-group size, arguments of even and odd lanes, cluster size of a rotation.
+        // Operation, sub-group size, operands of even and odd lanes, cluster size of a rotation.
         let cases = [
             (Broadcast, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
             (InverseBallot, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
@@ -522,11 +528,12 @@ mod tests {
             (clustered, 4, [3, 3], 4, "works on clusters of 3 lanes in sub-groups of 4"),
             (QuadAll, 2, [0, 0], 2, "works on clusters of 4 lanes in sub-groups of 2"),
         ];
-        for (op, size, arguments, cluster, expected) in cases {
-            let argument: Vec<u128> = (0..size).map(|lane| arguments[lane % 2]).collect();
-            let case = Case { op, size, cluster, active: (0..size).collect(), value: argument.clone(), argument };
+        for (op, size, operands, cluster, expected) in cases {
+            let argument: Vec<u128> = (0..size).map(|lane| operands[lane % 2]).collect();
+            let value = argument.iter().map(|operand| Some(*operand)).collect();
+            let case = Case { op, size, cluster, active: (0..size).collect(), value, argument };
             let expected = (!expected.is_empty()).then(|| Subject::Text(expected.to_string()));
-            assert_eq!(case.execute(size, None).1, expected, "{op:?}");
+            assert_eq!(case.execute().1, expected, "{op:?}");
         }
     }
 
@@ -534,8 +541,8 @@ mod tests {
     fn floats_are_equal_by_value() {
         let values = [0.0, -0.0, 1.0, f32::NAN];
         for (left, right) in values.iter().flat_map(|left| values.map(|right| (*left, right))) {
-            let [left_bits, right_bits] = [left, right].map(|value| f32::to_bits(value).into());
-            assert_eq!(is_equal(Scalar::Float { bits: 32 }, left_bits, right_bits), left == right, "{left} {right}");
+            let bits = [left, right].map(|value| f32::to_bits(value).into());
+            assert_eq!(is_equal(Scalar::Float { bits: 32 }, bits[0], bits[1]), left == right, "{left} {right}");
         }
     }
 }
