@@ -95,7 +95,8 @@ impl Execution<'_> {
             _ => size,
         };
         if cluster != size && (!cluster.is_power_of_two() || cluster > size) {
-            self.report(members[0], || format!("works on clusters of {cluster} lanes in sub-groups of {size}"));
+            let text = || format!("works on clusters of {cluster} lanes in sub-groups of {size}");
+            report(self.findings, self.gang, self.pc, members[0], text);
             for &lane in members {
                 self.undefined.insert(lane.into());
             }
@@ -312,10 +313,7 @@ impl Execution<'_> {
         let mut operands = members.iter().filter_map(operand);
         let Some((_, first)) = operands.next() else { return };
         let Some((lane, other)) = operands.find(|(_, operand)| *operand != first) else { return };
-        self.report(lane, || format!("needs the same operand in all lanes, but has {first:#x} and {other:#x}"));
-    }
-
-    fn report(&mut self, lane: u16, text: impl FnOnce() -> String) {
+        let text = || format!("needs the same operand in all lanes, but has {first:#x} and {other:#x}");
         report(self.findings, self.gang, self.pc, lane, text);
     }
 }
@@ -411,15 +409,20 @@ mod tests {
             let index = argument as usize;
             let is_equal = |lane: usize| argument >> lane & 1 == 1;
             let is_near = |lane: usize| lane / self.cluster == id / self.cluster;
+            let is_in = |reduction: Reduction, lane: usize| match reduction {
+                Reduction::Reduce => true,
+                Reduction::Clustered => is_near(lane),
+                Reduction::InclusiveScan => lane <= id,
+                Reduction::ExclusiveScan => lane < id,
+                Reduction::PartitionedReduce => is_equal(lane),
+                Reduction::PartitionedInclusiveScan => is_equal(lane) && lane <= id,
+                Reduction::PartitionedExclusiveScan => is_equal(lane) && lane < id,
+            };
             let is_source = |lane: usize| match self.op {
                 Elect => false,
                 BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb | InverseBallot => lane == id,
-                QuadAll | QuadAny | Reduce(Reduction::Clustered, _) => is_near(lane),
-                Reduce(Reduction::InclusiveScan, _) => lane <= id,
-                Reduce(Reduction::ExclusiveScan, _) => lane < id,
-                Reduce(Reduction::PartitionedReduce, _) => is_equal(lane),
-                Reduce(Reduction::PartitionedInclusiveScan, _) => is_equal(lane) && lane <= id,
-                Reduce(Reduction::PartitionedExclusiveScan, _) => is_equal(lane) && lane < id,
+                QuadAll | QuadAny => is_near(lane),
+                Reduce(reduction, _) => is_in(reduction, lane),
                 Broadcast | Shuffle => lane == index,
                 BroadcastFirst => lane == active[0],
                 ShuffleXor => lane == id ^ index,
@@ -449,9 +452,7 @@ mod tests {
                 BallotBitExtract => (index < self.size).then(|| set.contains(&index).into()),
                 BallotFindLsb => set.first().map(|bit| *bit as u128),
                 BallotFindMsb => set.last().map(|bit| *bit as u128),
-                BallotBitCount(Reduction::InclusiveScan) => Some(set.iter().filter(|bit| **bit <= id).count() as u128),
-                BallotBitCount(Reduction::ExclusiveScan) => Some(set.iter().filter(|bit| **bit < id).count() as u128),
-                BallotBitCount(_) => Some(set.len() as u128),
+                BallotBitCount(reduction) => Some(set.iter().filter(|bit| is_in(reduction, **bit)).count() as u128),
                 Reduce(_, Combine::Add) => Some(operands.iter().sum()),
                 Reduce(..) => operands.into_iter().min().or(Some(u32::MAX.into())),
                 _ => operands.first().copied(),
@@ -539,10 +540,8 @@ mod tests {
 
     #[test]
     fn floats_are_equal_by_value() {
-        let values = [0.0, -0.0, 1.0, f32::NAN];
-        for (left, right) in values.iter().flat_map(|left| values.map(|right| (*left, right))) {
-            let bits = [left, right].map(|value| f32::to_bits(value).into());
-            assert_eq!(is_equal(Scalar::Float { bits: 32 }, bits[0], bits[1]), left == right, "{left} {right}");
-        }
+        let equal =
+            |left: f32, right: f32| is_equal(Scalar::Float { bits: 32 }, left.to_bits().into(), right.to_bits().into());
+        assert!(equal(0.0, -0.0) && !equal(f32::NAN, f32::NAN));
     }
 }
