@@ -95,8 +95,11 @@ impl Execution<'_> {
             _ => size,
         };
         if cluster != size && (!cluster.is_power_of_two() || cluster > size) {
-            self.report(members[0], || format!("works on clusters of {cluster} lanes in sub-groups of {size}"));
-            members.iter().for_each(|&lane| self.undefined.insert(lane.into()));
+            let text = || format!("works on clusters of {cluster} lanes in sub-groups of {size}");
+            report(self.findings, self.gang, self.pc, members[0], text);
+            for &lane in members {
+                self.undefined.insert(lane.into());
+            }
             return;
         }
         self.check_uniform(members);
@@ -110,27 +113,29 @@ impl Execution<'_> {
     fn cluster(&mut self, begin: usize, members: &[u16], cluster: u64) {
         match self.operands.op {
             SubgroupOp::Elect => self.results[usize::from(members[0])] = 1,
-            SubgroupOp::Broadcast
-            | SubgroupOp::Shuffle
-            | SubgroupOp::ShuffleXor
-            | SubgroupOp::ShuffleUp
-            | SubgroupOp::ShuffleDown
-            | SubgroupOp::Rotate
-            | SubgroupOp::QuadBroadcast
-            | SubgroupOp::QuadSwap => self.exchange(begin, members, cluster),
+            SubgroupOp::All
+            | SubgroupOp::Any
+            | SubgroupOp::AllEqual
+            | SubgroupOp::QuadAll
+            | SubgroupOp::QuadAny
+            | SubgroupOp::BroadcastFirst
+            | SubgroupOp::Ballot => self.vote(begin, members),
             SubgroupOp::InverseBallot
             | SubgroupOp::BallotBitExtract
             | SubgroupOp::BallotBitCount(_)
             | SubgroupOp::BallotFindLsb
             | SubgroupOp::BallotFindMsb => self.read_ballots(begin, members),
             SubgroupOp::Partition => self.partition(begin, members),
-            SubgroupOp::Reduce(reduction, combine) => match reduction {
-                Reduction::PartitionedReduce
-                | Reduction::PartitionedInclusiveScan
-                | Reduction::PartitionedExclusiveScan => self.reduce_partitions(begin, members, reduction, combine),
-                _ => self.reduce(members, reduction, combine),
-            },
-            _ => self.vote(begin, members),
+            SubgroupOp::Reduce(reduction, combine) => {
+                let plain = match reduction {
+                    Reduction::PartitionedReduce => Reduction::Reduce,
+                    Reduction::PartitionedInclusiveScan => Reduction::InclusiveScan,
+                    Reduction::PartitionedExclusiveScan => Reduction::ExclusiveScan,
+                    _ => return self.reduce(members, reduction, combine),
+                };
+                self.reduce_partitions(begin, members, plain, combine);
+            }
+            _ => self.exchange(begin, members, cluster),
         }
     }
 
@@ -149,7 +154,9 @@ impl Execution<'_> {
         };
         let contributors = if op == SubgroupOp::BroadcastFirst { &members[..1] } else { members };
         let origin = self.undefined_origin(value, contributors);
-        members.iter().for_each(|&lane| self.give(lane, result, origin));
+        for &lane in members {
+            self.give(lane, result, origin);
+        }
     }
 
     /// Gives each of `members` the value of another lane.
@@ -158,22 +165,17 @@ impl Execution<'_> {
         let registers = self.registers;
         let (values, arguments) = (registers.get(value), registers.get(argument));
         for &lane in members {
-            if let Some(origin) = self.undefined_origin(argument, &[lane]) {
-                self.give(lane, 0, Some(origin));
-                continue;
-            }
             let id = usize::from(lane) - begin;
             let source = source(op, id as u64, arguments[usize::from(lane)], cluster)
                 .filter(|&source| source < self.gang.subgroup_size.into())
                 .map(|source| begin + source as usize)
                 .filter(|&source| source < self.gang.lanes as usize && self.active.set.contains(source));
+            let mut origin = self.undefined_origin(argument, &[lane]);
             match source {
-                Some(source) => {
-                    let origin = self.undefined_origin(value, &[source as u16]);
-                    self.give(lane, values[source].into(), origin);
-                }
+                Some(source) => origin = origin.or_else(|| self.undefined_origin(value, &[source as u16])),
                 None => self.undefined.insert(lane.into()),
             }
+            self.give(lane, source.map_or(0, |source| values[source]).into(), origin);
         }
     }
 
@@ -236,15 +238,14 @@ impl Execution<'_> {
             total = Some(sum);
             origin = origin.or(marks.filter(|marks| marks.lanes.contains(lane.into())).map(|marks| marks.origin));
             match reduction {
-                Reduction::InclusiveScan | Reduction::PartitionedInclusiveScan => self.give(lane, sum.into(), origin),
-                Reduction::ExclusiveScan | Reduction::PartitionedExclusiveScan => {
-                    self.give(lane, before.0.into(), before.1);
-                }
-                _ => {}
+                Reduction::ExclusiveScan => self.give(lane, before.0.into(), before.1),
+                _ => self.give(lane, sum.into(), origin),
             }
         }
-        if matches!(reduction, Reduction::Reduce | Reduction::Clustered | Reduction::PartitionedReduce) {
-            members.iter().for_each(|&lane| self.give(lane, total.unwrap_or(identity).into(), origin));
+        if !matches!(reduction, Reduction::InclusiveScan | Reduction::ExclusiveScan) {
+            for &lane in members {
+                self.give(lane, total.unwrap_or(identity).into(), origin);
+            }
         }
     }
 
@@ -312,14 +313,16 @@ impl Execution<'_> {
         let mut operands = members.iter().filter_map(operand);
         let Some((_, first)) = operands.next() else { return };
         let Some((lane, other)) = operands.find(|(_, operand)| *operand != first) else { return };
-        self.report(lane, || format!("needs the same operand in all lanes, but has {first:#x} and {other:#x}"));
+        let text = || format!("needs the same operand in all lanes, but has {first:#x} and {other:#x}");
+        report(self.findings, self.gang, self.pc, lane, text);
     }
+}
 
-    fn report(&mut self, lane: u16, text: impl FnOnce() -> String) {
-        let (kind, pc, who) = (FaultKind::InactiveLane, self.pc, self.gang.invocation(lane.into()));
-        let make = || Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
-        self.findings.add(kind, pc, None, make);
-    }
+/// Reports misuse of a sub-group at a lane.
+pub(crate) fn report(findings: &mut Findings, gang: &Gang, pc: Pc, lane: u16, text: impl FnOnce() -> String) {
+    let (kind, who) = (FaultKind::InactiveLane, gang.invocation(lane.into()));
+    let make = || Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
+    findings.add(kind, pc, None, make);
 }
 
 /// Returns the lane, within the sub-group, from which lane `id` takes its value.
@@ -347,5 +350,198 @@ fn is_equal(scalar: Scalar, left: u64, right: u64) -> bool {
     match scalar {
         Scalar::Bool | Scalar::Int { .. } => left == right,
         _ => crate::alu::to_f64(scalar, left) == crate::alu::to_f64(scalar, right),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SubgroupOp::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+
+    const TO: Reg = 9;
+
+    /// Operands by lane of the gang; an undefined value is `None`.
+    struct Case {
+        op: SubgroupOp,
+        size: usize,
+        cluster: usize,
+        active: Vec<usize>,
+        value: Vec<Option<u128>>,
+        argument: Vec<u128>,
+    }
+
+    impl Case {
+        /// Makes random operands that the operation accepts: some must be equal in all lanes, or a partition.
+        fn random(op: SubgroupOp, size: usize, is_partial: bool, random: &mut ChaCha8Rng) -> Self {
+            let mut below = |limit: usize| random.next_u32() as usize % limit;
+            // The last sub-group lacks lanes.
+            let lanes = size * 2 + size / 2;
+            let name = format!("{op:?}");
+            let ballot = (0..4).fold(0, |bits, _| bits << 32 | below(1 << 32) as u128) >> [0, 64, 126, 127][below(4)];
+            let has_ballots = name.contains("Ballot") && op != Ballot;
+            let (kinds, uniform, cluster) = (1 + below(3), below(size + 1), 1 << below(size.ilog2() as usize + 1));
+            let value = (0..lanes).map(|_| Some(if has_ballots { ballot } else { below(kinds) as u128 }));
+            let mut value: Vec<Option<u128>> = value.collect();
+            let is_equal = |lane: usize, id: &usize| value.get(lane / size * size + id) == Some(&value[lane]);
+            let argument = (0..lanes).map(|lane| match op {
+                Broadcast | Rotate => uniform as u128,
+                QuadBroadcast | QuadSwap => uniform as u128 % 5,
+                Reduce(Reduction::Clustered, _) => cluster as u128,
+                Reduce(..) => (0..size).filter(|id| is_equal(lane, id)).fold(0, |bits, id| bits | 1 << id),
+                _ => below(size + 1) as u128,
+            });
+            let argument = argument.collect();
+            let active: Vec<usize> = (0..lanes).filter(|_| !is_partial || below(4) != 0).collect();
+            if let Some(lane) = active.get(below(lanes * 2)) {
+                value[*lane] = None;
+            }
+            let cluster = if name.starts_with("Quad") { 4 } else { cluster };
+            Self { op, size, cluster, active, value, argument }
+        }
+
+        /// Returns the result in a lane by the operation's definition, `None` if undefined.
+        fn naive(&self, lane: usize) -> Option<u128> {
+            let (begin, id, argument) = (lane / self.size * self.size, lane % self.size, self.argument[lane]);
+            let active = self.active.iter().filter(|lane| **lane / self.size == begin / self.size);
+            let active: Vec<usize> = active.map(|lane| lane - begin).collect();
+            let index = argument as usize;
+            let is_equal = |lane: usize| argument >> lane & 1 == 1;
+            let is_near = |lane: usize| lane / self.cluster == id / self.cluster;
+            let is_in = |reduction: Reduction, lane: usize| match reduction {
+                Reduction::Reduce => true,
+                Reduction::Clustered => is_near(lane),
+                Reduction::InclusiveScan => lane <= id,
+                Reduction::ExclusiveScan => lane < id,
+                Reduction::PartitionedReduce => is_equal(lane),
+                Reduction::PartitionedInclusiveScan => is_equal(lane) && lane <= id,
+                Reduction::PartitionedExclusiveScan => is_equal(lane) && lane < id,
+            };
+            let is_source = |lane: usize| match self.op {
+                Elect => false,
+                BallotBitExtract | BallotBitCount(_) | BallotFindLsb | BallotFindMsb | InverseBallot => lane == id,
+                QuadAll | QuadAny => is_near(lane),
+                Reduce(reduction, _) => is_in(reduction, lane),
+                Broadcast | Shuffle => lane == index,
+                BroadcastFirst => lane == active[0],
+                ShuffleXor => lane == id ^ index,
+                ShuffleUp => lane + index == id,
+                ShuffleDown => lane == id + index,
+                Rotate => is_near(lane) && lane % self.cluster == (id + index) % self.cluster,
+                QuadBroadcast => is_near(lane) && lane % 4 == index,
+                QuadSwap => is_near(lane) && index < 3 && lane ^ id == index + 1,
+                _ => true,
+            };
+            let sources: Vec<usize> = active.iter().copied().filter(|lane| is_source(*lane)).collect();
+            let operands: Vec<u128> = sources.iter().map(|lane| self.value[begin + lane]).collect::<Option<_>>()?;
+            let own = self.value[lane].unwrap_or(0);
+            let set: Vec<usize> = (0..self.size).filter(|bit| own >> bit & 1 == 1).collect();
+            let mask = |keep: &dyn Fn(u128) -> bool| {
+                let kept = sources.iter().zip(&operands).filter(|(_, value)| keep(**value));
+                kept.fold(0, |bits, (lane, _)| bits | 1 << lane)
+            };
+            match self.op {
+                Elect => Some((active[0] == id).into()),
+                All | QuadAll => Some((!operands.contains(&0)).into()),
+                Any | QuadAny => Some(operands.iter().any(|value| *value != 0).into()),
+                AllEqual => Some(operands.iter().all(|value| *value == own).into()),
+                Ballot => Some(mask(&|value| value != 0)),
+                Partition => Some(mask(&|value| value == own)),
+                InverseBallot => Some(set.contains(&id).into()),
+                BallotBitExtract => (index < self.size).then(|| set.contains(&index).into()),
+                BallotFindLsb => set.first().map(|bit| *bit as u128),
+                BallotFindMsb => set.last().map(|bit| *bit as u128),
+                BallotBitCount(reduction) => Some(set.iter().filter(|bit| is_in(reduction, **bit)).count() as u128),
+                Reduce(_, Combine::Add) => Some(operands.iter().sum()),
+                Reduce(..) => operands.into_iter().min().or(Some(u32::MAX.into())),
+                _ => operands.first().copied(),
+            }
+        }
+
+        /// Returns the results by lane, `None` if undefined, and the first finding.
+        fn execute(&self) -> (Vec<Option<u128>>, Option<Subject>) {
+            let lanes = self.value.len();
+            let gang = Gang { group: 0, first: 0, lanes: lanes as u32, subgroup_size: self.size as u32 };
+            let list: Vec<u16> = self.active.iter().map(|lane| *lane as u16).collect();
+            let mut active = Active { set: LaneSet::EMPTY, list, is_all: self.active.len() == lanes };
+            self.active.iter().for_each(|lane| active.set.insert(*lane));
+            let mut registers = Registers::new(TO + 4, lanes);
+            for (lane, word) in (0..lanes).flat_map(|lane| (0..4).map(move |word| (lane, word))) {
+                let bits = |words: u128| u64::from((words >> (32 * word)) as u32);
+                registers.set(word, lane, bits(self.value[lane].unwrap_or(0)));
+                registers.set(4 + word, lane, bits(self.argument[lane]));
+                registers.set(8, lane, self.cluster as u64);
+                if self.value[lane].is_none() {
+                    registers.mark(0, lane, 3);
+                }
+            }
+            let (op, scalar) = (self.op, Scalar::Int { bits: 32, signed: false });
+            let instruction = Instruction::Subgroup { op, scalar, to: TO, value: 0, argument: 4, second: Some(8) };
+            let mut findings = Findings::default();
+            execute(&instruction, &mut registers, &active, &gang, 7, &mut findings);
+            let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
+            let word = |lane: usize, word: u32| u128::from(registers.get(TO + word)[lane]) << (32 * word);
+            let result =
+                |lane| (!registers.is_undefined(TO, lane)).then(|| words.clone().map(|bits| word(lane, bits)).sum());
+            ((0..lanes).map(result).collect(), findings.iter().next().map(|(finding, _)| finding.subject.clone()))
+        }
+    }
+
+    #[test]
+    fn operations_equal_their_definitions() {
+        let mut ops = vec![Elect, All, Any, AllEqual, Broadcast, BroadcastFirst, Ballot, InverseBallot, QuadAny];
+        ops.extend([BallotFindLsb, BallotFindMsb, Shuffle, ShuffleXor, ShuffleUp, ShuffleDown, Rotate, Partition]);
+        ops.extend([QuadBroadcast, QuadSwap, QuadAll, BallotBitExtract]);
+        let scans = [Reduction::Reduce, Reduction::InclusiveScan, Reduction::ExclusiveScan];
+        ops.extend(scans.map(BallotBitCount));
+        let mut reductions = scans.to_vec();
+        reductions.extend([Reduction::Clustered, Reduction::PartitionedReduce]);
+        reductions.extend([Reduction::PartitionedInclusiveScan, Reduction::PartitionedExclusiveScan]);
+        ops.extend(
+            reductions.iter().flat_map(|reduction| [Combine::Add, Combine::Min].map(|op| Reduce(*reduction, op))),
+        );
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let runs = ops.iter().flat_map(|op| [1, 4, 8, 32, 128].map(|size| (*op, size)));
+        let runs = runs.filter(|(op, size)| *size >= 4 || !format!("{op:?}").starts_with("Quad"));
+        for (op, size, round) in runs.flat_map(|(op, size)| (0..12).map(move |round| (op, size, round))) {
+            let case = Case::random(op, size, round > 2, &mut random);
+            let (results, finding) = case.execute();
+            assert_eq!(finding, None, "{op:?} {size}");
+            for &lane in &case.active {
+                assert_eq!(results[lane], case.naive(lane), "{op:?} {size}, lane {lane} of {:?}", case.active);
+            }
+        }
+    }
+
+    #[test]
+    fn misused_operands_are_reported() {
+        let clustered = Reduce(Reduction::Clustered, Combine::Add);
+        // Operation, sub-group size, operands of even and odd lanes, cluster size of a rotation.
+        let cases = [
+            (Broadcast, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
+            (InverseBallot, 4, [1, 2], 4, "needs the same operand in all lanes, but has 0x1 and 0x2"),
+            (Broadcast, 4, [9, 9], 4, ""),
+            (Shuffle, 4, [1, 2], 4, ""),
+            (Rotate, 4, [1, 3], 4, "needs the same operand in all lanes, but has 0x1 and 0x3"),
+            (Rotate, 4, [1, 1], 8, "works on clusters of 8 lanes in sub-groups of 4"),
+            (clustered, 4, [0, 0], 4, "works on clusters of 0 lanes in sub-groups of 4"),
+            (clustered, 4, [3, 3], 4, "works on clusters of 3 lanes in sub-groups of 4"),
+            (QuadAll, 2, [0, 0], 2, "works on clusters of 4 lanes in sub-groups of 2"),
+        ];
+        for (op, size, operands, cluster, expected) in cases {
+            let argument: Vec<u128> = (0..size).map(|lane| operands[lane % 2]).collect();
+            let value = argument.iter().map(|operand| Some(*operand)).collect();
+            let case = Case { op, size, cluster, active: (0..size).collect(), value, argument };
+            let expected = (!expected.is_empty()).then(|| Subject::Text(expected.to_string()));
+            assert_eq!(case.execute().1, expected, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn floats_are_equal_by_value() {
+        let equal =
+            |left: f32, right: f32| is_equal(Scalar::Float { bits: 32 }, left.to_bits().into(), right.to_bits().into());
+        assert!(equal(0.0, -0.0) && !equal(f32::NAN, f32::NAN));
     }
 }
