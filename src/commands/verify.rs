@@ -78,7 +78,7 @@ fn drop_large_sizes(plan: &mut Plan) -> bool {
 const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
-fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
+pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))

@@ -2,6 +2,7 @@
 
 mod alu;
 mod code;
+pub mod device;
 pub mod fault;
 mod findings;
 mod gang;
@@ -10,6 +11,7 @@ mod matrix;
 mod memory;
 pub mod program;
 mod registers;
+pub mod sanitize;
 mod subgroup;
 
 use gpukern_model::basis;

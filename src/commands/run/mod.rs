@@ -150,7 +150,7 @@ fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>> {
 }
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
-fn check_commands(described: &[Described], forbidden: bool) -> Result<()> {
+pub(super) fn check_commands(described: &[Described], forbidden: bool) -> Result<()> {
     for described in described.iter().filter(|described| forbidden || described.of_case) {
         let Some((field, command)) = described.description.commands().into_iter().next() else { continue };
         let command = printable(&command);
