@@ -263,9 +263,10 @@ fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailu
     let ran = |known: &KnownFailure| reports.iter().any(|report| known.is_of_id(&report.id));
     let gone: Vec<_> = known.iter().zip(&used).filter(|(known, used)| known.fault.is_some() && !**used).collect();
     for (known, _) in &gone {
-        let _ = match ran(known) {
-            true => writeln!(notes, "error: the known fault {} is gone; take it out of the file", known.text()),
-            false => writeln!(notes, "note      the known fault {} matches no case of this run", known.text()),
+        let _ = if ran(known) {
+            writeln!(notes, "error: the known fault {} is gone; take it out of the file", known.text())
+        } else {
+            writeln!(notes, "note      the known fault {} matches no case of this run", known.text())
         };
     }
     if is_wrong || gone.iter().any(|(known, _)| ran(known)) {

@@ -181,64 +181,22 @@ pub(crate) enum Instruction {
         /// Error that Vulkan allows, for loose arithmetic: SPIR-V opcode or GLSL.std.450 number, and type.
         error: Option<crate::alu::ErrorBound>,
     },
-    Copy {
-        to: Reg,
-        from: Reg,
-    },
+    Copy { to: Reg, from: Reg },
     /// Chooses by a boolean; unlike in a computation only the chosen value must be defined.
-    Select {
-        to: Reg,
-        condition: Reg,
-        yes: Reg,
-        no: Reg,
-    },
+    Select { to: Reg, condition: Reg, yes: Reg, no: Reg },
     /// Makes `count` registers undefined.
-    Undefine {
-        first: Reg,
-        count: u32,
-    },
+    Undefine { first: Reg, count: u32 },
     /// Reads register `first + index`, with an index below `count` or [`BAD_OFFSET`].
-    LoadIndexed {
-        to: Reg,
-        first: Reg,
-        count: u32,
-        index: Reg,
-    },
-    StoreIndexed {
-        from: Reg,
-        first: Reg,
-        count: u32,
-        index: Reg,
-    },
+    LoadIndexed { to: Reg, first: Reg, count: u32, index: Reg },
+    StoreIndexed { from: Reg, first: Reg, count: u32, index: Reg },
     /// Adds `base`, `constant` and the terms; [`BAD_OFFSET`] if an index is out of bounds.
-    Offset {
-        to: Reg,
-        base: Option<Reg>,
-        constant: u64,
-        terms: Range<u32>,
-    },
+    Offset { to: Reg, base: Option<Reg>, constant: u64, terms: Range<u32> },
     /// Address of a location, for pointers that are values.
-    AddressOf {
-        to: Reg,
-        location: Location,
-    },
-    Load {
-        to: Reg,
-        at: Location,
-        scalar: Scalar,
-    },
-    Store {
-        from: Reg,
-        at: Location,
-        scalar: Scalar,
-    },
+    AddressOf { to: Reg, location: Location },
+    Load { to: Reg, at: Location, scalar: Scalar },
+    Store { from: Reg, at: Location, scalar: Scalar },
     /// Reads component `component` of a texel of four f32, at index `index` of a texel buffer.
-    Fetch {
-        to: Reg,
-        slot: u32,
-        index: Reg,
-        component: u32,
-    },
+    Fetch { to: Reg, slot: u32, index: Reg, component: u32 },
     Atomic {
         op: AtomicOp,
         /// Result; meaningless for a store.
@@ -250,46 +208,18 @@ pub(crate) enum Instruction {
         semantics: Semantics,
     },
     /// Elements of the run-time array `stride` bytes each, from byte `start` of a slot.
-    ArrayLength {
-        to: Reg,
-        place: Place,
-        start: u64,
-        stride: u64,
-    },
+    ArrayLength { to: Reg, place: Place, start: u64, stride: u64 },
     /// Texels of a texel buffer.
-    TexelCount {
-        to: Reg,
-        slot: u32,
-    },
-    Subgroup {
-        op: SubgroupOp,
-        scalar: Scalar,
-        to: Reg,
-        value: Reg,
-        argument: Reg,
-        second: Option<Reg>,
-    },
+    TexelCount { to: Reg, slot: u32 },
+    Subgroup { op: SubgroupOp, scalar: Scalar, to: Reg, value: Reg, argument: Reg, second: Option<Reg> },
     Matrix(Box<crate::matrix::MatrixInstruction>),
-    ControlBarrier {
-        execution: u32,
-        memory: Semantics,
-    },
+    ControlBarrier { execution: u32, memory: Semantics },
     MemoryBarrier(Semantics),
     /// Reads a clock.
-    Clock {
-        to: Reg,
-    },
+    Clock { to: Reg },
     Jump(Edge),
-    Branch {
-        condition: Reg,
-        yes: Edge,
-        no: Edge,
-    },
-    Switch {
-        selector: Reg,
-        cases: Vec<(u64, Edge)>,
-        default: Edge,
-    },
+    Branch { condition: Reg, yes: Edge, no: Edge },
+    Switch { selector: Reg, cases: Vec<(u64, Edge)>, default: Edge },
     /// The invocation ends.
     Finish,
     /// A block that the module says is never reached.

@@ -35,24 +35,9 @@ pub(crate) struct MatrixMemory {
 /// Instruction on cooperative matrices, named by their first registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MatrixInstruction {
-    Load {
-        to: Reg,
-        matrix: MatrixType,
-        memory: MatrixMemory,
-    },
-    Store {
-        from: Reg,
-        matrix: MatrixType,
-        memory: MatrixMemory,
-    },
+    Load { to: Reg, matrix: MatrixType, memory: MatrixMemory },
+    Store { from: Reg, matrix: MatrixType, memory: MatrixMemory },
     /// `to = a * b + c`. `operands` are SPIR-V's `CooperativeMatrixOperands`: signedness of A 1, B 2, C 4, result 8;
     /// saturating accumulation 16.
-    MulAdd {
-        to: Reg,
-        a: (Reg, MatrixType),
-        b: (Reg, MatrixType),
-        c: (Reg, MatrixType),
-        result: MatrixType,
-        operands: u32,
-    },
+    MulAdd { to: Reg, a: (Reg, MatrixType), b: (Reg, MatrixType), c: (Reg, MatrixType), result: MatrixType, operands: u32 },
 }

@@ -9,6 +9,7 @@ use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{Program, Step};
 use crate::program::{Arithmetic, Settings, Simulated, SimulationError, simulate};
 use serde::Serialize;
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -127,14 +128,14 @@ impl CaseReport {
         }
         let mut text = "wrong".to_string();
         if wrong.len() < judged.len() {
-            text += &format!(" at {}", listed(&wrong));
+            let _ = write!(text, " at {}", listed(&wrong));
         }
         let schedules = distinct(self.sizes.iter().flat_map(|size| match &size.result {
             SizeResult::Wrong { schedules, .. } => schedules.clone(),
             _ => vec![],
         }));
         if !schedules.contains(&0) {
-            text += &format!(" in schedule {}", listed(&schedules));
+            let _ = write!(text, " in schedule {}", listed(&schedules));
         }
         text
     }
@@ -390,71 +391,58 @@ fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
     }
 }
 
+/// Returns a fault that only the answers of a program show.
+fn fault_of_answer(kind: FaultKind, sized: &SizedProgram, what: String) -> Fault {
+    let remedy = match kind {
+        FaultKind::SubgroupSize => "take the size from gl_SubgroupSize, or require one that works",
+        FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
+        FaultKind::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
+        _ => "use operations that Vulkan requires to be more precise, or widen the tolerance",
+    };
+    Fault {
+        kind,
+        kernel: distinct(sized.program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
+        at: None,
+        other: None,
+        what,
+        other_what: String::new(),
+        remedy: remedy.into(),
+        subgroup_sizes: vec![sized.subgroup_size],
+        count: 1,
+    }
+}
+
 /// Adds the faults that only answers show: they depend on the sub-group size, the schedule or the arithmetic.
 fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], judged: &[JudgedRun]) {
-    let kernels = |program: &Program| distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", ");
-    let fault = |kind, index: usize, what: String, remedy: &str| {
-        let SizedProgram { subgroup_size, program } = &programs[index];
-        Fault {
-            kind,
-            kernel: kernels(program),
-            at: None,
-            other: None,
-            what,
-            other_what: String::new(),
-            remedy: remedy.into(),
-            subgroup_sizes: vec![*subgroup_size],
-            count: 1,
-        }
-    };
-    let (judged_sizes, wrong_sizes) = (report.judged_sizes(), report.wrong_sizes());
-    let depends_on_size = !wrong_sizes.is_empty() && wrong_sizes.len() < judged_sizes.len();
     let mut found = vec![];
-    if depends_on_size && report.faults.is_empty() {
-        for SizeReport { subgroup_size, result } in &report.sizes {
-            let SizeResult::Wrong { reason, schedules } = result else { continue };
-            let index = programs.iter().position(|program| program.subgroup_size == *subgroup_size);
-            if let Some(index) = index.filter(|_| schedules.contains(&0)) {
-                let remedy = "take the size from gl_SubgroupSize, or require one that works";
-                found.push(fault(FaultKind::SubgroupSize, index, reason.clone(), remedy));
-            }
+    let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len() && report.faults.is_empty();
+    for SizeReport { subgroup_size, result } in report.sizes.iter().filter(|_| depends_on_size) {
+        if let SizeResult::Wrong { reason, schedules } = result
+            && schedules.contains(&0)
+            && let Some(sized) = programs.iter().find(|program| program.subgroup_size == *subgroup_size)
+        {
+            found.push(fault_of_answer(FaultKind::SubgroupSize, sized, reason.clone()));
         }
     }
     let is_racy = report.has_fault(&[FaultKind::RaceShared, FaultKind::RaceStorage, FaultKind::Lockstep]);
-    for (index, SizedProgram { program, .. }) in programs.iter().enumerate() {
+    for (index, sized) in programs.iter().enumerate() {
         let wrong_in = |arithmetic| {
             let runs = judged.iter().filter(move |judged| judged.run.program == index);
             let runs = runs.filter(move |judged| judged.run.arithmetic == arithmetic);
             runs.filter_map(|judged| Some((judged.run.seed, judged.wrong.as_ref().ok()?.as_ref()?))).collect::<Vec<_>>()
         };
         let exact = wrong_in(Arithmetic::Exact);
-        let (kind, remedy, seed, reason) = if let Some((seed, reason)) = exact.first() {
-            // A race explains a wrong answer, and what is wrong in order is simply wrong.
-            if *seed == 0 || is_racy {
-                continue;
-            }
-            if has_matrices(program) {
-                let remedy = "access elements of a matrix by loads and stores only, whatever the layout";
-                (FaultKind::MatrixLayout, remedy, seed, reason)
-            } else if exact.iter().all(|(seed, _)| seed % 2 == 1) {
-                let remedy = "place subgroupBarrier(), or ask for maximal reconvergence";
-                (FaultKind::Reconvergence, remedy, seed, reason)
-            } else {
-                continue;
-            }
-        } else if let Some((seed, reason)) = wrong_in(Arithmetic::Loose).first().copied() {
-            found.push(fault(
-                FaultKind::Precision,
-                index,
-                format!("{reason} (schedule {seed})"),
-                "widen the tolerance",
-            ));
-            continue;
-        } else {
-            continue;
+        let (kind, (seed, reason)) = match (exact.first(), wrong_in(Arithmetic::Loose).first()) {
+            (None, Some(wrong)) => (FaultKind::Precision, *wrong),
+            // A race explains a wrong answer, and a kernel that is wrong in order is simply wrong.
+            (Some(wrong), _) if wrong.0 == 0 || is_racy => continue,
+            (Some(wrong), _) if has_matrices(&sized.program) => (FaultKind::MatrixLayout, *wrong),
+            // Lanes reconverge late in odd schedules.
+            (Some(wrong), _) if exact.iter().all(|(seed, _)| seed % 2 == 1) => (FaultKind::Reconvergence, *wrong),
+            _ => continue,
         };
         if !report.has_fault(&[kind]) {
-            found.push(fault(kind, index, format!("{reason} (schedule {seed})"), remedy));
+            found.push(fault_of_answer(kind, sized, format!("{reason} (schedule {seed})")));
         }
     }
     report.add_faults(found);

@@ -66,10 +66,8 @@ fn fault_text(fault: &Fault, cases: &[&CaseReport], width: usize) -> String {
     if !fault.remedy.is_empty() {
         lines.push(format!("remedy: {}", fault.remedy));
     }
-    let sizes = match cases[0].any_size {
-        true => String::new(),
-        false => format!(", sub-groups of {}", listed(&fault.subgroup_sizes)),
-    };
+    let sizes =
+        if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", listed(&fault.subgroup_sizes)) };
     let more = if cases.len() > 1 { format!(", and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
     lines.push(format!("in {}{sizes}{more} ({})", cases[0].id, counted(fault.count as usize, "time")));
     beside(fault.kind.words(), &lines, width)
