@@ -42,6 +42,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
+        gpukern sanitize k.toml                       races, and what other devices get wrong\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
         gpukern ab matmul --a local --b tiled -s 512  which of two variants is faster\n  \
@@ -270,7 +271,7 @@ pub enum Command {
         gpukern verify --config examples/public/all.toml       your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels, and find what other devices would answer wrongly
+    /// Simulate kernels: races, and what other devices get wrong
     ///
     /// Finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations reach, and
     /// answers that depend on the sub-group size or the schedule, each with its source lines. It needs no device.

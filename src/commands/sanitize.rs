@@ -2,6 +2,7 @@
 
 use super::{CommandOutput, Files, JSON, JUNIT, Target, run as user_run, verify};
 use crate::basis::error::unknown;
+use crate::basis::messages::Verbosity;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
 use crate::plan::axes;
@@ -61,7 +62,10 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     if reports.is_empty() {
         return Err(Error::Interrupted("a case was simulated"));
     }
-    let exit = accept(&mut reports, &allowed, &known, &mut notes);
+    let exit = match accept(&mut reports, &allowed, &known, &mut notes) {
+        Exit::Success | Exit::Failure if host.is_interrupted() => Exit::Interrupted,
+        exit => exit,
+    };
     notes += &report::sanitize::notes(&reports);
     let mut answer = CommandOutput::new(report::sanitize::text(&reports, host.width()), notes, exit);
     let findings =
@@ -207,17 +211,16 @@ fn simulate_all(groups: &[CaseGroup], options: &Options, host: &Host) -> Vec<Cas
     for group in groups {
         for variant in &group.variants {
             if host.is_interrupted() {
-                if let Some(last) = reports.last_mut() {
-                    last.interrupted = true;
-                }
                 return reports;
             }
             let id = group.id(variant);
             let report = sanitize(&group.algorithm, variant, &group.spec, options);
             let kernel = kernel_name(group, variant);
             let report = CaseReport { id: id.to_string(), kernel, extents: id.extents, ..report };
-            let faults = counted(report.faults.len(), "fault");
-            host.messages.line(&format!("{}: {}, {faults}\n", report.id, report.answer()));
+            if host.messages.verbosity == Verbosity::Verbose {
+                let faults = counted(report.faults.len(), "fault");
+                host.messages.say(&format!("{}: {}, {faults}\n", report.id, report.answer()));
+            }
             reports.push(report);
         }
     }
@@ -271,8 +274,6 @@ fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailu
     }
     if is_wrong || gone.iter().any(|(known, _)| ran(known)) {
         Exit::Rejected
-    } else if reports.iter().any(|report| report.interrupted) {
-        Exit::Interrupted
     } else if reports.iter().any(CaseReport::has_failed) {
         Exit::Failure
     } else if reports.iter().all(|report| report.judged_sizes().is_empty()) {

@@ -13,6 +13,9 @@ use std::path::Path;
 /// Note about the sizes that `--quick` drops.
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
+/// Note about what no test on a device can show.
+pub(super) const RACES_NOTE: &str = "note      this device may hide races; `gpukern sanitize` looks for them";
+
 pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
         selection: args.selection(),
@@ -41,6 +44,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
     let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
+    host.messages.line(RACES_NOTE);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }

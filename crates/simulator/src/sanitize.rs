@@ -3,16 +3,16 @@
 use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
+use crate::basis::threads;
 use crate::device::simulated_device;
 use crate::fault::{Fault, FaultKind};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{Program, Step};
 use crate::program::{Arithmetic, Settings, Simulated, SimulationError, simulate};
+use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Devices and schedules to simulate.
@@ -31,7 +31,6 @@ pub struct Options {
 
 /// Everything found in a case.
 #[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct CaseReport {
     /// Id of the case, as in records.
     pub id: String,
@@ -58,13 +57,10 @@ pub struct CaseReport {
     /// Reason why nothing was simulated: no inputs, or no right answer to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether a request to end came before the last run.
-    pub interrupted: bool,
 }
 
 /// Result at a sub-group size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct SizeReport {
     pub subgroup_size: u32,
     #[serde(flatten)]
@@ -92,6 +88,10 @@ pub enum SizeResult {
 }
 
 impl CaseReport {
+    fn add_size(&mut self, subgroup_size: u32, result: SizeResult) {
+        self.sizes.push(SizeReport { subgroup_size, result });
+    }
+
     /// Returns the sub-group sizes whose result `is` selects.
     fn sizes_where(&self, is: impl Fn(&SizeResult) -> bool) -> Vec<u32> {
         self.sizes.iter().filter(|size| is(&size.result)).map(|size| size.subgroup_size).collect()
@@ -185,29 +185,25 @@ struct JudgedRun {
 }
 
 /// Program of a sub-group size.
-struct SizedProgram {
-    subgroup_size: u32,
-    program: Program,
-}
+type SizedProgram = (u32, Program);
 
 /// A posed case, with everything that its runs share.
-struct Bench<'a> {
+struct PosedCase<'a> {
     options: &'a Options,
     specs: Vec<BufferSpec>,
     inputs: Vec<HostArray>,
-    deadline: Instant,
+    deadline: Option<Instant>,
 }
 
 /// Simulates a case at every sub-group size of `options`. The caller fills in the names of the case.
 pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, options: &Options) -> CaseReport {
-    let deadline = Instant::now() + options.timeout;
+    let deadline = Instant::now().checked_add(options.timeout);
     let mut report = CaseReport::default();
     let posed = (algorithm.problem)(case).and_then(|problem| {
         let inputs = problem.inputs().map_err(|error| error.to_string())?;
-        let bench = Bench { options, specs: problem.buffers(), inputs, deadline };
-        Ok((bench, problem))
+        Ok((PosedCase { options, specs: problem.buffers(), inputs, deadline }, problem))
     });
-    let (bench, problem) = match posed {
+    let (posed, problem) = match posed {
         Ok(posed) => posed,
         Err(reason) => return CaseReport { error: Some(reason), ..report },
     };
@@ -215,19 +211,14 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
     for subgroup_size in &options.subgroup_sizes {
         let device = simulated_device(*subgroup_size);
         match algorithm.feasible(variant, case, &*problem, &device) {
-            Ok(program) => {
-                let program = without_red_zones(program, &bench.specs);
-                programs.push(SizedProgram { subgroup_size: *subgroup_size, program });
-            }
-            Err(reason) => report
-                .sizes
-                .push(SizeReport { subgroup_size: *subgroup_size, result: SizeResult::Unsuitable { reason } }),
+            Ok(program) => programs.push((*subgroup_size, without_red_zones(program, &posed.specs))),
+            Err(reason) => report.add_size(*subgroup_size, SizeResult::Unsuitable { reason }),
         }
     }
     if programs.is_empty() {
         return report;
     }
-    let oracle = match bench.right_answer(&*problem) {
+    let oracle = match posed.right_answer(&*problem) {
         Ok(oracle) => oracle,
         Err(reason) => return CaseReport { error: Some(reason), ..report },
     };
@@ -237,25 +228,22 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
         if start == end || start > 0 && report.faults.is_empty() && report.wrong_sizes().is_empty() {
             continue;
         }
-        let judged = bench.run(&programs, start..end, case.seed, &*oracle, &mut report);
-        let results = (start..end).map(|index| SizeReport {
-            subgroup_size: programs[index].subgroup_size,
-            result: result_of(&judged, index),
-        });
-        report.sizes.extend(results);
+        let judged = posed.run(&programs, start..end, case.seed, &*oracle, &mut report);
+        for (index, (subgroup_size, _)) in programs.iter().enumerate().take(end).skip(start) {
+            report.add_size(*subgroup_size, result_of(&judged, index));
+        }
         add_faults_of_answers(&mut report, &programs, &judged);
     }
-    let ran = report.judged_sizes().len();
-    report.any_size = first == 1 && ran == 1 && programs.len() > 1;
+    report.any_size = programs.len() > 1 && report.judged_sizes().len() == 1 && first == 1;
     report.sizes.sort_by_key(|size| size.subgroup_size);
     report.faults.sort_by(|a, b| (a.kind, &a.kernel, &a.at, &a.other).cmp(&(b.kind, &b.kernel, &b.at, &b.other)));
     report
 }
 
-impl Bench<'_> {
+impl PosedCase<'_> {
     fn simulate(&self, program: &Program, subgroup_size: u32, run: Run) -> Result<Simulated, String> {
         let Run { seed, arithmetic, .. } = run;
-        let settings = Settings { subgroup_size, seed, arithmetic, deadline: Some(self.deadline) };
+        let settings = Settings { subgroup_size, seed, arithmetic, deadline: self.deadline };
         simulate(program, &self.specs, &self.inputs, &settings).map_err(|error| match error {
             SimulationError::Unsupported(reason)
             | SimulationError::TooLong(reason)
@@ -297,56 +285,39 @@ impl Bench<'_> {
         };
         for program in range {
             for arithmetic in arithmetics {
-                let others = (0..u64::from(self.options.schedules.max(1)) - 1).map(|other| seed.wrapping_add(other));
+                let others =
+                    (0..u64::from(self.options.schedules.max(1)) - 1).map(|other| seed.max(1).wrapping_add(other));
                 let seeds = std::iter::once(0).chain(others);
                 runs.extend(seeds.map(|seed| Run { program, seed, arithmetic: *arithmetic }));
             }
         }
-        let next = AtomicUsize::new(0);
-        let work = |sender: Sender<(Run, Result<Simulated, String>)>| {
-            while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if self.options.interrupted.load(Ordering::Relaxed) {
-                    break;
-                }
-                let SizedProgram { subgroup_size, program } = &programs[run.program];
-                let _ = sender.send((*run, self.simulate(program, *subgroup_size, *run)));
+        let simulate = |run: &Run| {
+            if self.options.interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
             }
+            let (subgroup_size, program) = &programs[run.program];
+            self.simulate(program, *subgroup_size, *run)
         };
+        threads::prepare();
+        let simulated: Vec<_> = runs.par_iter().map(simulate).collect();
         let mut judged = vec![];
-        thread::scope(|scope| {
-            let (sender, receiver) = mpsc::channel();
-            let mut threads = 0;
-            for _ in 0..thread::available_parallelism().map_or(1, Into::into).min(runs.len()) {
-                let sender = sender.clone();
-                threads += usize::from(thread::Builder::new().spawn_scoped(scope, || work(sender)).is_ok());
-            }
-            if threads == 0 {
-                work(sender);
-            } else {
-                drop(sender);
-            }
-            for (run, simulated) in receiver {
-                let program = &programs[run.program].program;
-                judged.push(JudgedRun {
-                    run,
-                    wrong: simulated.map(|simulated| report.judge(program, oracle, simulated)),
-                });
-            }
-        });
-        report.interrupted |= judged.len() < runs.len();
-        // Reports must not depend on which run ended first.
-        judged.sort_by_key(|judged| (judged.run.program, judged.run.arithmetic == Arithmetic::Loose, judged.run.seed));
+        for (run, simulated) in runs.into_iter().zip(simulated) {
+            let wrong = simulated.map(|simulated| report.judge(&programs[run.program], oracle, simulated));
+            judged.push(JudgedRun { run, wrong });
+        }
         judged
     }
 }
 
 impl CaseReport {
     /// Counts a run with its faults. Returns what is wrong with its answer, if anything.
-    fn judge(&mut self, program: &Program, oracle: &dyn Oracle, simulated: Simulated) -> Option<String> {
+    fn judge(&mut self, sized: &SizedProgram, oracle: &dyn Oracle, simulated: Simulated) -> Option<String> {
+        let (subgroup_size, program) = sized;
         self.runs += 1;
         self.lane_operations = self.lane_operations.saturating_add(simulated.lane_operations);
         self.assumed_progress |= simulated.assumed_progress;
-        self.add_faults(simulated.faults);
+        let faults = simulated.faults.into_iter();
+        self.add_faults(faults.map(|fault| Fault { subgroup_sizes: vec![*subgroup_size], ..fault }));
         let mut check = match oracle.check(&simulated.outputs) {
             Ok(check) => check,
             Err(reason) => return Some(reason),
@@ -365,34 +336,27 @@ impl CaseReport {
 
 /// Returns the verdict on a program's exact runs. A loose run whose answer is wrong is a fault of its own.
 fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
-    let exact = judged.iter().filter(|judged| judged.run.program == program);
-    let exact = exact.filter(|judged| judged.run.arithmetic == Arithmetic::Exact);
-    let mut is_right = false;
-    let mut schedules = vec![];
-    let mut first_wrong = None;
-    let mut failure = None;
-    for JudgedRun { run, wrong } in exact {
+    let (mut first_wrong, mut failure, mut schedules) = (None, None, vec![]);
+    for JudgedRun { run, wrong } in judged {
         match wrong {
-            Ok(None) => is_right = true,
+            Ok(None) => {}
+            _ if run.program != program || run.arithmetic != Arithmetic::Exact => {}
             Ok(Some(reason)) => {
                 schedules.push(run.seed);
                 first_wrong.get_or_insert(reason);
             }
-            Err(reason) => {
-                failure.get_or_insert(reason);
-            }
+            Err(reason) => failure = failure.or(Some(reason)),
         }
     }
     match (first_wrong, failure) {
         (Some(reason), _) => SizeResult::Wrong { reason: reason.clone(), schedules },
         (None, Some(reason)) => SizeResult::Failed { reason: reason.clone() },
-        (None, None) if is_right => SizeResult::Right,
-        (None, None) => SizeResult::Failed { reason: "interrupted".into() },
+        (None, None) => SizeResult::Right,
     }
 }
 
 /// Returns a fault that only the answers of a program show.
-fn fault_of_answer(kind: FaultKind, sized: &SizedProgram, what: String) -> Fault {
+fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> Fault {
     let remedy = match kind {
         FaultKind::SubgroupSize => "take the size from gl_SubgroupSize, or require one that works",
         FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
@@ -401,27 +365,31 @@ fn fault_of_answer(kind: FaultKind, sized: &SizedProgram, what: String) -> Fault
     };
     Fault {
         kind,
-        kernel: distinct(sized.program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
+        kernel: distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
         at: None,
         other: None,
         what,
         other_what: String::new(),
         remedy: remedy.into(),
-        subgroup_sizes: vec![sized.subgroup_size],
+        subgroup_sizes: vec![*subgroup_size],
         count: 1,
     }
 }
 
 /// Adds the faults that only answers show: they depend on the sub-group size, the schedule or the arithmetic.
 fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], judged: &[JudgedRun]) {
-    let mut found = vec![];
+    let mut found: Vec<Fault> = vec![];
+    let mut add = |kind, sized: &SizedProgram, what| match found.iter_mut().find(|fault| fault.kind == kind) {
+        Some(fault) => fault.subgroup_sizes.push(sized.0),
+        None => found.push(fault_of_answer(kind, sized, what)),
+    };
     let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len() && report.faults.is_empty();
     for SizeReport { subgroup_size, result } in report.sizes.iter().filter(|_| depends_on_size) {
         if let SizeResult::Wrong { reason, schedules } = result
             && schedules.contains(&0)
-            && let Some(sized) = programs.iter().find(|program| program.subgroup_size == *subgroup_size)
+            && let Some(sized) = programs.iter().find(|(size, _)| size == subgroup_size)
         {
-            found.push(fault_of_answer(FaultKind::SubgroupSize, sized, reason.clone()));
+            add(FaultKind::SubgroupSize, sized, reason.clone());
         }
     }
     let is_racy = report.has_fault(&[FaultKind::RaceShared, FaultKind::RaceStorage, FaultKind::Lockstep]);
@@ -436,20 +404,18 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
             (None, Some(wrong)) => (FaultKind::Precision, *wrong),
             // A race explains a wrong answer, and a kernel that is wrong in order is simply wrong.
             (Some(wrong), _) if wrong.0 == 0 || is_racy => continue,
-            (Some(wrong), _) if has_matrices(&sized.program) => (FaultKind::MatrixLayout, *wrong),
+            (Some(wrong), _) if has_capability(&sized.1, |name| name.starts_with("CooperativeMatrix")) => {
+                (FaultKind::MatrixLayout, *wrong)
+            }
             // Lanes reconverge late in odd schedules.
             (Some(wrong), _) if exact.iter().all(|(seed, _)| seed % 2 == 1) => (FaultKind::Reconvergence, *wrong),
             _ => continue,
         };
         if !report.has_fault(&[kind]) {
-            found.push(fault_of_answer(kind, sized, format!("{reason} (schedule {seed})")));
+            add(kind, sized, format!("{reason} (schedule {seed})"));
         }
     }
     report.add_faults(found);
-}
-
-fn has_matrices(program: &Program) -> bool {
-    has_capability(program, |name| name.starts_with("CooperativeMatrix"))
 }
 
 fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
@@ -461,8 +427,8 @@ fn is_independent(programs: &[SizedProgram]) -> bool {
     let is_of_subgroups = |name: &str| {
         name.contains("GroupNonUniform") || name.contains("Subgroup") || name.starts_with("CooperativeMatrix")
     };
-    let is_equal = programs.windows(2).all(|pair| pair[0].program == pair[1].program);
-    is_equal && programs.iter().all(|sized| !has_capability(&sized.program, is_of_subgroups))
+    let is_equal = programs.windows(2).all(|pair| pair[0].1 == pair[1].1);
+    is_equal && programs.iter().all(|(_, program)| !has_capability(program, is_of_subgroups))
 }
 
 /// Ends the ranges of descriptors with the data of their buffers: an access to a red zone is out of bounds.

@@ -154,14 +154,16 @@ mod tests {
     use crate::simulator::sanitize::SizeReport;
 
     fn report(extents: &str, faults: Vec<Fault>) -> CaseReport {
-        let size = |subgroup_size, result| SizeReport { subgroup_size, result };
         let wrong = SizeResult::Wrong { reason: "B[1] is 0, expected 2".into(), schedules: vec![0, 1] };
         let first = if faults.is_empty() { SizeResult::Right } else { wrong };
         CaseReport {
             id: format!("transpose/transpose/f32/{extents}"),
             kernel: "transpose".into(),
             extents: extents.into(),
-            sizes: vec![size(4, first), size(8, SizeResult::Right)],
+            sizes: vec![
+                SizeReport { subgroup_size: 4, result: first },
+                SizeReport { subgroup_size: 8, result: SizeResult::Right },
+            ],
             faults,
             runs: 6,
             ..CaseReport::default()
@@ -206,19 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn clean_cases_share_a_row_and_a_line() {
-        let text = text(&["64", "128", "256"].map(|extents| report(extents, vec![])), 80);
-        assert!(text.contains("3 sizes") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
-    }
-
-    #[test]
-    fn each_reason_is_a_note_with_its_sizes() {
+    fn clean_cases_share_a_row_and_reasons_a_note() {
         let mut report = report("64", vec![]);
+        let text = text(&vec![report.clone(); 3], 80);
+        assert!(text.contains("3 sizes") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
         let result = SizeResult::Unsuitable { reason: "needs sub-groups of 32".into() };
         report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result.clone() }).into();
-        assert_eq!(
-            notes(&[report.clone(), report]),
-            "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n"
-        );
+        let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
+        assert_eq!(notes(&[report.clone(), report]), note);
     }
 }
