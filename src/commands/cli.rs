@@ -1166,7 +1166,7 @@ pub struct SanitizeArgs {
     ///
     /// `loose` adds runs in which every operation errs, as devices may. An answer that leaves its tolerance then is a
     /// fault of precision.
-    #[arg(long, value_name = "KIND", default_value = "exact", value_parser = ["exact", "loose"])]
+    #[arg(long, value_name = "KIND", default_value = "exact", value_parser = ["exact", "loose"], hide_possible_values = true)]
     pub arithmetic: String,
 
     /// Accept faults with these ids: lockstep, precision, …
