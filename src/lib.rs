@@ -16,6 +16,7 @@ use gpukern_process as process;
 use gpukern_program::{algorithms, kernel};
 use gpukern_record::{peak, plan, record, tuning};
 use gpukern_show::{export, report};
+use gpukern_simulator as simulator;
 use gpukern_user as user;
 use gpukern_vulkan as vulkan;
 

@@ -69,6 +69,37 @@ impl FaultKind {
             Self::Precision => "precision",
         }
     }
+
+    /// Returns the kind in words, for headings.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::RaceShared => "race in shared memory",
+            Self::RaceStorage => "race in a buffer",
+            Self::Lockstep => "relies on lockstep",
+            Self::Uninitialised => "uninitialised value",
+            Self::OutOfBounds => "out of bounds",
+            Self::DivergentBarrier => "divergent barrier",
+            Self::InactiveLane => "inactive lane",
+            Self::SubgroupSize => "sub-group size",
+            Self::Progress => "may wait forever",
+            Self::Reconvergence => "reconvergence",
+            Self::UndefinedArithmetic => "undefined arithmetic",
+            Self::MatrixLayout => "matrix layout",
+            Self::Precision => "precision",
+        }
+    }
+
+    /// Whether the fault is nothing but a wrong answer under some conditions.
+    pub fn is_of_answer(self) -> bool {
+        matches!(self, Self::SubgroupSize | Self::Reconvergence | Self::MatrixLayout | Self::Precision)
+    }
+}
+
+impl SourcePlace {
+    /// Returns the place for a person: `transpose.comp:24`, or the instruction.
+    pub fn text(&self) -> String {
+        self.line.as_ref().map_or_else(|| self.instruction.clone(), |(file, line)| format!("{file}:{line}"))
+    }
 }
 
 /// Place in a kernel: `transpose.comp:24`, or an instruction if the module has no lines.
@@ -102,4 +133,22 @@ pub struct Fault {
     pub subgroup_sizes: Vec<u32>,
     /// Occurrences that were counted.
     pub count: u64,
+}
+
+impl Fault {
+    /// Returns the places, each with what happens there.
+    pub fn events(&self) -> Vec<String> {
+        let sentence = |place: &Option<SourcePlace>, what: &str| {
+            let place = place.as_ref().map(SourcePlace::text).unwrap_or_default();
+            format!("{place} {what}").trim().to_string()
+        };
+        let mut events = vec![sentence(&self.at, &self.what), sentence(&self.other, &self.other_what)];
+        events.retain(|event| !event.is_empty());
+        events
+    }
+
+    /// Returns the fault in a line.
+    pub fn sentence(&self) -> String {
+        format!("{}: {}; remedy: {}", self.kind.words(), self.events().join("; "), self.remedy)
+    }
 }

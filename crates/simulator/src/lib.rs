@@ -3,6 +3,7 @@
 mod alu;
 mod clock;
 mod code;
+pub mod device;
 pub mod fault;
 mod findings;
 mod gang;
@@ -16,6 +17,7 @@ mod module;
 mod precision;
 pub mod program;
 mod registers;
+pub mod sanitize;
 mod subgroup;
 
 use gpukern_model::basis;

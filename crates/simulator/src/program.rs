@@ -35,6 +35,8 @@ pub struct Simulated {
     pub faults: Vec<Fault>,
     /// Instructions times active lanes.
     pub lane_operations: u64,
+    /// Whether work-groups waited for others, which were assumed to make progress.
+    pub assumed_progress: bool,
 }
 
 /// Reason why a program was not simulated to its end.
