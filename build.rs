@@ -190,7 +190,7 @@ fn compile(
 /// Formats the line of the table for one binary.
 fn table_line(name: &str, dtype: Option<&str>, layout: Option<&str>, file: &Path, interface: &Interface) -> String {
     format!(
-        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
+        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), line_table: Cow::Borrowed(&[]), interface: {}, built_in: true }},\n",
         table::string(name),
         table::choice("DType", dtype),
         table::choice("Layout", layout),
