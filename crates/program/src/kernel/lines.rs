@@ -12,6 +12,9 @@ const DEBUG_SOURCE_CONTINUED: u32 = 102;
 const DEBUG_LINE: u32 = 103;
 const DEBUG_NO_LINE: u32 = 104;
 
+/// Debug instructions that give source lines. They refer only to each other, to strings and to constants.
+pub const LINE_INSTRUCTIONS: [u32; 4] = [DEBUG_SOURCE, DEBUG_SOURCE_CONTINUED, DEBUG_LINE, DEBUG_NO_LINE];
+
 /// Source lines of the instructions of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
@@ -82,13 +85,21 @@ impl Lines {
         })
     }
 
-    /// Returns the lines of another module with the same instructions, from the words (here, there) of each.
-    pub fn moved(&self, words: impl IntoIterator<Item = (usize, usize)>) -> Self {
-        let mut moved = Self { files: self.files.clone(), changes: vec![] };
-        for (here, there) in words {
-            moved.push(there, self.place(here));
+    /// Returns the lines of the module `plain`, read from `debug`: the same module, compiled with debug information.
+    /// `None` if the two differ in more than that and the numbers of their ids.
+    pub fn of_plain(plain: &[u32], debug: &[u32]) -> Option<Self> {
+        let lines = Self::read(debug);
+        let mut moved = Self { files: lines.files.clone(), changes: vec![] };
+        let (mut plain, mut debug) = (without_debug(plain), without_debug(debug));
+        loop {
+            match (plain.next(), debug.next()) {
+                (Some(Ok(to)), Some(Ok(from))) if to.words[0] == from.words[0] => {
+                    moved.push(to.at, lines.place(from.at))
+                }
+                (None, None) => return Some(moved),
+                _ => return None,
+            }
         }
-        moved
     }
 
     /// Encodes names and lines, without source texts, as numbers of 7 bits a byte, each relative to the last.
@@ -138,6 +149,14 @@ impl Lines {
         }
         lines
     }
+}
+
+/// Iterates over the instructions that do not depend on whether a module has debug information.
+fn without_debug(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
+    instructions(module).filter(|instruction| {
+        let op = instruction.as_ref().ok().and_then(|instruction| instruction.op());
+        !matches!(op, Some(Op::String | Op::Source | Op::SourceContinued | Op::ModuleProcessed | Op::Line | Op::NoLine))
+    })
 }
 
 /// Appends a number, 7 bits a byte.
