@@ -34,6 +34,8 @@ pub(crate) struct KernelSource {
     pub newest: bool,
     /// Work-group size, if the source leaves it to the host.
     pub local_size: Option<[u32; 3]>,
+    /// Whether the SPIR-V has debug information with source lines.
+    pub lines: bool,
 }
 
 /// Result of a compilation.
@@ -169,7 +171,7 @@ impl KernelSource {
         if words.len() < HEADER || words[0] != MAGIC {
             return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
         }
-        let (spirv, unused) = isolate(&words, entry).map_err(|reason| format!("{shown}: {reason}"))?;
+        let (spirv, unused) = isolate(&words, entry, self.lines).map_err(|reason| format!("{shown}: {reason}"))?;
         Ok(self.compiled(spirv, unused))
     }
 
@@ -193,7 +195,7 @@ impl KernelSource {
         if let Some(size) = self.local_size {
             resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
         }
-        let (spirv, unused) = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
+        let (spirv, unused) = isolate(&words, None, self.lines).map_err(|reason| format!("{shown}: {reason}"))?;
         let mut compiled = self.compiled(spirv, unused);
         compiled.files.extend(includes.files);
         Ok(compiled)
@@ -211,6 +213,9 @@ impl KernelSource {
         };
         options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
         options.set_target_spirv(version);
+        if self.lines {
+            options.set_generate_debug_info();
+        }
         for (name, value) in &self.define {
             options.add_macro_definition(name, Some(value));
         }
@@ -336,10 +341,12 @@ impl KernelSource {
         let entry = self.entry.as_deref().unwrap_or("main");
         if name == "slangc" {
             command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(output);
+            command.args(self.lines.then_some("-g"));
         } else {
             let vulkan = if self.newest { "1.3" } else { "1.2" };
             command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
             command.arg("-Fo").arg(output);
+            command.args(self.lines.then_some("-fspv-debug=line"));
         }
         command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
         command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
@@ -497,6 +504,12 @@ impl Wgsl {
         let lang_version = if self.source.newest { (1, 6) } else { (1, 5) };
         let mut options = naga::back::spv::Options { lang_version, ..Default::default() };
         options.flags |= naga::back::spv::WriterFlags::DEBUG;
+        let file_name = self.source.path.display().to_string();
+        options.debug_info = self.source.lines.then_some(naga::back::spv::DebugInfo {
+            source_code: &self.text,
+            file_name: &file_name,
+            language: naga::back::spv::SourceLanguage::WGSL,
+        });
         let pipeline = naga::back::spv::PipelineOptions {
             shader_stage: naga::ShaderStage::Compute,
             entry_point: self.entry.clone(),
@@ -504,7 +517,7 @@ impl Wgsl {
         let words =
             naga::back::spv::write_vec(&module, &info, &options, Some(&pipeline)).map_err(|e| with_causes(&e))?;
         // naga leaves out the names of unused variables.
-        isolate(&words, Some(&self.entry)).map(|(module, _)| module)
+        isolate(&words, Some(&self.entry), self.source.lines).map(|(module, _)| module)
     }
 }
 
