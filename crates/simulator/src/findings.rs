@@ -65,6 +65,10 @@ impl Findings {
         self.0.entry((kind, pc, other)).or_insert_with(|| (make(), 0)).1 += 1;
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Finding, u64)> {
         self.0.values().map(|(finding, count)| (finding, *count))
     }

@@ -17,6 +17,7 @@ mod module;
 mod precision;
 pub mod program;
 mod registers;
+mod report;
 pub mod sanitize;
 mod subgroup;
 

@@ -1,9 +1,17 @@
 //! A program on the simulated device: its buffers, its steps and rounds.
 
 use crate::basis::dtype::HostArray;
+use crate::basis::units::Bytes;
 use crate::fault::Fault;
-use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::Program;
+use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, Start, write_addresses};
+use crate::kernel::program::{Dispatch, Program, Step};
+use crate::lower::{self, Kernel};
+use crate::machine::{Bound, Launch, Machine, Stopped, address};
+use crate::memory::Memory;
+use crate::module::Module;
+use crate::report::Reporter;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// How operations with a tolerance compute.
@@ -20,7 +28,7 @@ pub enum Arithmetic {
 pub struct Settings {
     pub subgroup_size: u32,
     /// 0 runs work-groups in order and their sub-groups in step; other seeds choose an order of work-groups and
-    /// sub-groups, a layout of cooperative matrices, and whether lanes reconverge as late as allowed.
+    /// sub-groups, a layout of cooperative matrices, and odd ones let lanes reconverge as late as allowed.
     pub seed: u64,
     pub arithmetic: Arithmetic,
     /// Time at which the simulation gives up.
@@ -50,6 +58,11 @@ pub enum SimulationError {
     TooLarge(String),
 }
 
+/// Most bytes of memory that the buffers of a program and their shadow state may take.
+const MAX_BYTES: u64 = 1 << 30;
+/// Bytes of shadow state for each byte of a buffer, at most: a cell of 40 bytes for every four.
+const SHADOW_BYTES: u64 = 12;
+
 /// Runs `program` once on a simulated device. `specs` are the problem's buffers and `inputs` the contents of those that
 /// the host fills, in buffer order.
 pub fn simulate(
@@ -58,6 +71,192 @@ pub fn simulate(
     inputs: &[HostArray],
     settings: &Settings,
 ) -> Result<Simulated, SimulationError> {
-    let _ = (program, specs, inputs, settings);
-    Err(SimulationError::Unsupported("not yet".into()))
+    let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
+    let bytes: u64 = all.iter().map(|spec| spec.bytes().0).sum();
+    if bytes.saturating_mul(1 + SHADOW_BYTES) > MAX_BYTES {
+        let (buffers, most) = (Bytes(bytes), Bytes(MAX_BYTES / (1 + SHADOW_BYTES)));
+        return Err(SimulationError::TooLarge(format!("its buffers have {buffers}; the simulator takes {most}")));
+    }
+    let memory = Memory::new(initial_contents(program, specs, inputs));
+    let reporter = Reporter::new(all.iter().map(|spec| (*spec).clone()).collect());
+    let mut run = Run {
+        memory,
+        reporter,
+        buffer_bytes: all.iter().map(|spec| spec.bytes().0).collect(),
+        kernels: HashMap::new(),
+        settings: *settings,
+        lane_operations: 0,
+        assumed_progress: false,
+    };
+    for start in &program.starts {
+        run.write_start(start);
+    }
+    run.steps(&program.steps)?;
+    if let Some(rounds) = &program.rounds {
+        for _ in 0..rounds.bound {
+            run.steps(&rounds.body)?;
+            if run.word(rounds.stop, 0) != 0 {
+                break;
+            }
+        }
+    }
+    let mut outputs = vec![];
+    for (number, spec) in specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
+        let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
+        output.as_bytes_mut().copy_from_slice(run.memory.bytes(number as u32));
+        outputs.push(output);
+    }
+    let faults = run.reporter.finish(&run.memory);
+    let Run { lane_operations, assumed_progress, .. } = run;
+    Ok(Simulated { outputs, faults, lane_operations, assumed_progress })
+}
+
+/// Returns the contents of all buffers before the first step, and whether they are defined.
+fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray]) -> Vec<(Vec<u8>, bool)> {
+    let poison = |number: usize, bytes: u64| {
+        let word = (FILLER.start() + (number % 0x7f) as u32).to_le_bytes();
+        word.iter().copied().cycle().take(bytes as usize).collect::<Vec<u8>>()
+    };
+    let mut contents = vec![];
+    let mut inputs = inputs.iter();
+    for (number, spec) in specs.iter().enumerate() {
+        contents.push(match inputs.next_if_input(spec) {
+            Some(input) => (input.as_bytes().to_vec(), true),
+            None => (poison(number, spec.bytes().0), false),
+        });
+    }
+    for (number, spec) in program.scratch.iter().enumerate() {
+        // Built-in programs count from the state in which all bits are set.
+        contents.push(if program.is_users() {
+            (poison(specs.len() + number, spec.bytes().0), false)
+        } else {
+            (vec![u8::MAX; spec.bytes().0 as usize], true)
+        });
+    }
+    contents
+}
+
+trait NextIfInput<'a> {
+    fn next_if_input(&mut self, spec: &BufferSpec) -> Option<&'a HostArray>;
+}
+
+impl<'a, I: Iterator<Item = &'a HostArray>> NextIfInput<'a> for I {
+    fn next_if_input(&mut self, spec: &BufferSpec) -> Option<&'a HostArray> {
+        if spec.role.is_input() { self.next() } else { None }
+    }
+}
+
+/// Program in execution.
+struct Run {
+    memory: Memory,
+    reporter: Reporter,
+    buffer_bytes: Vec<u64>,
+    /// Kernels by the hash of a dispatch: many steps launch the same one.
+    kernels: HashMap<String, Rc<Kernel>>,
+    settings: Settings,
+    lane_operations: u64,
+    assumed_progress: bool,
+}
+
+impl Run {
+    fn steps(&mut self, steps: &[Step]) -> Result<(), SimulationError> {
+        for step in steps {
+            match step {
+                Step::Dispatch(dispatch) => self.dispatch(dispatch)?,
+                Step::Fill { buffer, word } => self.memory.fill(buffer.0 as u32, *word),
+                Step::Copy { from, to } => self.memory.copy(from.0 as u32, to.0 as u32),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the initial contents of a scratch buffer.
+    fn write_start(&mut self, start: &Start) {
+        let length = self.buffer_bytes.get(start.buffer.0).copied().unwrap_or(0) as usize;
+        let mut bytes: Vec<u8> = start.bytes.iter().copied().cycle().take(length).collect();
+        write_addresses(&mut bytes, &start.addresses, &self.addresses());
+        self.memory.replace(start.buffer.0 as u32, 0, &bytes);
+    }
+
+    fn addresses(&self) -> Vec<u64> {
+        (0..self.buffer_bytes.len()).map(address).collect()
+    }
+
+    fn word(&self, buffer: BufferId, at: u64) -> u32 {
+        let bytes = self.memory.bytes(buffer.0 as u32).get(at as usize..at as usize + 4);
+        bytes.map_or(0, |bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    fn dispatch(&mut self, dispatch: &Dispatch) -> Result<(), SimulationError> {
+        let subgroup_size = dispatch.subgroup_size.unwrap_or(self.settings.subgroup_size);
+        let kernel = self.kernel(dispatch, subgroup_size)?;
+        let mut groups = dispatch.groups.map(|extent| extent.min(u64::from(u32::MAX)) as u32);
+        if let Some((counts, at)) = dispatch.indirect {
+            groups = std::array::from_fn(|axis| self.word(counts, at + 4 * axis as u64));
+        }
+        let launch = Launch {
+            groups,
+            subgroup_size,
+            bindings: self.bindings(&kernel, &dispatch.descriptors),
+            buffer_bytes: self.buffer_bytes.clone(),
+            push: dispatch.argument_block(&self.addresses()),
+            seed: self.settings.seed,
+            is_loose: self.settings.arithmetic == Arithmetic::Loose,
+            deadline: self.settings.deadline,
+        };
+        let mut machine = Machine::new(&kernel, &mut self.memory, launch);
+        let stopped = machine.dispatch();
+        self.lane_operations += machine.operations;
+        self.assumed_progress |= machine.assumed_progress;
+        let undefined_stores = std::mem::take(&mut machine.undefined_stores);
+        let findings = std::mem::take(&mut self.memory.findings);
+        self.reporter.add(dispatch, &kernel, groups, &findings, &undefined_stores);
+        stopped.map_err(|stopped| match stopped {
+            Stopped::TooLarge(reason) => SimulationError::TooLarge(reason),
+            Stopped::TooLong(reason) => SimulationError::TooLong(reason),
+        })
+    }
+
+    /// Returns the lowered kernel of a dispatch.
+    fn kernel(&mut self, dispatch: &Dispatch, subgroup_size: u32) -> Result<Rc<Kernel>, SimulationError> {
+        let key = format!("{} {:?} {subgroup_size}", dispatch.shader.label(), dispatch.constants);
+        if let Some(kernel) = self.kernels.get(&key) {
+            return Ok(Rc::clone(kernel));
+        }
+        let words: Vec<u32> = dispatch
+            .shader
+            .spirv
+            .chunks_exact(4)
+            .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+            .collect();
+        let kernel = Module::read(&words, &dispatch.constants, subgroup_size).and_then(lower::lower);
+        let kernel = kernel.map_err(|reason| {
+            SimulationError::Unsupported(format!("the simulator cannot run {}: {reason}", dispatch.shader.label()))
+        })?;
+        let kernel = Rc::new(kernel);
+        self.kernels.insert(key, Rc::clone(&kernel));
+        Ok(kernel)
+    }
+
+    /// Returns the ranges that descriptors bind to the kernel's slots.
+    fn bindings(&self, kernel: &Kernel, descriptors: &[Descriptor]) -> Vec<Vec<Option<Bound>>> {
+        let mut bindings = vec![];
+        for slot in &kernel.slots {
+            let mut elements = vec![];
+            for Descriptor { at, .. } in descriptors {
+                if (at.set, at.binding) != (slot.set, slot.binding) {
+                    continue;
+                }
+                let element = at.element as usize;
+                if elements.len() <= element {
+                    elements.resize(element + 1, None);
+                }
+                let rest = self.buffer_bytes.get(at.buffer.0).copied().unwrap_or(0).saturating_sub(at.offset);
+                let length = at.range.map_or(rest, |range| range.min(rest));
+                elements[element] = Some(Bound { buffer: at.buffer.0 as u32, offset: at.offset, length });
+            }
+            bindings.push(elements);
+        }
+        bindings
+    }
 }

@@ -19,7 +19,7 @@ pub(super) struct BadIndex {
     pub(super) bound: u64,
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// Runs a gang for at most `blocks` blocks. Returns whether it could still go on.
     pub(super) fn run_gang(&mut self, run: &mut GangRun, blocks: u64) -> bool {
         let mut left = blocks;
@@ -82,7 +82,7 @@ impl Machine<'_> {
     }
 
     /// Chooses the way at a branch: the edge that all active lanes take, or `None` after sending lanes several ways.
-    fn choose(&mut self, run: &mut GangRun, pc: Pc, active: &Active) -> Option<&'_ Edge> {
+    fn choose(&mut self, run: &mut GangRun, pc: Pc, active: &Active) -> Option<&'a Edge> {
         let kernel = self.kernel;
         let mut ways: Vec<(&Edge, LaneSet)> = vec![];
         let selector = match &kernel.code.instructions[pc as usize] {

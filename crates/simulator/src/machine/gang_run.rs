@@ -42,13 +42,14 @@ impl GangRun {
             last_atomic: None,
             atomics: 0,
         };
-        run.restart(gang);
+        run.restart(gang, reconverges_late);
         run
     }
 
     /// Begins a work-group with the registers of an earlier one.
-    pub(crate) fn restart(&mut self, gang: Gang) {
+    pub(crate) fn restart(&mut self, gang: Gang, reconverges_late: bool) {
         self.gang = gang;
+        self.reconverges_late = reconverges_late;
         self.pending = vec![(0, self.all())];
         self.parked.clear();
         self.joins.clear();
@@ -120,15 +121,15 @@ impl GangRun {
         self.joins.clear();
     }
 
-    /// Lets lanes that wait for others of their sub-group stand behind them, once. Returns whether there are others.
-    pub(crate) fn yield_lanes(&mut self) -> bool {
+    /// Lets the lanes that went last stand behind the others, as interruptions would.
+    pub(crate) fn yield_lanes(&mut self) {
         if !self.reconverges_late {
+            // Lanes then go in the order of the list, the last first.
             self.reconverges_late = true;
             self.pending.sort_unstable_by_key(|(pc, _)| *pc);
-            return true;
+        } else {
+            self.pending.rotate_right(1);
         }
-        self.pending.rotate_right(1);
-        true
     }
 
     /// Splits the gang into one for each sub-group, which then can wait for each other.

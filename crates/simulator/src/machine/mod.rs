@@ -212,7 +212,7 @@ impl<'a> Machine<'a> {
             let mut run = match reusable {
                 Some(index) => {
                     let mut run = spare.swap_remove(index);
-                    run.restart(gang);
+                    run.restart(gang, self.reconverges_late());
                     run
                 }
                 None => self.new_run(gang),
@@ -229,8 +229,11 @@ impl<'a> Machine<'a> {
         for (register, bits) in &self.kernel.code.constants {
             registers.put(*register, vec![*bits; gang.lanes as usize]);
         }
-        let reconverges_late = self.launch.seed % 2 == 1 && !self.kernel.module.reconverges_maximally;
-        GangRun::new(gang, registers, reconverges_late)
+        GangRun::new(gang, registers, self.reconverges_late())
+    }
+
+    fn reconverges_late(&self) -> bool {
+        self.launch.seed % 2 == 1 && !self.kernel.module.reconverges_maximally
     }
 
     fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {
@@ -262,7 +265,8 @@ impl<'a> Machine<'a> {
         let mut was_unblocked = false;
         for group in running.iter_mut() {
             for run in &mut group.gangs {
-                if run.pending.len() > 1 && run.yield_lanes() {
+                if run.pending.len() > 1 {
+                    run.yield_lanes();
                     was_unblocked = true;
                     let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
                     self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
