@@ -1,5 +1,8 @@
 //! Arithmetic: functions that compute a register from others in all active lanes.
 
+// Casts between type aliases lose bits for some widths only.
+#![allow(clippy::cast_lossless)]
+
 use crate::code::{AtomicOp, Combine, Hazard, Operation};
 use crate::kernel::interface::Scalar;
 use half::{bf16, f16};
@@ -276,7 +279,8 @@ fn float(op: Op, scalar: Scalar) -> Option<Operation> {
     }))
 }
 
-/// Comparisons of floats: ordered ones are false, unordered ones true for NaN.
+/// Comparisons of floats: ordered ones are false, unordered ones true for NaN, which negation gives.
+#[allow(clippy::neg_cmp_op_on_partial_ord)]
 fn compare(op: Op, scalar: Scalar) -> Option<Operation> {
     with_float!(scalar, F => Some(match op {
         Op::Ordered => lanes!(Two, |a: F, b: F| a.partial_cmp(&b).is_some()),
@@ -303,7 +307,7 @@ fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
     match op {
         Op::UConvert | Op::ConvertPtrToU | Op::ConvertUToPtr => with_int!(to_bits, S, U => Some(lanes!(One, |a: U| a))),
         Op::SConvert => with_int!(from_bits, S, U => with_int!(to_bits, R, V => Some(lanes!(One, |a: S| a as R)))),
-        Op::Bitcast => (from_bits == to_bits).then(|| lanes!(One, |a: u64| a)),
+        Op::Bitcast => (from_bits == to_bits).then_some(lanes!(One, |a: u64| a)),
         Op::ConvertFToU => with_float!(from, F => with_int!(to_bits, S, U => Some(lanes!(One, |a: F| a.wide() as U)))),
         Op::ConvertFToS => with_float!(from, F => with_int!(to_bits, S, U => Some(lanes!(One, |a: F| a.wide() as S)))),
         // f32 holds all integers up to the largest f16, but not those that bf16 rounds.
@@ -409,15 +413,13 @@ pub(crate) fn combine(op: Combine, scalar: Scalar) -> fn(u64, u64) -> u64 {
 pub(crate) fn identity(op: Combine, scalar: Scalar) -> u64 {
     let ones = mask(scalar);
     match (op, scalar) {
-        (Combine::Add | Combine::Or | Combine::Xor, _) => 0,
         (Combine::Mul, _) => from_f64(scalar, 1.0),
-        (Combine::And, _) => ones,
         (Combine::Min, Scalar::Int { signed: true, .. }) => ones >> 1,
         (Combine::Max, Scalar::Int { signed: true, .. }) => ones ^ ones >> 1,
-        (Combine::Min, Scalar::Int { .. } | Scalar::Bool) => ones,
-        (Combine::Max, Scalar::Int { .. } | Scalar::Bool) => 0,
-        (Combine::Min, _) => from_f64(scalar, f64::INFINITY),
-        (Combine::Max, _) => from_f64(scalar, f64::NEG_INFINITY),
+        (Combine::Min, Scalar::Float { .. } | Scalar::Bfloat16) => from_f64(scalar, f64::INFINITY),
+        (Combine::Max, Scalar::Float { .. } | Scalar::Bfloat16) => from_f64(scalar, f64::NEG_INFINITY),
+        (Combine::Min | Combine::And, _) => ones,
+        (Combine::Add | Combine::Or | Combine::Xor | Combine::Max, _) => 0,
     }
 }
 

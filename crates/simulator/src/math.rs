@@ -1,6 +1,9 @@
 //! GLSL.std.450 instructions that work component by component. Functions without a narrower exact way are computed in
 //! f64 and rounded once.
 
+// Casts between type aliases lose bits for some widths only.
+#![allow(clippy::cast_lossless)]
+
 use crate::alu::{Real, lanes, wide, with_float, with_int};
 use crate::code::Operation;
 use crate::kernel::interface::Scalar;
@@ -62,7 +65,7 @@ fn selection(op: Glsl, scalar: Scalar) -> Option<Operation> {
         Glsl::FMix => wide!(Three F, |x, y, a| x * (1.0 - a) + y * a),
         Glsl::Step => wide!(Two F, |edge, a| if a < edge { 0.0 } else { 1.0 }),
         Glsl::SmoothStep => wide!(Three F, |low, high, a| {
-            let t = ((a - low) / (high - low)).max(0.0).min(1.0);
+            let t = ((a - low) / (high - low)).clamp(0.0, 1.0);
             t * t * (3.0 - 2.0 * t)
         }),
         // Products and sums of 16-bit floats fit f64 but for bits that cannot change the rounding.
@@ -175,7 +178,7 @@ fn pack(op: Glsl) -> Option<Operation> {
             u32::from_le_bytes([a, b, c, d].map(|component| fixed(component, 0.0, 255.0) as u8))
         }),
         Glsl::PackSnorm2x16 => {
-            lanes!(Two, |a: f32, b: f32| { join(fixed(a, -1.0, 32767.0) as u16, fixed(b, -1.0, 32767.0) as u16) })
+            lanes!(Two, |a: f32, b: f32| join(fixed(a, -1.0, 32767.0) as u16, fixed(b, -1.0, 32767.0) as u16))
         }
         Glsl::PackUnorm2x16 => {
             lanes!(Two, |a: f32, b: f32| join(fixed(a, 0.0, 65535.0) as u16, fixed(b, 0.0, 65535.0) as u16))

@@ -88,7 +88,7 @@ struct LooseDevice {
 }
 
 impl LooseDevice {
-    /// Draws random bits (SplitMix64).
+    /// Draws random bits by `SplitMix64`.
     fn draw(&self) -> u64 {
         let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random.set(state);
