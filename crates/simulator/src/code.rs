@@ -22,6 +22,8 @@ pub(crate) struct Code {
     pub(crate) merges: Vec<Option<u32>>,
     /// Number of registers.
     pub(crate) registers: u32,
+    /// Whether each register is used.
+    pub(crate) used: Vec<bool>,
     /// Registers that hold a constant.
     pub(crate) constants: Vec<(Reg, u64)>,
     /// Terms of all [`Instruction::Offset`]s.

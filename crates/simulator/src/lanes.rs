@@ -25,18 +25,22 @@ impl LaneSet {
         Self(words)
     }
 
+    #[inline]
     pub(crate) fn contains(&self, lane: usize) -> bool {
         self.0[lane / 64] >> (lane % 64) & 1 == 1
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, lane: usize) {
         self.0[lane / 64] |= 1 << (lane % 64);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, lane: usize) {
         self.0[lane / 64] &= !(1 << (lane % 64));
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
@@ -45,19 +49,23 @@ impl LaneSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    #[inline]
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
     }
 
+    #[inline]
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] | other.0[index]))
     }
 
+    #[inline]
     pub(crate) fn without(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] & !other.0[index]))
     }
 
     /// Iterates over the lanes in ascending order.
+    #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(index, &word)| {
             let mut rest = word;
@@ -102,6 +110,7 @@ impl Active {
     }
 
     /// Iterates over the lanes as indices.
+    #[inline]
     pub(crate) fn lanes(&self) -> impl Iterator<Item = usize> + '_ {
         self.list.iter().map(|lane| usize::from(*lane))
     }

@@ -16,6 +16,7 @@ mod memory;
 mod module;
 mod precision;
 pub mod program;
+mod recycle;
 mod registers;
 mod report;
 pub mod sanitize;

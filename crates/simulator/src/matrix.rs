@@ -384,7 +384,7 @@ mod tests {
         let count = (lanes * 2) as usize;
         let active = Active { set: LaneSet::first(count), list: (0..count as u16).collect(), is_all: true };
         let unit = MatrixUnit { layout, active: &active, gang: &gang, pc: 5 };
-        let mut registers = Registers::new(4 * 128 + 1, count);
+        let mut registers = Registers::new(&[true; 4 * 128 + 1], count);
         (0..count).for_each(|lane| registers.set(512, lane, 20));
         let at = Location { place: crate::code::Place::Shared, offset: None, constant: 0, alignment: 1 };
         let [a, b, c] = [(0, 8, 4), (1, 4, 16), (2, 8, 16)].map(|(usage, rows, columns)| {

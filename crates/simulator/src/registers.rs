@@ -19,33 +19,41 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    pub(crate) fn new(count: u32, lanes: usize) -> Self {
-        Self { lanes, values: vec![vec![0; lanes]; count as usize], undefined: vec![None; count as usize] }
+    /// Creates the registers that are `used`; others have no values.
+    pub(crate) fn new(used: &[bool], lanes: usize) -> Self {
+        let values = used.iter().map(|used| if *used { vec![0; lanes] } else { vec![] });
+        Self { lanes, values: values.collect(), undefined: vec![None; used.len()] }
     }
 
     /// Returns the values of all lanes.
+    #[inline]
     pub(crate) fn get(&self, register: Reg) -> &[u64] {
         &self.values[register as usize]
     }
 
     /// Moves a register's values out, so that it can be written while others are read; [`Self::put`] returns them.
+    #[inline]
     pub(crate) fn take(&mut self, register: Reg) -> Vec<u64> {
         std::mem::take(&mut self.values[register as usize])
     }
 
+    #[inline]
     pub(crate) fn put(&mut self, register: Reg, values: Vec<u64>) {
         debug_assert_eq!(values.len(), self.lanes);
         self.values[register as usize] = values;
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, register: Reg, lane: usize, value: u64) {
         self.values[register as usize][lane] = value;
     }
 
+    #[inline]
     pub(crate) fn undefined(&self, register: Reg) -> Option<&Undefined> {
         self.undefined[register as usize].as_deref()
     }
 
+    #[inline]
     pub(crate) fn is_undefined(&self, register: Reg, lane: usize) -> bool {
         self.undefined(register).is_some_and(|undefined| undefined.lanes.contains(lane))
     }
@@ -67,6 +75,7 @@ impl Registers {
     }
 
     /// Marks one lane's value as defined.
+    #[inline]
     pub(crate) fn define_lane(&mut self, register: Reg, lane: usize) {
         if let Some(undefined) = &mut self.undefined[register as usize] {
             undefined.lanes.remove(lane);
@@ -74,6 +83,7 @@ impl Registers {
     }
 
     /// Marks the values of the active lanes as defined.
+    #[inline]
     pub(crate) fn define(&mut self, register: Reg, active: &Active) {
         self.set_undefined(register, active, None);
     }
@@ -103,6 +113,7 @@ impl Registers {
     }
 
     /// Marks a result as undefined in the active lanes in which one of the operands is.
+    #[inline]
     pub(crate) fn spread(&mut self, to: Reg, from: &[Reg], active: &Active) {
         let mut marks: Option<Undefined> = None;
         for operand in from {
@@ -126,7 +137,7 @@ impl Registers {
         };
         Self {
             lanes: range.len(),
-            values: self.values.iter().map(|values| values[range.clone()].to_vec()).collect(),
+            values: self.values.iter().map(|values| values.get(range.clone()).unwrap_or(&[]).to_vec()).collect(),
             undefined: self.undefined.iter().map(slice_marks).collect(),
         }
     }

@@ -466,7 +466,7 @@ mod tests {
             let list: Vec<u16> = self.active.iter().map(|lane| *lane as u16).collect();
             let mut active = Active { set: LaneSet::EMPTY, list, is_all: self.active.len() == lanes };
             self.active.iter().for_each(|lane| active.set.insert(*lane));
-            let mut registers = Registers::new(TO + 4, lanes);
+            let mut registers = Registers::new(&vec![true; TO as usize + 4], lanes);
             for (lane, word) in (0..lanes).flat_map(|lane| (0..4).map(move |word| (lane, word))) {
                 let bits = |words: u128| u64::from((words >> (32 * word)) as u32);
                 registers.set(word, lane, bits(self.value[lane].unwrap_or(0)));

@@ -107,6 +107,7 @@ pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
     };
     lowerer.lower_module().map_err(|reason| format!("word {} of its module: {reason}", lowerer.at))?;
     lowerer.code.constants = lowerer.constants.into_iter().map(|(bits, register)| (register, bits)).collect();
+    crate::recycle::recycle(&mut lowerer.code);
     Ok(Kernel {
         module: lowerer.module,
         code: lowerer.code,

@@ -123,7 +123,8 @@ impl<'a> Machine<'a> {
         if count > MAX_GROUPS {
             return Err(Stopped::TooLong(format!("it has {count} work-groups; choose a smaller size")));
         }
-        let bytes = u64::from(self.kernel.code.registers) * invocations * 8;
+        let registers = self.kernel.code.used.iter().filter(|used| **used).count() as u64;
+        let bytes = registers * invocations * 8;
         if bytes > MAX_REGISTER_BYTES {
             let [bytes, most] = [bytes, MAX_REGISTER_BYTES].map(gpukern_model::basis::units::Bytes);
             return Err(Stopped::TooLarge(format!("its values take {bytes} for a work-group, of at most {most}")));
@@ -225,7 +226,7 @@ impl<'a> Machine<'a> {
     }
 
     fn new_run(&self, gang: Gang) -> GangRun {
-        let mut registers = Registers::new(self.kernel.code.registers, gang.lanes as usize);
+        let mut registers = Registers::new(&self.kernel.code.used, gang.lanes as usize);
         for (register, bits) in &self.kernel.code.constants {
             registers.put(*register, vec![*bits; gang.lanes as usize]);
         }
@@ -357,7 +358,8 @@ impl<'a> Machine<'a> {
         for (builtin, first, count) in &self.kernel.builtins {
             for lane in 0..gang.lanes as usize {
                 let values = self.builtin(*builtin, &gang, lane);
-                for (register, value) in (*first..first + count).zip(values) {
+                let used = (*first..first + count).zip(values).filter(|(register, _)| self.kernel.code.used[*register as usize]);
+                for (register, value) in used {
                     run.registers.set(register, lane, u64::from(value));
                 }
             }

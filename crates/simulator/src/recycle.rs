@@ -1,0 +1,197 @@
+//! Reuses registers: values that live within one block share registers, so that those of a gang fit into the host's
+//! caches.
+
+use crate::code::{Code, Instruction, Location, Place, Reg, Term};
+use crate::matrix::{MatrixInstruction, MatrixType};
+
+/// Use of a register by an instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+    /// One of several consecutive registers, whose numbers must stay.
+    Pinned,
+}
+
+type Visit<'v> = &'v mut dyn FnMut(&mut Reg, Use);
+
+fn visit_location(at: &mut Location, visit: Visit<'_>) {
+    if let Some(offset) = &mut at.offset {
+        visit(offset, Use::Read);
+    }
+    visit_place(&mut at.place, visit);
+}
+
+fn visit_place(place: &mut Place, visit: Visit<'_>) {
+    if let Place::Slot { element: Some(element), .. } = place {
+        visit(element, Use::Read);
+    }
+}
+
+fn visit_range(first: Reg, count: u32, visit: Visit<'_>) {
+    (first..first.saturating_add(count)).for_each(|mut register| visit(&mut register, Use::Pinned));
+}
+
+/// Calls `visit` for each register of an instruction: those that it reads before the one that it writes.
+fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Visit<'_>) {
+    match instruction {
+        Instruction::Compute { operation, to, from, .. } => {
+            let count = operation.operand_count();
+            from[..count].iter_mut().for_each(|register| visit(register, Use::Read));
+            let first = from[0];
+            from[count..].fill(first);
+            visit(to, Use::Write);
+        }
+        Instruction::Copy { to, from } => {
+            visit(from, Use::Read);
+            visit(to, Use::Write);
+        }
+        Instruction::Select { to, condition, yes, no } => {
+            [condition, yes, no].into_iter().for_each(|register| visit(register, Use::Read));
+            visit(to, Use::Write);
+        }
+        Instruction::Undefine { first, count } => visit_range(*first, *count, visit),
+        Instruction::LoadIndexed { to, first, count, index } => {
+            visit_range(*first, *count, visit);
+            visit(index, Use::Read);
+            visit(to, Use::Write);
+        }
+        Instruction::StoreIndexed { from, first, count, index } => {
+            visit_range(*first, *count, visit);
+            visit(from, Use::Read);
+            visit(index, Use::Read);
+        }
+        Instruction::Offset { to, base, terms: range, .. } => {
+            base.iter_mut().for_each(|register| visit(register, Use::Read));
+            let terms = &mut terms[range.start as usize..range.end as usize];
+            terms.iter_mut().for_each(|term| visit(&mut term.index, Use::Read));
+            visit(to, Use::Write);
+        }
+        Instruction::AddressOf { to, location } | Instruction::Load { to, at: location, .. } => {
+            visit_location(location, visit);
+            visit(to, Use::Write);
+        }
+        Instruction::Store { from, at, .. } => {
+            visit_location(at, visit);
+            visit(from, Use::Read);
+        }
+        Instruction::Fetch { to, index, .. } => {
+            visit(index, Use::Read);
+            visit(to, Use::Write);
+        }
+        Instruction::Atomic { to, at, value, comparator, .. } => {
+            visit_location(at, visit);
+            visit(value, Use::Read);
+            visit(comparator, Use::Read);
+            visit(to, Use::Write);
+        }
+        Instruction::ArrayLength { to, place, .. } => {
+            visit_place(place, visit);
+            visit(to, Use::Write);
+        }
+        Instruction::TexelCount { to, .. } | Instruction::Clock { to } => visit(to, Use::Write),
+        Instruction::Subgroup { to, value, argument, second, .. } => {
+            // Results and operands may be ballots, of four registers.
+            [*to, *value, *argument].into_iter().for_each(|first| visit_range(first, 4, visit));
+            second.iter().for_each(|register| visit_range(*register, 1, visit));
+        }
+        Instruction::Matrix(matrix) => visit_matrix(matrix, visit),
+        Instruction::Branch { condition: register, .. } | Instruction::Switch { selector: register, .. } => {
+            visit(register, Use::Read);
+        }
+        Instruction::ControlBarrier { .. }
+        | Instruction::MemoryBarrier(_)
+        | Instruction::Jump(_)
+        | Instruction::Finish
+        | Instruction::Unreachable => {}
+    }
+}
+
+fn visit_matrix(instruction: &mut MatrixInstruction, visit: Visit<'_>) {
+    // A lane holds fewer elements than the matrix has; pinning too many does no harm.
+    let elements = |matrix: &MatrixType| matrix.registers(1);
+    match instruction {
+        MatrixInstruction::Load { to: register, matrix, memory }
+        | MatrixInstruction::Store { from: register, matrix, memory } => {
+            visit_range(*register, elements(matrix), visit);
+            visit_location(&mut memory.at, &mut |register, _| visit_range(*register, 1, visit));
+            memory.stride.iter().for_each(|register| visit_range(*register, 1, visit));
+        }
+        MatrixInstruction::MulAdd { to, a, b, c, result, .. } => {
+            visit_range(*to, elements(result), visit);
+            for (first, matrix) in [a, b, c] {
+                visit_range(*first, elements(matrix), visit);
+            }
+        }
+    }
+}
+
+/// Place of a register's uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Unused,
+    /// Written first and used only in this block, last by this instruction.
+    Within { block: usize, last: usize },
+    Elsewhere,
+}
+
+/// Lets values that are written first and used only within one block share registers. Registers that nothing uses any
+/// longer take no memory.
+pub(crate) fn recycle(code: &mut Code) {
+    let mut lives = vec![Life::Unused; code.registers as usize];
+    let mut instructions = std::mem::take(&mut code.instructions);
+    let mut terms = std::mem::take(&mut code.terms);
+    let mut block = 0;
+    for (pc, instruction) in instructions.iter_mut().enumerate() {
+        while code.blocks.get(block + 1).is_some_and(|begin| *begin as usize <= pc) {
+            block += 1;
+        }
+        visit_registers(instruction, &mut terms, &mut |register, usage| {
+            let Some(life) = lives.get_mut(*register as usize) else { return };
+            *life = match (*life, usage) {
+                (Life::Unused, Use::Write) => Life::Within { block, last: pc },
+                (Life::Within { block: own, .. }, Use::Read | Use::Write) if own == block => {
+                    Life::Within { block, last: pc }
+                }
+                _ => Life::Elsewhere,
+            };
+        });
+    }
+    let moved = code.moves.iter().flat_map(|(to, from)| [*to, *from]);
+    for register in moved.chain(code.constants.iter().map(|(register, _)| *register)) {
+        lives[register as usize] = Life::Elsewhere;
+    }
+    // Values that live within a block keep the number of the first of those that share it.
+    let mut free: Vec<Reg> = vec![];
+    let mut numbers: Vec<Option<Reg>> = vec![None; lives.len()];
+    for (pc, instruction) in instructions.iter_mut().enumerate() {
+        let mut ended = vec![];
+        visit_registers(instruction, &mut terms, &mut |register, usage| {
+            let old = *register as usize;
+            let Some(Life::Within { last, .. }) = lives.get(old) else { return };
+            if usage == Use::Pinned {
+                return;
+            }
+            let number = *numbers[old].get_or_insert_with(|| free.pop().unwrap_or(*register));
+            *register = number;
+            if *last == pc && !ended.contains(&number) {
+                ended.push(number);
+            }
+        });
+        // An operand's register is free only behind the instruction, whose result must not overwrite it.
+        free.extend(ended);
+    }
+    code.used = vec![false; lives.len()];
+    for instruction in &mut instructions {
+        visit_registers(instruction, &mut terms, &mut |register, _| {
+            if let Some(used) = code.used.get_mut(*register as usize) {
+                *used = true;
+            }
+        });
+    }
+    for (register, life) in code.used.iter_mut().zip(&lives) {
+        *register |= *life == Life::Elsewhere;
+    }
+    code.instructions = instructions;
+    code.terms = terms;
+}
