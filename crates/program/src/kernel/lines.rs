@@ -94,7 +94,7 @@ impl Lines {
         loop {
             match (plain.next(), debug.next()) {
                 (Some(Ok(to)), Some(Ok(from))) if to.words[0] == from.words[0] => {
-                    moved.push(to.at, lines.place(from.at))
+                    moved.push(to.at, lines.place(from.at));
                 }
                 (None, None) => return Some(moved),
                 _ => return None,
