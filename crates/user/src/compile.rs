@@ -535,6 +535,9 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::instructions::instructions;
+    use crate::kernel::lines::Lines;
+    use rspirv::spirv::Op;
 
     /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
     fn compile_with(files: &[(&str, &str)]) -> String {
@@ -661,6 +664,41 @@ mod tests {
             if let Err(error) = compiled(&body) {
                 assert!(error.contains("k.wgsl"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn instructions_have_source_lines_on_request() {
+        const GLSL: &str = "#version 460\n#extension GL_GOOGLE_include_directive : enable\n\
+            layout(binding = 0) buffer D { uint d[]; };\nlayout(binding = 1) buffer Unused { uint unused[]; };\n\
+            #include \"put.glsl\"\nvoid main() {\n    d[0] = 1;\n    put(3);\n}\n";
+        const WGSL: &str = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;\n\
+            @compute @workgroup_size(1)\nfn main() {\n    d[0] = 1u;\n}\n";
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name, text| std::fs::write(folder.path().join(name), text).expect("written");
+        write("put.glsl", "void put(uint i) {\n    d[i] = 2;\n}\n");
+        for (name, text, expected) in [
+            ("k.comp", GLSL, "k.comp:7 d[0] = 1;, k.comp:8 put(3);, put.glsl:2 d[i] = 2;"),
+            ("k.wgsl", WGSL, "k.wgsl:4 d[0] = 1u;"),
+        ] {
+            write(name, text);
+            let path = folder.path().join(name);
+            let compiled = |lines| KernelSource { path: path.clone(), lines, ..KernelSource::default() }.compile(&[]);
+            let [with, without] = [true, false].map(|lines| compiled(lines).expect("it compiles"));
+            let lines = Lines::read(&with.spirv);
+            let mut places = vec![];
+            for store in instructions(&with.spirv).flatten().filter(|store| store.op() == Some(Op::Store)) {
+                let (file, line) = lines.at(store.at).expect("a line");
+                let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
+                places.push(format!("{name}:{line} {}", lines.text(file, line).unwrap_or_default().trim()));
+            }
+            assert_eq!(places.join(", "), expected);
+            assert_eq!(without.unused, with.unused);
+            assert_eq!(Lines::read(&without.spirv), Lines::default());
+            // The module without debug information has the same instructions.
+            let lines = Lines::of_plain(&without.spirv, &with.spirv).expect("the same instructions");
+            let stores = instructions(&without.spirv).flatten().filter(|store| store.op() == Some(Op::Store));
+            assert_eq!(stores.filter(|store| lines.at(store.at).is_some()).count(), places.len());
         }
     }
 }

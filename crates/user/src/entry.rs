@@ -144,9 +144,9 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     names.chain(member_names).map(|name| string(name).0).filter(|name| !name.is_empty()).collect()
 }
 
-/// Returns the id of the function that a body defines.
+/// Returns the id of the function that a body defines. A source line may precede it.
 fn function_id(body: &[Instruction<'_>]) -> Option<u32> {
-    body.first()?.operands().get(1).copied()
+    body.iter().find(|instruction| instruction.op() == Some(Op::Function))?.operands().get(1).copied()
 }
 
 /// Returns the functions that function `entry` calls, directly or not, and itself.
@@ -197,8 +197,8 @@ fn mentioned(instruction: &Instruction<'_>) -> Vec<u32> {
     match instruction.op() {
         Some(Op::Function | Op::Variable | Op::Store | Op::CopyMemory | Op::Switch) => first(2),
         Some(Op::CompositeExtract) => first(3),
-        Some(Op::Line) => vec![],
         Some(Op::CompositeInsert | Op::VectorShuffle) => first(4),
+        Some(Op::Line) => vec![],
         // The pointer follows type and result.
         Some(Op::Load) => operands.iter().copied().skip(2).take(1).collect(),
         // The fourth operand is the opcode in the extended set.

@@ -19,7 +19,7 @@ pub const LINE_INSTRUCTIONS: [u32; 4] = [DEBUG_SOURCE, DEBUG_SOURCE_CONTINUED, D
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     files: Vec<SourceFile>,
-    /// Sorted by word; each holds until the next.
+    /// In the order of the words; each holds until the next.
     changes: Vec<Change>,
 }
 
@@ -94,7 +94,7 @@ impl Lines {
         loop {
             match (plain.next(), debug.next()) {
                 (Some(Ok(to)), Some(Ok(from))) if to.words[0] == from.words[0] => {
-                    moved.push(to.at, lines.place(from.at))
+                    moved.push(to.at, lines.place(from.at));
                 }
                 (None, None) => return Some(moved),
                 _ => return None,
@@ -102,7 +102,7 @@ impl Lines {
         }
     }
 
-    /// Encodes names and lines, without source texts, as numbers of 7 bits a byte, each relative to the last.
+    /// Encodes file names and lines as numbers of 7 bits per byte, each relative to the last. Texts are left out.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![];
         put(&mut bytes, self.files.len() as u64);
@@ -110,42 +110,42 @@ impl Lines {
             put(&mut bytes, file.name.len() as u64);
             bytes.extend(file.name.as_bytes());
         }
-        let mut last = (0, 0, 0);
-        for Change { word, place } in &self.changes {
+        let mut last = Change { word: 0, place: None };
+        for change in &self.changes {
             // File 0 is none.
-            let (file, line) = place.map_or((0, last.2), |(file, line)| (file as u64 + 1, i64::from(line)));
-            let by = line - last.2;
-            let zigzag = (by << 1 ^ by >> 63).cast_unsigned();
-            put(&mut bytes, *word as u64 - last.0);
-            put(&mut bytes, zigzag << 1 | u64::from(file != last.1));
-            if file != last.1 {
+            let [(last_file, last_line), (file, line)] = [last.place, change.place]
+                .map(|place| place.map_or((0, 0), |(file, line)| (file as u64 + 1, i64::from(line))));
+            let by = line - last_line;
+            put(&mut bytes, (change.word - last.word) as u64);
+            // The lowest bit tells whether the file changes, the next holds the sign.
+            put(&mut bytes, by.unsigned_abs() << 2 | u64::from(by < 0) << 1 | u64::from(file != last_file));
+            if file != last_file {
                 put(&mut bytes, file);
             }
-            last = (*word as u64, file, line);
+            last = *change;
         }
         bytes
     }
 
-    /// Decodes what [`encode`](Self::encode) wrote.
+    /// Decodes the result of [`encode`](Self::encode).
     pub fn decode(mut bytes: &[u8]) -> Self {
         let mut lines = Self::default();
         let bytes = &mut bytes;
         for _ in 0..take(bytes).unwrap_or(0) {
-            let length = take(bytes).unwrap_or(0) as usize;
-            let Some((name, rest)) = bytes.split_at_checked(length) else { return lines };
+            let name = take(bytes).and_then(|length| bytes.split_at_checked(length as usize));
+            let Some((name, rest)) = name else { return lines };
             lines.files.push(SourceFile { name: String::from_utf8_lossy(name).into_owned(), text: String::new() });
             *bytes = rest;
         }
-        let (mut word, mut file, mut line) = (0_u64, 0, 0_i64);
+        let (mut word, mut file, mut line) = (0_usize, 0, 0_u32);
         while let (Some(words), Some(code)) = (take(bytes), take(bytes)) {
-            word = word.wrapping_add(words);
-            let zigzag = code >> 1;
-            line = line.wrapping_add((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed());
+            word = word.wrapping_add(words as usize);
+            let by = (code >> 2) as u32;
+            line = if code & 2 == 0 { line.wrapping_add(by) } else { line.wrapping_sub(by) };
             if code & 1 == 1 {
                 file = take(bytes).unwrap_or(0) as usize;
             }
-            let place = file.checked_sub(1).map(|file| (file, line as u32));
-            lines.changes.push(Change { word: word as usize, place });
+            lines.changes.push(Change { word, place: file.checked_sub(1).map(|file| (file, line)) });
         }
         lines
     }
@@ -199,7 +199,6 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, instruction: Instruction<'_>) {
-        let Instruction { at, .. } = instruction;
         match (instruction.op(), instruction.operands()) {
             (Some(Op::ExtInstImport), [id, name @ ..]) => {
                 let name = string(name);
@@ -211,16 +210,16 @@ impl Reader {
             (Some(Op::Constant), [_, id, value]) => _ = self.constants.insert(*id, *value),
             (Some(Op::Source), [_, _, file, text @ ..]) => {
                 self.open = self.file(*file);
-                self.extend(&string(text));
+                self.extend(Some(string(text)));
             }
-            (Some(Op::SourceContinued), text) => self.extend(&string(text)),
+            (Some(Op::SourceContinued), text) => self.extend(Some(string(text))),
             (Some(Op::Line), [file, line, ..]) => self.place = self.file(*file).map(|file| (file, *line)),
             (Some(Op::NoLine), _) => self.place = None,
             (Some(Op::ExtInst), [_, result, set, number, operands @ ..]) if self.sets.contains(set) => {
                 self.read_debug(*result, *number, operands);
             }
             (op, _) => {
-                self.lines.push(at, self.place.filter(|(_, line)| *line > 0));
+                self.lines.push(instruction.at, self.place.filter(|(_, line)| *line > 0));
                 // A line holds until the end of its block. Compilers do not repeat it in the next block, so it is kept
                 // until the end of the function.
                 if op == Some(Op::FunctionEnd) {
@@ -236,9 +235,9 @@ impl Reader {
             (DEBUG_SOURCE, [file, text @ ..]) => {
                 self.open = self.file(*file);
                 self.files.extend(self.open.map(|file| (result, file)));
-                self.extend_by(text);
+                self.extend(text.first().and_then(|id| self.strings.get(id)).cloned());
             }
-            (DEBUG_SOURCE_CONTINUED, text) => self.extend_by(text),
+            (DEBUG_SOURCE_CONTINUED, [text, ..]) => self.extend(self.strings.get(text).cloned()),
             (DEBUG_LINE, [source, line, ..]) => {
                 let line = self.constants.get(line).copied();
                 self.place = self.files.get(source).copied().zip(line);
@@ -259,16 +258,9 @@ impl Reader {
     }
 
     /// Appends to the text of the open file.
-    fn extend(&mut self, text: &str) {
-        if let Some(file) = self.open.and_then(|file| self.lines.files.get_mut(file)) {
-            file.text.push_str(text);
-        }
-    }
-
-    /// Appends the string with this id.
-    fn extend_by(&mut self, text: &[u32]) {
-        if let Some(text) = text.first().and_then(|id| self.strings.get(id)).cloned() {
-            self.extend(&text);
+    fn extend(&mut self, text: Option<String>) {
+        if let (Some(file), Some(text)) = (self.open.and_then(|file| self.lines.files.get_mut(file)), text) {
+            file.text.push_str(&text);
         }
     }
 }
@@ -284,5 +276,63 @@ fn without_preamble(text: String) -> String {
     match text.split_once("\n#line 1\n") {
         Some((preamble, source)) if preamble.starts_with("// OpModuleProcessed") => source.into(),
         _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::instructions::MAGIC;
+    use proptest::prelude::*;
+
+    const HEADER: [u32; 5] = [MAGIC, 0x1_0500, 0, 99, 0];
+
+    /// Returns an instruction with these operands, then a string.
+    fn instruction(op: Op, operands: &[u32], text: &str) -> Vec<u32> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(if text.is_empty() { 0 } else { text.len() / 4 * 4 + 4 }, 0);
+        let text = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        let words: Vec<u32> = operands.iter().copied().chain(text).collect();
+        [&[(1 + words.len() as u32) << 16 | op as u32], &words[..]].concat()
+    }
+
+    #[test]
+    fn debug_instructions_hold_until_the_next_or_the_end_of_the_function() {
+        let debug = |operands: &[u32]| instruction(Op::ExtInst, &[&[1, 40, 2], operands].concat(), "");
+        let nop = || instruction(Op::Nop, &[], "");
+        let mut module = HEADER.to_vec();
+        module.extend(instruction(Op::ExtInstImport, &[2], "NonSemantic.Shader.DebugInfo.100"));
+        module.extend(instruction(Op::String, &[5], "a.comp"));
+        module.extend(instruction(Op::String, &[6], "x\ny\n"));
+        module.extend(instruction(Op::Constant, &[3, 17, 2], ""));
+        module.extend([debug(&[DEBUG_SOURCE, 5, 6]), nop(), debug(&[DEBUG_LINE, 40, 17, 17, 17, 17]), nop()].concat());
+        module.extend([debug(&[DEBUG_NO_LINE]), nop(), debug(&[DEBUG_LINE, 40, 17, 17, 17, 17])].concat());
+        module.extend([instruction(Op::FunctionEnd, &[], ""), nop()].concat());
+        let lines = Lines::read(&module);
+        let known = instructions(&module).flatten().filter(|at| matches!(at.op(), Some(Op::Nop | Op::FunctionEnd)));
+        let places: Vec<_> = known.map(|instruction| lines.at(instruction.at)).collect();
+        assert_eq!(places, [None, Some(("a.comp", 2)), None, Some(("a.comp", 2)), None]);
+        let texts = [("a.comp", 2), ("a.comp", 0), ("a.comp", 3), ("b.comp", 1)];
+        assert_eq!(texts.map(|(file, line)| lines.text(file, line)), [Some("y"), None, None, None]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_lines_are_decoded_as_they_were_and_damage_causes_no_panic(
+            changes in prop::collection::vec((1_usize..1 << 20, prop::option::of((0_usize..9, any::<u32>()))), 0..50),
+            bytes in prop::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let mut lines = Lines::default();
+            (0..9).for_each(|file| _ = lines.file(&format!("{file}.glsl")));
+            let mut word = 0;
+            for (words, place) in changes {
+                word += words;
+                lines.push(word, place);
+            }
+            prop_assert_eq!(&Lines::decode(&lines.encode()), &lines);
+            let _ = Lines::decode(&bytes).at(9);
+            let words = bytes.chunks_exact(3).map(|part| u32::from(part[0] % 4) << 16 | u32::from(part[1]));
+            let _ = Lines::read(&HEADER.into_iter().chain(words).collect::<Vec<_>>());
+        }
     }
 }
