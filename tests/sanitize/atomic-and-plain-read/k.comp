@@ -6,7 +6,6 @@ layout(binding = 2) coherent buffer Count { uint count; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     atomicAdd(count, 1);
     y[i] = x[i] + (count > 0 ? 1 : 0);
 }

@@ -7,7 +7,6 @@ shared float s[4];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l < 4) {
         s[l] = 0;
     }

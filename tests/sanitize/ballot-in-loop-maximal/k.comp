@@ -5,12 +5,11 @@
 layout(local_size_x = 128) in;
 layout(binding = 0) readonly buffer X { uint x[]; };
 layout(binding = 1) writeonly buffer Y { uint y[]; };
-void main() {
+[[maximally_reconverges]] void main() {
     const uint first = gl_WorkGroupID.x * 128;
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     const uint key = x[i] % 4;
     uint same = 0;
     while (true) {

@@ -5,7 +5,6 @@ layout(binding = 1) writeonly buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     uint sum = 0;
     for (uint k = 0; k < x[i] % 4; k++) {
         barrier();

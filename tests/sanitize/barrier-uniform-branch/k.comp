@@ -6,7 +6,6 @@ shared uint s[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     uint sum = x[i];
     if (gl_WorkGroupID.x % 2 == 1) {
         for (uint k = 0; k < gl_WorkGroupID.x; k++) {

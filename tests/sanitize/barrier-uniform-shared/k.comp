@@ -7,7 +7,6 @@ shared uint s[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l == 0) {
         rounds = x[gl_WorkGroupID.x] % 5;
     }

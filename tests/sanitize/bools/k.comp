@@ -6,7 +6,6 @@ shared bool s[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     bool odd[4];
     for (uint k = 0; k < 4; k++) {
         odd[k] = (x[i] >> k & 1) == 1;

@@ -5,6 +5,5 @@ layout(binding = 1) writeonly buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     y[i] = max(x[i], min(x[i + 128], 0));
 }

@@ -9,7 +9,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     const uint value = 7 * gl_WorkGroupID.x + 1;
     y[i] = x[i] + subgroupBroadcast(value, 17);
 }

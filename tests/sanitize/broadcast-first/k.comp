@@ -9,7 +9,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     uint value = 0;
     if (x[i] % 3 > 0) {
         value = subgroupBroadcastFirst(gl_WorkGroupID.x * 7 + 1);

@@ -9,6 +9,5 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     y[i] = subgroupClusteredAdd(x[i], 16);
 }

@@ -6,7 +6,6 @@ shared uvec4 v[16];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     v[l / 4][l % 4] = x[i];
     barrier();
     const uvec4 all = v[l / 4];

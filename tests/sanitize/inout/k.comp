@@ -13,7 +13,6 @@ void bump(inout uint value, out uint fives) {
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     s[l] = x[i];
     uint fives = 0;
     bump(s[l], fives);

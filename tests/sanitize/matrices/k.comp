@@ -5,7 +5,6 @@ layout(binding = 1) writeonly buffer Y { float y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     const mat3 m = transpose(x[i]) * x[i ^ 1];
     y[i] = m[2][0] + determinant(x[i]);
 }

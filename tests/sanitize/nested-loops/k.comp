@@ -5,7 +5,6 @@ layout(binding = 1) writeonly buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     uint sum = 0;
     for (uint a = 0; a < 8; a++) {
         if ((x[i] >> a & 1) == 0) {

@@ -5,7 +5,6 @@ layout(binding = 1) writeonly buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     uint table[4] = uint[4](3, 1, 4, 1);
     y[i] = x[i] < 4 ? table[x[i] & 3] : table[x[i]] * 0;
 }

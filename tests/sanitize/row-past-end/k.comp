@@ -6,7 +6,6 @@ shared uint tile[8][8];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     tile[l / 8][l % 8] = x[i];
     barrier();
     y[i] = x[i] + tile[l / 8][l % 8 + (l < 56 ? 1 : 0)];

@@ -5,7 +5,6 @@ layout(binding = 1) buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (x[i] > 500) {
         atomicOr(y[0], 1);
     }

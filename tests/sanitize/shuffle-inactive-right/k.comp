@@ -9,7 +9,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     const uint other = subgroupShuffleXor(x[i], 1);
     y[i] = x[i] + (lane % 2 == 0 ? other : 0);
 }

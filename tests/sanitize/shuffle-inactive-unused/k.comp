@@ -9,7 +9,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     const uint left = subgroupShuffleUp(x[i], 1);
     uint value = x[i] + (lane >= 1 ? left : 0);
     if (lane == 0 && l > 0) {

@@ -9,7 +9,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     uint value = x[i];
     if (lane % 2 == 0) {
         value += subgroupShuffleXor(x[i], 1);

@@ -7,7 +7,6 @@ shared uint s[2 * SIZE];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     s[l] = x[i];
     barrier();
     y[i] = s[(l + 1) % (2 * SIZE)];

@@ -7,7 +7,6 @@ shared Item s[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     s[l] = x[i];
     barrier();
     const Item item = s[63 - l];

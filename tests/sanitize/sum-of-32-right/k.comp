@@ -10,7 +10,6 @@ void main() {
     const uint l = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint i = first + l;
     const uint lane = gl_SubgroupInvocationID;
-
     const uint sum = subgroupAdd(x[i]);
     if (subgroupElect()) {
         partial[gl_SubgroupID] = sum;

@@ -5,7 +5,6 @@ layout(binding = 1) writeonly buffer Y { uint y[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     uint v = 1;
     switch (x[i] % 6) {
     case 0:

@@ -6,7 +6,6 @@ shared uint order[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l >= 1) {
         order[l] = 63 - l;
     }

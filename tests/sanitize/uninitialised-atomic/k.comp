@@ -6,7 +6,6 @@ shared uint count;
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     atomicAdd(count, x[i]);
     barrier();
     y[i] = count;

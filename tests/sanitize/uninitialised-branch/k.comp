@@ -6,7 +6,6 @@ shared uint flag;
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l == 0 && gl_WorkGroupID.x == 0) {
         flag = 1;
     }

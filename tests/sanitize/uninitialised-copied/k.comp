@@ -7,7 +7,6 @@ shared Pair pairs[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     Pair pair;
     pair.used = x[i];
     pairs[l] = pair;

@@ -6,7 +6,6 @@ shared uint s[64];
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l < 32) {
         s[l] = x[i];
     }

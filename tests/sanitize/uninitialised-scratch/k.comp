@@ -6,7 +6,6 @@ layout(binding = 2) buffer Temporary { uint temporary[]; };
 void main() {
     const uint i = gl_GlobalInvocationID.x;
     const uint l = gl_LocalInvocationIndex;
-
     if (l > 0) {
         temporary[i] = x[i];
     }
