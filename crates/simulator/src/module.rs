@@ -10,7 +10,7 @@ use crate::matrix::MatrixType;
 use crate::alu;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind, OperandQuantifier};
 use rspirv::spirv::{Decoration, Dim, ExecutionMode, FPEncoding, Op, StorageClass};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Id of a SPIR-V module.
 pub(crate) type Id = u32;
@@ -115,6 +115,8 @@ pub(crate) struct Module {
     pub(crate) extended_sets: HashMap<Id, ExtendedSet>,
     pub(crate) entry: Id,
     pub(crate) local_size: [u32; 3],
+    /// Pointer types that are used before they are declared.
+    forward_pointers: HashSet<Id>,
     local_size_ids: Option<[Id; 3]>,
     /// Whether the entry point asks for maximal reconvergence.
     pub(crate) reconverges_maximally: bool,
@@ -270,9 +272,15 @@ impl Module {
                 }
             }
             Op::Variable => self.variables.push(inst),
+            Op::TypeForwardPointer => {
+                self.forward_pointers.insert(id(0)?);
+            }
             Op::GroupDecorate | Op::DecorationGroup => return Err(format!("uses Op{:?}", inst.op)),
             _ => {
                 if let Some(ty) = self.read_type(&inst)? {
+                    if self.forward_pointers.contains(&inst.result) && !matches!(ty, Type::Pointer { .. }) {
+                        return Err(format!("type %{} is announced as a pointer and is none", inst.result));
+                    }
                     self.types.insert(inst.result, ty);
                 } else if inst.result != 0 && inst.ty != 0 {
                     self.read_constant(&inst, specialisation)?;
@@ -324,7 +332,6 @@ impl Module {
                 let class = StorageClass::from_u32(id(0)?).ok_or_else(|| format!("has storage class {}", inst.operands[0]))?;
                 Type::Pointer { class, pointee: id(1)? }
             }
-            Op::TypeForwardPointer => return Ok(None),
             Op::TypeImage if id(1)? == Dim::DimBuffer as u32 => Type::Texels,
             Op::TypeSampledImage if self.types.get(&id(0)?) == Some(&Type::Texels) => Type::Texels,
             Op::TypeCooperativeMatrixKHR => {
@@ -448,7 +455,7 @@ impl Module {
 
     /// Returns the id of a type that is declared already, so that no type contains itself.
     fn declared(&self, id: Id) -> Result<Id, String> {
-        self.ty(id).map(|_| id)
+        if self.forward_pointers.contains(&id) { Ok(id) } else { self.ty(id).map(|_| id) }
     }
 
     /// Returns a type. The error says that the id is none.
