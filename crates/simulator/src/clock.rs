@@ -137,6 +137,7 @@ impl Lane {
 /// Synchronisation of a work-group.
 #[derive(Default)]
 struct Group {
+    /// Accesses before this time, of earlier dispatches or of a group whose shared memory this one has, do not count.
     start: u32,
     /// Time of the last control barrier, whatever its semantics.
     control: u32,
@@ -204,6 +205,8 @@ pub(crate) struct Horizon {
     pub(crate) all: u32,
     /// Accesses of the invocation's group.
     pub(crate) group: u32,
+    /// Bits of an invocation's number that are its group.
+    pub(crate) group_mask: u32,
 }
 
 impl Clock {
@@ -231,10 +234,11 @@ impl Clock {
 
     pub(crate) fn begin_group(&mut self, group: u32) {
         self.now += 1;
+        let start = if self.class == CLASSES[1] { self.now } else { self.dispatch };
         if let Some(slot) = self.groups.get_mut(group as usize) {
             let lanes = vec![Lane::default(); self.invocations as usize];
             let subgroups = vec![(0, 0); (lanes.len() >> self.subgroup_shift) + 1];
-            *slot = Some(Box::new(Group { start: self.now, lanes, subgroups, ..Group::default() }));
+            *slot = Some(Box::new(Group { start, lanes, subgroups, ..Group::default() }));
         }
     }
 
@@ -243,8 +247,9 @@ impl Clock {
     }
 
     /// Returns the number of an invocation in stamps. Invocations 2³² numbers apart share one.
+    #[inline]
     pub(crate) fn number(&self, who: Invocation) -> u32 {
-        (who.group << self.group_shift) | who.local
+        who.group.wrapping_shl(self.group_shift) | who.local
     }
 
     /// Returns the invocation that has a number.
@@ -255,12 +260,9 @@ impl Clock {
 
     #[inline]
     pub(crate) fn horizon(&self, group: u32) -> Horizon {
-        let Some(Some(group)) = self.groups.get(group as usize) else {
-            return Horizon { now: self.now, all: self.dispatch, group: 0 };
-        };
-        // Shared memory of an ended group is used again, with its stamps.
-        let all = if self.class == CLASSES[1] { group.start } else { self.dispatch };
-        Horizon { now: self.now, all, group: group.fences[1] }
+        let group = self.groups.get(group as usize).and_then(Option::as_deref);
+        let (all, group) = group.map_or((self.dispatch, 0), |group| (group.start, group.fences[1]));
+        Horizon { now: self.now, all, group, group_mask: u32::MAX.wrapping_shl(self.group_shift) }
     }
 
     /// Whether semantics order this class in one of the ways `ordering`.
