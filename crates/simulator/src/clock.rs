@@ -111,8 +111,6 @@ struct Lane {
     acquired: u32,
     /// Logs of locations that were read and not yet acquired, with the rank of the atomic.
     observed: Vec<(usize, Entry)>,
-    /// Whether the invocation is in its group's list of readers.
-    is_reader: bool,
 }
 
 impl Lane {
@@ -154,8 +152,8 @@ struct Group {
     /// Time of the last barrier of each sub-group, and log of acquisitions that it shares.
     subgroups: Vec<(u32, u32)>,
     lanes: Vec<Lane>,
-    /// Invocations that read atomics.
-    readers: Vec<u32>,
+    /// Whether an invocation has read an atomic that others released.
+    synchronised: bool,
 }
 
 impl Group {
@@ -184,6 +182,7 @@ impl Group {
 pub(crate) struct Clock {
     /// Bit of the class in semantics.
     class: u32,
+    /// Time; saturates, which makes later accesses unordered.
     now: u32,
     dispatch: u32,
     invocations: u32,
@@ -215,7 +214,7 @@ impl Clock {
     }
 
     pub(crate) fn begin_dispatch(&mut self, groups: u32, invocations: u32, subgroup_size: u32) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         self.dispatch = self.now;
         self.invocations = invocations;
         self.groups.clear();
@@ -233,12 +232,12 @@ impl Clock {
     }
 
     pub(crate) fn begin_group(&mut self, group: u32) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         let start = if self.class == CLASSES[1] { self.now } else { self.dispatch };
         if let Some(slot) = self.groups.get_mut(group as usize) {
             let lanes = vec![Lane::default(); self.invocations as usize];
             let subgroups = vec![(0, 0); (lanes.len() >> self.subgroup_shift) + 1];
-            *slot = Some(Box::new(Group { start, lanes, subgroups, ..Group::default() }));
+            *slot = Some(Box::new(Group { start, subgroups, lanes, ..Group::default() }));
         }
     }
 
@@ -273,7 +272,7 @@ impl Clock {
     pub(crate) fn memory_barrier(&mut self, who: Invocation, semantics: Semantics) {
         let Some(rank) = rank(semantics.scope).filter(|_| self.covers(semantics, ACQUIRE | RELEASE)) else { return };
         let acquires = self.covers(semantics, ACQUIRE);
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
         let Some(lane) = group.lanes.get_mut(who.local as usize) else { return };
         lane.fences[..=rank].fill(self.now);
@@ -288,31 +287,30 @@ impl Clock {
     }
 
     pub(crate) fn control_barrier(&mut self, group: u32, subgroup: Option<u32>, semantics: Semantics) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         let needed = usize::from(subgroup.is_none());
         let covered = rank(semantics.scope).filter(|rank| *rank >= needed && self.covers(semantics, ACQUIRE | RELEASE));
         let Some(Some(group)) = self.groups.get_mut(group as usize) else { return };
-        for &local in &group.readers {
-            if subgroup.is_some_and(|subgroup| subgroup != local >> self.subgroup_shift) {
-                continue;
+        let shift = self.subgroup_shift;
+        let (first, count) = subgroup.map_or((0, usize::MAX), |index| ((index as usize) << shift, 1 << shift));
+        let known = match subgroup.and_then(|index| group.subgroups.get_mut(index as usize)) {
+            Some((time, log)) => {
+                *time = if covered.is_some() { self.now } else { *time };
+                log
             }
-            let lane = &mut group.lanes[local as usize];
+            None => &mut group.log,
+        };
+        for lane in group.lanes.iter_mut().skip(first).take(count).filter(|_| group.synchronised) {
             if let Some(rank) = covered {
                 lane.acquire(&mut self.logs, rank, self.now);
+                self.logs.refer(known, lane.log, u32::MAX);
+            } else if subgroup.is_none() {
+                let log = if lane.fences[1] >= lane.acquired { &mut *known } else { &mut group.late };
+                self.logs.refer(log, lane.log, u32::MAX);
+                lane.observed.iter().for_each(|(_, entry)| self.logs.push(&mut group.late, *entry));
             }
-            let log = match (subgroup.map(|subgroup| group.subgroups.get_mut(subgroup as usize)), covered) {
-                (Some(Some((_, log))), Some(_)) => log,
-                (Some(_), _) => continue,
-                (None, Some(_)) => &mut group.log,
-                (None, None) if lane.fences[1] >= lane.acquired => &mut group.log,
-                (None, None) => &mut group.late,
-            };
-            self.logs.refer(log, lane.log, u32::MAX);
         }
-        if let Some(subgroup) = subgroup {
-            if let (Some(times), Some(_)) = (group.subgroups.get_mut(subgroup as usize), covered) {
-                times.0 = self.now;
-            }
+        if subgroup.is_some() {
             return;
         }
         group.control = self.now;
@@ -330,7 +328,7 @@ impl Clock {
         let Some(rank) = rank(semantics.scope) else { return };
         let (acquires, releases) = (self.covers(semantics, ACQUIRE), self.covers(semantics, RELEASE));
         let (me, shifts) = (self.number(who), [self.subgroup_shift, self.group_shift]);
-        self.now += u32::from(releases);
+        self.now = self.now.saturating_add(releases.into());
         let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
         let Some(lane) = group.lanes.get(who.local as usize) else { return };
         if self.variables.is_empty() && !releases && lane.fences[0].max(group.fences[0]) == 0 {
@@ -349,9 +347,7 @@ impl Clock {
                 } else {
                     lane.observe(rank, entry);
                 }
-                if !std::mem::replace(&mut lane.is_reader, true) {
-                    group.readers.push(who.local);
-                }
+                group.synchronised = true;
             }
             let fence = if releases { self.now } else { lane.fences[rank].max(group.fences[rank]) };
             // Barriers of the group order more than a release within the group after them.

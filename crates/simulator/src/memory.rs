@@ -13,6 +13,11 @@
 //! a race with a write that another racing write (reported itself) has replaced; a race that depends on data and did not
 //! occur.
 
+// The small functions of an access must not be calls, whatever the compiler makes of its many units.
+#![allow(clippy::inline_always)]
+// An access is who, where, what and by which instruction.
+#![allow(clippy::too_many_arguments)]
+
 use crate::clock::{CLASSES, Clock, Horizon, rank};
 use crate::code::{Pc, Semantics};
 use crate::fault::FaultKind;
@@ -81,11 +86,6 @@ struct Region {
 }
 
 impl Region {
-    fn new(bytes: Vec<u8>, defined: bool) -> Self {
-        let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
-        Self { bytes, undefined, ..Self::default() }
-    }
-
     #[inline(always)]
     fn read(&self, offset: u64, bytes: u32) -> Option<u64> {
         let rest = self.bytes.get(usize::try_from(offset).ok()?..)?;
@@ -131,8 +131,8 @@ impl Region {
         }
     }
 
-    #[inline(always)]
     /// Returns the cells of an access, and those of atomics if there were any.
+    #[inline(always)]
     fn cells(&mut self, offset: u64, bytes: u32, granule_shift: u32) -> (&mut [Cell], &mut [AtomicCell]) {
         let first = offset.wrapping_shr(granule_shift) as usize;
         let end = first + (bytes.wrapping_shr(granule_shift) as usize).max(1);
@@ -205,8 +205,8 @@ impl<'a> Access<'a> {
             Object::Buffer(_) => FaultKind::RaceStorage,
         };
         let kind = if kind == AccessKind::Read && stamp.pc & SILENT != 0 { AccessKind::Write } else { kind };
-        let (who, other_who) = (self.who, Some(self.clock.invocation(stamp.who)));
-        let (object, offset, bytes, access) = (self.object, self.offset, self.bytes, self.kind);
+        let Self { clock, who, object, offset, bytes, kind: access, .. } = self;
+        let other_who = Some(clock.invocation(stamp.who));
         findings.add(fault, pc, Some(other), || {
             let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind) };
             Finding { kind: fault, pc, other: Some(other), who, other_who, subject }
@@ -239,9 +239,9 @@ pub(crate) struct Memory {
     pub(crate) findings: Findings,
     buffers: Vec<Region>,
     /// Shared memory of each group that runs.
-    shared: Vec<Option<Box<Region>>>,
+    shared: Vec<Option<Region>>,
     /// Shared memory of groups that ended, for others.
-    spare: Vec<Box<Region>>,
+    spare: Vec<Region>,
     shared_bytes: usize,
     granule_shift: u32,
     /// Clocks of buffers and of shared memory.
@@ -251,9 +251,13 @@ pub(crate) struct Memory {
 impl Memory {
     /// Creates buffers from their contents and whether these are defined.
     pub(crate) fn new(buffers: Vec<(Vec<u8>, bool)>) -> Self {
+        let buffers = buffers.into_iter().map(|(bytes, defined)| {
+            let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
+            Region { bytes, undefined, ..Region::default() }
+        });
         Self {
             findings: Findings::default(),
-            buffers: buffers.into_iter().map(|(bytes, defined)| Region::new(bytes, defined)).collect(),
+            buffers: buffers.collect(),
             shared: Vec::new(),
             spare: Vec::new(),
             shared_bytes: 0,
@@ -352,7 +356,7 @@ impl Memory {
     #[inline(always)]
     fn parts(&mut self, who: Invocation, object: Object) -> Option<(&mut Region, &Clock, &mut Findings)> {
         let region = match object {
-            Object::Shared => self.shared.get_mut(who.group as usize)?.as_deref_mut()?,
+            Object::Shared => self.shared.get_mut(who.group as usize)?.as_mut()?,
             Object::Buffer(buffer) => self.buffers.get_mut(buffer as usize)?,
         };
         Some((region, &self.clocks[usize::from(object == Object::Shared)], &mut self.findings))
@@ -402,19 +406,18 @@ impl Memory {
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
         let mut atomics = atomics.iter_mut();
         for cell in cells {
-            let atomic = atomics.next();
-            if changed & mask == 0 {
+            let silent = changed & mask == 0;
+            if silent {
                 access.add_to(&mut cell.reads);
                 cell.reads.last.pc |= SILENT;
-                if let Some(atomic) = atomic {
-                    access.check_all(findings, &atomic.writes, AccessKind::Atomic);
-                }
             } else {
                 access.check(findings, cell.write, AccessKind::Write);
                 access.check_all(findings, &cell.reads, AccessKind::Read);
                 *cell = Cell { write: access.stamp, ..Cell::default() };
-                if let Some(atomic) = atomic {
-                    access.check_all(findings, &atomic.writes, AccessKind::Atomic);
+            }
+            if let Some(atomic) = atomics.next() {
+                access.check_all(findings, &atomic.writes, AccessKind::Atomic);
+                if !silent {
                     access.check_all(findings, &atomic.reads, AccessKind::Atomic);
                     *atomic = AtomicCell::default();
                 }
