@@ -1,21 +1,21 @@
 //! Memory of a dispatch: the bytes of all buffers and of shared memory, with shadow state that finds races and bytes that
 //! nobody wrote.
 //!
-//! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and the reads since: the last one
-//! and, of those concurrent with it, one as far away as possible (another group before another sub-group before another
-//! lane), so that a write by anybody meets a reader that is not itself. Races are judged by [`Clock`], not by the order in
-//! which the simulator happened to run. Atomics have stamps of their own, so that they hide no plain access.
+//! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and two reads since: the last one,
+//! and the latest of the most distant ones that are concurrent with it (another group before another sub-group before
+//! another lane), so that a write by anybody meets a reader that is not itself. [`Clock`] decides whether two accesses are
+//! ordered, not the order in which the simulator happened to run them. Atomics have stamps of their own, so that they hide
+//! no plain access.
 //!
 //! A store of the bits that a cell has already counts as a read: several invocations may store the same value, because
 //! every device then answers the same, but a store of other bits at the same time is a race.
 //!
-//! Not found: a race with the middle one of three concurrent readers that a later write is ordered after all but that one;
-//! a race with a write that another racing write (reported itself) has replaced; a race that depends on data and did not
-//! occur.
+//! Missed races: with a third concurrent reader, if the later write is ordered after the two that are kept; with a write
+//! that another racing write has replaced (that pair is reported); and those that this run's data did not lead to.
 
-// The small functions of an access must not be calls, whatever the compiler makes of its many units.
+// These small functions are the hot path, and the compiler does not inline them across its units by itself.
 #![allow(clippy::inline_always)]
-// An access is who, where, what and by which instruction.
+// The interface names the invocation, the range, the value and the instruction of each access.
 #![allow(clippy::too_many_arguments)]
 
 use crate::clock::{CLASSES, Clock, Horizon, rank};
@@ -226,7 +226,7 @@ impl<'a> Access<'a> {
         let last = accesses.last;
         if !self.is_ordered(last.who, last.time) {
             let (far, time) = accesses.far;
-            if self.is_ordered(far, time) || self.distance(last.who) > self.distance(far) {
+            if self.is_ordered(far, time) || self.distance(last.who) >= self.distance(far) {
                 accesses.far = (last.who, last.time);
             }
         }
