@@ -111,8 +111,6 @@ struct Lane {
     acquired: u32,
     /// Logs of locations that were read and not yet acquired, with the rank of the atomic.
     observed: Vec<(usize, Entry)>,
-    /// Whether the invocation is in its group's list of readers.
-    is_reader: bool,
 }
 
 impl Lane {
@@ -137,6 +135,7 @@ impl Lane {
 /// Synchronisation of a work-group.
 #[derive(Default)]
 struct Group {
+    /// Accesses before this time, of earlier dispatches or of a group whose shared memory this one has, do not count.
     start: u32,
     /// Time of the last control barrier, whatever its semantics.
     control: u32,
@@ -153,8 +152,8 @@ struct Group {
     /// Time of the last barrier of each sub-group, and log of acquisitions that it shares.
     subgroups: Vec<(u32, u32)>,
     lanes: Vec<Lane>,
-    /// Invocations that read atomics.
-    readers: Vec<u32>,
+    /// Whether an invocation has read an atomic that others released.
+    synchronised: bool,
 }
 
 impl Group {
@@ -183,6 +182,7 @@ impl Group {
 pub(crate) struct Clock {
     /// Bit of the class in semantics.
     class: u32,
+    /// Time; saturates, which makes later accesses unordered.
     now: u32,
     dispatch: u32,
     invocations: u32,
@@ -204,6 +204,8 @@ pub(crate) struct Horizon {
     pub(crate) all: u32,
     /// Accesses of the invocation's group.
     pub(crate) group: u32,
+    /// Bits of an invocation's number that are its group.
+    pub(crate) group_mask: u32,
 }
 
 impl Clock {
@@ -212,7 +214,7 @@ impl Clock {
     }
 
     pub(crate) fn begin_dispatch(&mut self, groups: u32, invocations: u32, subgroup_size: u32) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         self.dispatch = self.now;
         self.invocations = invocations;
         self.groups.clear();
@@ -230,11 +232,12 @@ impl Clock {
     }
 
     pub(crate) fn begin_group(&mut self, group: u32) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
+        let start = if self.class == CLASSES[1] { self.now } else { self.dispatch };
         if let Some(slot) = self.groups.get_mut(group as usize) {
             let lanes = vec![Lane::default(); self.invocations as usize];
             let subgroups = vec![(0, 0); (lanes.len() >> self.subgroup_shift) + 1];
-            *slot = Some(Box::new(Group { start: self.now, lanes, subgroups, ..Group::default() }));
+            *slot = Some(Box::new(Group { start, subgroups, lanes, ..Group::default() }));
         }
     }
 
@@ -243,8 +246,9 @@ impl Clock {
     }
 
     /// Returns the number of an invocation in stamps. Invocations 2³² numbers apart share one.
+    #[inline]
     pub(crate) fn number(&self, who: Invocation) -> u32 {
-        (who.group << self.group_shift) | who.local
+        who.group.wrapping_shl(self.group_shift) | who.local
     }
 
     /// Returns the invocation that has a number.
@@ -255,12 +259,9 @@ impl Clock {
 
     #[inline]
     pub(crate) fn horizon(&self, group: u32) -> Horizon {
-        let Some(Some(group)) = self.groups.get(group as usize) else {
-            return Horizon { now: self.now, all: self.dispatch, group: 0 };
-        };
-        // Shared memory of an ended group is used again, with its stamps.
-        let all = if self.class == CLASSES[1] { group.start } else { self.dispatch };
-        Horizon { now: self.now, all, group: group.fences[1] }
+        let group = self.groups.get(group as usize).and_then(Option::as_deref);
+        let (all, group) = group.map_or((self.dispatch, 0), |group| (group.start, group.fences[1]));
+        Horizon { now: self.now, all, group, group_mask: u32::MAX.wrapping_shl(self.group_shift) }
     }
 
     /// Whether semantics order this class in one of the ways `ordering`.
@@ -271,7 +272,7 @@ impl Clock {
     pub(crate) fn memory_barrier(&mut self, who: Invocation, semantics: Semantics) {
         let Some(rank) = rank(semantics.scope).filter(|_| self.covers(semantics, ACQUIRE | RELEASE)) else { return };
         let acquires = self.covers(semantics, ACQUIRE);
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
         let Some(lane) = group.lanes.get_mut(who.local as usize) else { return };
         lane.fences[..=rank].fill(self.now);
@@ -286,31 +287,30 @@ impl Clock {
     }
 
     pub(crate) fn control_barrier(&mut self, group: u32, subgroup: Option<u32>, semantics: Semantics) {
-        self.now += 1;
+        self.now = self.now.saturating_add(1);
         let needed = usize::from(subgroup.is_none());
         let covered = rank(semantics.scope).filter(|rank| *rank >= needed && self.covers(semantics, ACQUIRE | RELEASE));
         let Some(Some(group)) = self.groups.get_mut(group as usize) else { return };
-        for &local in &group.readers {
-            if subgroup.is_some_and(|subgroup| subgroup != local >> self.subgroup_shift) {
-                continue;
+        let shift = self.subgroup_shift;
+        let (first, count) = subgroup.map_or((0, usize::MAX), |index| ((index as usize) << shift, 1 << shift));
+        let known = match subgroup.and_then(|index| group.subgroups.get_mut(index as usize)) {
+            Some((time, log)) => {
+                *time = if covered.is_some() { self.now } else { *time };
+                log
             }
-            let lane = &mut group.lanes[local as usize];
+            None => &mut group.log,
+        };
+        for lane in group.lanes.iter_mut().skip(first).take(count).filter(|_| group.synchronised) {
             if let Some(rank) = covered {
                 lane.acquire(&mut self.logs, rank, self.now);
+                self.logs.refer(known, lane.log, u32::MAX);
+            } else if subgroup.is_none() {
+                let log = if lane.fences[1] >= lane.acquired { &mut *known } else { &mut group.late };
+                self.logs.refer(log, lane.log, u32::MAX);
+                lane.observed.iter().for_each(|(_, entry)| self.logs.push(&mut group.late, *entry));
             }
-            let log = match (subgroup.map(|subgroup| group.subgroups.get_mut(subgroup as usize)), covered) {
-                (Some(Some((_, log))), Some(_)) => log,
-                (Some(_), _) => continue,
-                (None, Some(_)) => &mut group.log,
-                (None, None) if lane.fences[1] >= lane.acquired => &mut group.log,
-                (None, None) => &mut group.late,
-            };
-            self.logs.refer(log, lane.log, u32::MAX);
         }
-        if let Some(subgroup) = subgroup {
-            if let (Some(times), Some(_)) = (group.subgroups.get_mut(subgroup as usize), covered) {
-                times.0 = self.now;
-            }
+        if subgroup.is_some() {
             return;
         }
         group.control = self.now;
@@ -328,7 +328,7 @@ impl Clock {
         let Some(rank) = rank(semantics.scope) else { return };
         let (acquires, releases) = (self.covers(semantics, ACQUIRE), self.covers(semantics, RELEASE));
         let (me, shifts) = (self.number(who), [self.subgroup_shift, self.group_shift]);
-        self.now += u32::from(releases);
+        self.now = self.now.saturating_add(releases.into());
         let Some(Some(group)) = self.groups.get_mut(who.group as usize) else { return };
         let Some(lane) = group.lanes.get(who.local as usize) else { return };
         if self.variables.is_empty() && !releases && lane.fences[0].max(group.fences[0]) == 0 {
@@ -347,9 +347,7 @@ impl Clock {
                 } else {
                     lane.observe(rank, entry);
                 }
-                if !std::mem::replace(&mut lane.is_reader, true) {
-                    group.readers.push(who.local);
-                }
+                group.synchronised = true;
             }
             let fence = if releases { self.now } else { lane.fences[rank].max(group.fences[rank]) };
             // Barriers of the group order more than a release within the group after them.

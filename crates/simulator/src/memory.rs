@@ -1,17 +1,22 @@
 //! Memory of a dispatch: the bytes of all buffers and of shared memory, with shadow state that finds races and bytes that
 //! nobody wrote.
 //!
-//! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and the reads since: the last one
-//! and, of those concurrent with it, one as far away as possible (another group before another sub-group before another
-//! lane), so that a write by anybody meets a reader that is not itself. Races are judged by [`Clock`], not by the order in
-//! which the simulator happened to run. Atomics have stamps of their own, so that they hide no plain access.
+//! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and two reads since: the last one,
+//! and the latest of the most distant ones that are concurrent with it (another group before another sub-group before
+//! another lane), so that a write by anybody meets a reader that is not itself. [`Clock`] decides whether two accesses are
+//! ordered, not the order in which the simulator happened to run them. Atomics have stamps of their own, so that they hide
+//! no plain access.
 //!
 //! A store of the bits that a cell has already counts as a read: several invocations may store the same value, because
 //! every device then answers the same, but a store of other bits at the same time is a race.
 //!
-//! Not found: a race with the middle one of three concurrent readers that a later write is ordered after all but that one;
-//! a race with a write that another racing write (reported itself) has replaced; a race that depends on data and did not
-//! occur.
+//! Missed races: with a third concurrent reader, if the later write is ordered after the two that are kept; with a write
+//! that another racing write has replaced (that pair is reported); and those that this run's data did not lead to.
+
+// These small functions are the hot path, and the compiler does not inline them across its units by itself.
+#![allow(clippy::inline_always)]
+// The interface names the invocation, the range, the value and the instruction of each access.
+#![allow(clippy::too_many_arguments)]
 
 use crate::clock::{CLASSES, Clock, Horizon, rank};
 use crate::code::{Pc, Semantics};
@@ -81,11 +86,7 @@ struct Region {
 }
 
 impl Region {
-    fn new(bytes: Vec<u8>, defined: bool) -> Self {
-        let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
-        Self { bytes, undefined, ..Self::default() }
-    }
-
+    #[inline(always)]
     fn read(&self, offset: u64, bytes: u32) -> Option<u64> {
         let rest = self.bytes.get(usize::try_from(offset).ok()?..)?;
         Some(match bytes {
@@ -98,6 +99,7 @@ impl Region {
     }
 
     /// Writes bits to a range that [`Self::read`] has checked.
+    #[inline]
     fn write(&mut self, offset: u64, bytes: u32, bits: u64) {
         let rest = &mut self.bytes[offset as usize..];
         match bytes {
@@ -108,26 +110,32 @@ impl Region {
         }
     }
 
-    fn is_undefined(&self, offset: u64, bytes: u32) -> bool {
-        let (index, shift) = (offset as usize / 8, offset as u32 % 8);
-        let mask = ((1 << bytes) - 1) << shift;
-        let high = if shift + bytes > 8 { self.undefined.get(index + 1).copied().unwrap_or(0) } else { 0 };
-        (u32::from(self.undefined[index]) | u32::from(high) << 8) & mask != 0
+    /// Returns the first byte of `undefined` that has bits of a range, and the mask of its bits in two bytes.
+    #[inline(always)]
+    fn mask(offset: u64, bytes: u32) -> (usize, u32) {
+        ((offset / 8) as usize, (0xff_u32.wrapping_shr(8_u32.wrapping_sub(bytes))).wrapping_shl(offset as u32 % 8))
     }
 
+    #[inline(always)]
+    fn is_undefined(&self, offset: u64, bytes: u32) -> bool {
+        let (index, mask) = Self::mask(offset, bytes);
+        let high = || u32::from(self.undefined.get(index + 1).copied().unwrap_or(0)) & mask >> 8 != 0;
+        u32::from(self.undefined[index]) & mask != 0 || mask > 0xff && high()
+    }
+
+    #[inline]
     fn set_undefined(&mut self, offset: u64, bytes: u32, undefined: bool) {
-        let (index, shift) = (offset as usize / 8, offset as u32 % 8);
-        let mask: u32 = ((1 << bytes) - 1) << shift;
-        let masks = [mask as u8, (mask >> 8) as u8];
-        for (byte, mask) in self.undefined[index..].iter_mut().zip(masks) {
+        let (index, mask) = Self::mask(offset, bytes);
+        for (byte, mask) in self.undefined[index..].iter_mut().zip([mask as u8, (mask >> 8) as u8]) {
             *byte = if undefined { *byte | mask } else { *byte & !mask };
         }
     }
 
     /// Returns the cells of an access, and those of atomics if there were any.
+    #[inline(always)]
     fn cells(&mut self, offset: u64, bytes: u32, granule_shift: u32) -> (&mut [Cell], &mut [AtomicCell]) {
-        let first = (offset >> granule_shift) as usize;
-        let end = ((offset + u64::from(bytes) - 1) >> granule_shift) as usize + 1;
+        let first = offset.wrapping_shr(granule_shift) as usize;
+        let end = first + (bytes.wrapping_shr(granule_shift) as usize).max(1);
         if end > self.cells.len() {
             self.cells.resize((self.bytes.len() >> granule_shift) + 1, Cell::default());
         }
@@ -135,55 +143,54 @@ impl Region {
     }
 }
 
-/// Access that is being checked.
+/// Access that is being checked. The rare functions take a copy, so that the compiler keeps it in CPU registers.
+#[derive(Clone, Copy)]
 struct Access<'a> {
     clock: &'a Clock,
-    findings: &'a mut Findings,
     horizon: Horizon,
-    /// Number of the invocation.
-    me: u32,
+    stamp: Stamp,
     who: Invocation,
     object: Object,
     offset: u64,
     bytes: u32,
     kind: AccessKind,
-    /// Stamp's `pc`.
-    pc: u32,
 }
 
-impl Access<'_> {
-    fn stamp(&self) -> Stamp {
-        Stamp { who: self.me, time: self.horizon.now, pc: self.pc }
+impl<'a> Access<'a> {
+    #[inline(always)]
+    fn new(clock: &'a Clock, who: Invocation, object: Object, range: (u64, u32), kind: AccessKind, pc: u32) -> Self {
+        let horizon = clock.horizon(who.group);
+        let stamp = Stamp { who: clock.number(who), time: horizon.now, pc };
+        Self { clock, horizon, stamp, who, object, offset: range.0, bytes: range.1, kind }
     }
 
-    /// Whether barriers of the whole group, or the invocation's program order, order an access before this one.
-    #[inline]
+    /// Whether barriers of the group, or the invocation's program order, order an access before this one.
+    #[inline(always)]
     fn is_ordered(&self, who: u32, time: u32) -> bool {
-        time < self.horizon.all
-            || who == self.me
-            || time < self.horizon.group && (who ^ self.me) >> self.clock.group_shift == 0
+        let Horizon { all, group, group_mask, .. } = self.horizon;
+        time < all || who == self.stamp.who || time < group && (who ^ self.stamp.who) & group_mask == 0
     }
 
-    #[inline]
-    fn check(&mut self, stamp: Stamp, kind: AccessKind) {
+    #[inline(always)]
+    fn check(&self, findings: &mut Findings, stamp: Stamp, kind: AccessKind) {
         if !self.is_ordered(stamp.who, stamp.time) {
-            self.judge(stamp, kind);
+            self.judge(findings, stamp, kind);
         }
     }
 
-    #[inline]
-    fn check_all(&mut self, accesses: &Accesses, kind: AccessKind) {
-        self.check(accesses.last, kind);
+    #[inline(always)]
+    fn check_all(&self, findings: &mut Findings, accesses: &Accesses, kind: AccessKind) {
+        self.check(findings, accesses.last, kind);
         let (who, time) = accesses.far;
-        self.check(Stamp { who, time, pc: accesses.last.pc }, kind);
+        self.check(findings, Stamp { who, time, pc: accesses.last.pc }, kind);
     }
 
     /// Adds a finding unless synchronisation orders the accesses.
     #[cold]
     #[inline(never)]
-    fn judge(&mut self, stamp: Stamp, kind: AccessKind) {
+    fn judge(self, findings: &mut Findings, stamp: Stamp, kind: AccessKind) {
         if kind == AccessKind::Atomic && self.kind == AccessKind::Atomic {
-            let scope = (stamp.pc >> RANK).min(self.pc >> RANK);
+            let scope = (stamp.pc >> RANK).min(self.stamp.pc >> RANK);
             if self.distance(stamp.who) <= scope {
                 return;
             }
@@ -191,38 +198,39 @@ impl Access<'_> {
         if self.clock.is_ordered(stamp.who, stamp.time, self.who) {
             return;
         }
-        let (pc, other) = (self.pc & PC, stamp.pc & PC);
+        let (pc, other) = (self.stamp.pc & PC, stamp.pc & PC);
         let fault = match self.object {
             _ if self.distance(stamp.who) == 0 && pc != other => FaultKind::Lockstep,
             Object::Shared => FaultKind::RaceShared,
             Object::Buffer(_) => FaultKind::RaceStorage,
         };
         let kind = if kind == AccessKind::Read && stamp.pc & SILENT != 0 { AccessKind::Write } else { kind };
-        let (who, other_who) = (self.who, Some(self.clock.invocation(stamp.who)));
-        let (object, offset, bytes, access) = (self.object, self.offset, self.bytes, self.kind);
-        self.findings.add(fault, pc, Some(other), || {
+        let Self { clock, who, object, offset, bytes, kind: access, .. } = self;
+        let other_who = Some(clock.invocation(stamp.who));
+        findings.add(fault, pc, Some(other), || {
             let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind) };
             Finding { kind: fault, pc, other: Some(other), who, other_who, subject }
         });
     }
 
     /// Returns 0 for an invocation of the same sub-group, 1 of the same group, 2 of another group.
+    #[inline(always)]
     fn distance(&self, who: u32) -> u32 {
-        let different = who ^ self.me;
+        let different = who ^ self.stamp.who;
         u32::from(different >> self.clock.subgroup_shift != 0) + u32::from(different >> self.clock.group_shift != 0)
     }
 
     /// Adds this access to others of its kind.
-    #[inline]
+    #[inline(always)]
     fn add_to(&self, accesses: &mut Accesses) {
         let last = accesses.last;
         if !self.is_ordered(last.who, last.time) {
             let (far, time) = accesses.far;
-            if self.is_ordered(far, time) || self.distance(last.who) > self.distance(far) {
+            if self.is_ordered(far, time) || self.distance(last.who) >= self.distance(far) {
                 accesses.far = (last.who, last.time);
             }
         }
-        accesses.last = self.stamp();
+        accesses.last = self.stamp;
     }
 }
 
@@ -233,9 +241,9 @@ pub(crate) struct Memory {
     pub(crate) changes: u64,
     buffers: Vec<Region>,
     /// Shared memory of each group that runs.
-    shared: Vec<Option<Box<Region>>>,
+    shared: Vec<Option<Region>>,
     /// Shared memory of groups that ended, for others.
-    spare: Vec<Box<Region>>,
+    spare: Vec<Region>,
     shared_bytes: usize,
     granule_shift: u32,
     /// Clocks of buffers and of shared memory.
@@ -245,10 +253,14 @@ pub(crate) struct Memory {
 impl Memory {
     /// Creates buffers from their contents and whether these are defined.
     pub(crate) fn new(buffers: Vec<(Vec<u8>, bool)>) -> Self {
+        let buffers = buffers.into_iter().map(|(bytes, defined)| {
+            let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
+            Region { bytes, undefined, ..Region::default() }
+        });
         Self {
             findings: Findings::default(),
             changes: 0,
-            buffers: buffers.into_iter().map(|(bytes, defined)| Region::new(bytes, defined)).collect(),
+            buffers: buffers.collect(),
             shared: Vec::new(),
             spare: Vec::new(),
             shared_bytes: 0,
@@ -343,40 +355,30 @@ impl Memory {
         self.spare.extend(self.shared.get_mut(group as usize).and_then(Option::take));
     }
 
-    /// Returns the region of an access and its check.
-    #[inline]
-    fn access(
-        &mut self,
-        who: Invocation,
-        object: Object,
-        (offset, bytes): (u64, u32),
-        kind: AccessKind,
-        pc: u32,
-    ) -> Option<(&mut Region, Access<'_>)> {
+    /// Returns the region of an object, its clock and the findings.
+    #[inline(always)]
+    fn parts(&mut self, who: Invocation, object: Object) -> Option<(&mut Region, &Clock, &mut Findings)> {
         let region = match object {
-            Object::Shared => self.shared.get_mut(who.group as usize)?.as_deref_mut()?,
+            Object::Shared => self.shared.get_mut(who.group as usize)?.as_mut()?,
             Object::Buffer(buffer) => self.buffers.get_mut(buffer as usize)?,
         };
-        let clock = &self.clocks[usize::from(object == Object::Shared)];
-        let (findings, horizon, me) = (&mut self.findings, clock.horizon(who.group), clock.number(who));
-        Some((region, Access { clock, findings, horizon, me, who, object, offset, bytes, kind, pc }))
+        Some((region, &self.clocks[usize::from(object == Object::Shared)], &mut self.findings))
     }
 
     #[inline]
     pub(crate) fn load(&mut self, who: Invocation, object: Object, offset: u64, bytes: u32, pc: Pc) -> Loaded {
         let granule_shift = self.granule_shift;
-        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Read, pc & PC) else {
-            return OUT_OF_RANGE;
-        };
+        let Some((region, clock, findings)) = self.parts(who, object) else { return OUT_OF_RANGE };
+        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Read, pc & PC);
         let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
         let undefined = region.is_undefined(offset, bytes);
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
         for cell in cells {
-            access.check(cell.write, AccessKind::Write);
+            access.check(findings, cell.write, AccessKind::Write);
             access.add_to(&mut cell.reads);
         }
         for cell in atomics {
-            access.check_all(&cell.writes, AccessKind::Atomic);
+            access.check_all(findings, &cell.writes, AccessKind::Atomic);
         }
         Loaded { bits, undefined }
     }
@@ -393,9 +395,8 @@ impl Memory {
         pc: Pc,
     ) {
         let granule_shift = self.granule_shift;
-        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Write, pc & PC) else {
-            return;
-        };
+        let Some((region, clock, findings)) = self.parts(who, object) else { return };
+        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Write, pc & PC);
         let Some(old) = region.read(offset, bytes) else { return };
         let was_undefined = region.is_undefined(offset, bytes);
         if undefined || was_undefined {
@@ -409,21 +410,19 @@ impl Memory {
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
         let mut atomics = atomics.iter_mut();
         for cell in cells {
-            let atomic = atomics.next();
-            if changed & mask == 0 {
-                access.pc |= SILENT;
+            let silent = changed & mask == 0;
+            if silent {
                 access.add_to(&mut cell.reads);
-                access.pc &= PC;
-                if let Some(atomic) = atomic {
-                    access.check_all(&atomic.writes, AccessKind::Atomic);
-                }
+                cell.reads.last.pc |= SILENT;
             } else {
-                access.check(cell.write, AccessKind::Write);
-                access.check_all(&cell.reads, AccessKind::Read);
-                *cell = Cell { write: access.stamp(), ..Cell::default() };
-                if let Some(atomic) = atomic {
-                    access.check_all(&atomic.writes, AccessKind::Atomic);
-                    access.check_all(&atomic.reads, AccessKind::Atomic);
+                access.check(findings, cell.write, AccessKind::Write);
+                access.check_all(findings, &cell.reads, AccessKind::Read);
+                *cell = Cell { write: access.stamp, ..Cell::default() };
+            }
+            if let Some(atomic) = atomics.next() {
+                access.check_all(findings, &atomic.writes, AccessKind::Atomic);
+                if !silent {
+                    access.check_all(findings, &atomic.reads, AccessKind::Atomic);
                     *atomic = AtomicCell::default();
                 }
             }
@@ -434,7 +433,7 @@ impl Memory {
 
     /// Marks bytes as defined or not after an atomic that ignores the old value: a store or exchange.
     pub(crate) fn set_undefined(&mut self, who: Invocation, object: Object, offset: u64, bytes: u32, undefined: bool) {
-        let Some((region, _)) = self.access(who, object, (offset, bytes), AccessKind::Atomic, 0) else { return };
+        let Some((region, ..)) = self.parts(who, object) else { return };
         if region.read(offset, bytes).is_some() {
             region.set_undefined(offset, bytes, undefined);
         }
@@ -455,9 +454,8 @@ impl Memory {
         let granule_shift = self.granule_shift;
         let rank = rank(semantics.scope);
         let pc = pc & PC | (rank.unwrap_or(0) as u32) << RANK;
-        let Some((region, mut access)) = self.access(who, object, (offset, bytes), AccessKind::Atomic, pc) else {
-            return OUT_OF_RANGE;
-        };
+        let Some((region, clock, findings)) = self.parts(who, object) else { return OUT_OF_RANGE };
+        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Atomic, pc);
         let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
         let undefined = region.is_undefined(offset, bytes);
         let new = update(bits);
@@ -469,11 +467,11 @@ impl Memory {
         }
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
         for (cell, atomic) in cells.iter_mut().zip(atomics) {
-            access.check(cell.write, AccessKind::Write);
-            access.check_all(&atomic.writes, AccessKind::Atomic);
+            access.check(findings, cell.write, AccessKind::Write);
+            access.check_all(findings, &atomic.writes, AccessKind::Atomic);
             if new.is_some() {
-                access.check_all(&cell.reads, AccessKind::Read);
-                access.check_all(&atomic.reads, AccessKind::Atomic);
+                access.check_all(findings, &cell.reads, AccessKind::Read);
+                access.check_all(findings, &atomic.reads, AccessKind::Atomic);
                 access.add_to(&mut atomic.writes);
             } else {
                 access.add_to(&mut atomic.reads);

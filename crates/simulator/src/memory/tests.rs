@@ -8,28 +8,17 @@
 
 use super::*;
 
+/// Semantics by name, with scope and bits: `barrier` is GLSL's `barrier()`, `all` orders buffers too; `buffer`, `shared`
+/// and `subgroup` are memory barriers.
+const SEMANTICS: &str = "relaxed 1 0, relaxed-group 2 0, acquire 1 42, release 1 44, acqrel 1 48, acquire-group 2 42, \
+    release-group 2 44, release-shared 1 104, barrier 2 108, all 2 148, none 2 0, unordered 2 140, buffer 1 48, \
+    shared 1 108, subgroup 3 148";
+
 fn semantics(name: &str) -> Semantics {
-    let (scope, bits) = match name {
-        "relaxed" => (1, 0),
-        "relaxed-group" => (2, 0),
-        "acquire" => (1, 0x42),
-        "release" => (1, 0x44),
-        "acqrel" => (1, 0x48),
-        "acquire-group" => (2, 0x42),
-        "release-group" => (2, 0x44),
-        "release-shared" => (1, 0x104),
-        // barrier() of GLSL, and one that orders buffers too.
-        "barrier" => (2, 0x108),
-        "all" => (2, 0x148),
-        "none" => (2, 0),
-        "unordered" => (2, 0x140),
-        // memoryBarrierBuffer(), memoryBarrierShared(), subgroupMemoryBarrier().
-        "buffer" => (1, 0x48),
-        "shared" => (1, 0x108),
-        "subgroup" => (3, 0x148),
-        _ => panic!("semantics {name}"),
-    };
-    Semantics { scope, bits }
+    let mut all = SEMANTICS.split(", ").map(|text| text.split(' ').collect::<Vec<_>>());
+    let words = all.find(|words| words[0] == name).expect("semantics");
+    let number = |text: &str| u32::from_str_radix(text, 16).expect("a number");
+    Semantics { scope: number(words[1]), bits: number(words[2]) }
 }
 
 /// Executes a step in one invocation.
@@ -75,14 +64,14 @@ fn run(memory: &mut Memory, script: &str, granule: u32) -> String {
     found.collect::<Vec<_>>().join(", ")
 }
 
-fn buffers() -> Memory {
-    Memory::new(vec![(vec![0; 256], true)])
-}
-
 fn check(cases: &[(&str, &str, &str)]) {
     for granule in [4, 1] {
         for (name, script, expected) in cases {
-            assert_eq!(run(&mut buffers(), script, granule), *expected, "{name}, granule {granule}: {script}");
+            assert_eq!(
+                run(&mut Memory::new(vec![(vec![0; 256], true)]), script, granule),
+                *expected,
+                "{name}, granule {granule}: {script}"
+            );
         }
     }
 }
@@ -202,6 +191,7 @@ fn atomics_synchronise_groups() {
         ("other lanes, no barrier after", "0.0:wb1=7 0.0:ab9/release 1.0:pb9/acquire 1.6:rb1", "race-storage 4-1"),
         ("old idiom", "0.5:wb1=7 0.*:f/buffer 0.0:c/barrier 0.0:ab9 1.0:pb9 1.0:f/buffer 1.0:c/barrier 1.6:rb1", ""),
         ("late fence", "0.0:wb1=7 0.0:ab9/release 1.0:pb9/acquire 1.0:c/barrier 1.*:f/buffer 1.6:rb1", ""),
+        ("late fences", "0.0:wb1=7 0.0:f/buffer 0.0:ab9 1.0:pb9 1.0:c/barrier 1.*:f/buffer 1.6:rb1", ""),
         ("sub-group", "0.1:wb1=7 0.0:g/subgroup 0.0:ab9/release 1.0:pb9/acquire 1.0:g/subgroup 1.2:rb1", ""),
         ("look-back", "0.0:wb1=7 0.0:ab9/release 1.0:ab9/acquire 1.0:ab8/release 2.0:pb8/acquire 2.0:rb1", ""),
         (
@@ -223,7 +213,7 @@ fn atomics_synchronise_groups() {
 
 #[test]
 fn dispatches_and_reused_shared_memory_start_anew() {
-    let mut memory = buffers();
+    let mut memory = Memory::new(vec![(vec![0; 256], true)]);
     assert_eq!(run(&mut memory, "0.0:wb1=7 1.0:rb2 0.0:ws1=1", 4), "");
     assert_eq!(run(&mut memory, "1.0:rb1 0.0:wb2=7", 1), "");
     memory.end_group(0);
@@ -251,7 +241,7 @@ fn bytes_that_nobody_wrote_are_undefined() {
     assert!(
         !load(&mut memory, 0, 4) && memory.is_defined(1, 3) && !memory.is_defined(1, 6) && !memory.is_defined(1, 18)
     );
-    assert_eq!(load(&mut memory, 16, 4), true, "beyond the end");
+    assert!(load(&mut memory, 16, 4), "beyond the end");
     memory.store(who, Object::Buffer(1), 16, 4, 9, false, 5);
     memory.store(who, Object::Buffer(7), u64::MAX, 8, 9, false, 5);
     memory.copy(1, 0);
