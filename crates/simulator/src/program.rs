@@ -3,7 +3,7 @@
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Bytes;
 use crate::fault::Fault;
-use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, Start, write_addresses};
+use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, RED_ZONE, Start, write_addresses};
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::lower::{self, Kernel};
 use crate::machine::{Bound, Launch, Machine, Stopped, address};
@@ -103,7 +103,8 @@ pub fn simulate(
     let mut outputs = vec![];
     for (number, spec) in specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
         let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
-        output.as_bytes_mut().copy_from_slice(run.memory.bytes(number as u32));
+        let bytes = output.as_bytes_mut();
+        bytes.copy_from_slice(&run.memory.bytes(number as u32)[..bytes.len()]);
         outputs.push(output);
     }
     let faults = run.reporter.finish(&run.memory);
@@ -132,6 +133,13 @@ fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray
         } else {
             (vec![u8::MAX; spec.bytes().0 as usize], true)
         });
+    }
+    if !program.is_users() {
+        // gpukern's buffers have a red zone of poison behind their data, and its own kernels may read it: whether they
+        // make use of it shows in the answer.
+        for (number, (bytes, _)) in contents.iter_mut().enumerate() {
+            bytes.extend(poison(number, RED_ZONE));
+        }
     }
     contents
 }
@@ -200,6 +208,7 @@ impl Run {
             bindings: self.bindings(&kernel, &dispatch.descriptors),
             buffer_bytes: self.buffer_bytes.clone(),
             push: dispatch.argument_block(&self.addresses()),
+            readable_behind: if dispatch.shader.built_in { RED_ZONE } else { 0 },
             seed: self.settings.seed,
             is_loose: self.settings.arithmetic == Arithmetic::Loose,
             deadline: self.settings.deadline,

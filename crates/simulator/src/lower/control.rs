@@ -75,6 +75,15 @@ impl Lowerer {
             frame.blocks.insert(block.label, block);
             self.allocate_phis(block)?;
         }
+        if function.blocks.len() > 1 {
+            // Lanes that call a function together meet behind the call, wherever they return.
+            let call = self.new_label();
+            self.emit(Instruction::Jump(Edge { block: call, moves: 0..0 }))?;
+            self.place(call);
+            if let Some(merge) = self.code.merges.last_mut() {
+                *merge = Some(exit);
+            }
+        }
         let order = structured_order(&function)?;
         let entry = order.first().ok_or("has a function without blocks")?;
         let entry = Edge { block: frame.labels[entry], moves: 0..0 };

@@ -161,6 +161,11 @@ impl Machine<'_> {
     }
 
     pub(super) fn load_at(&mut self, target: Option<Target>, bytes: u32, who: Invocation, pc: Pc) -> Loaded {
+        // Only reads may go beyond the data.
+        let target = target.map(|target| match target.object {
+            Object::Buffer(_) => Target { length: target.length + self.launch.readable_behind, ..target },
+            Object::Shared => target,
+        });
         match self.in_bounds(target, bytes, AccessKind::Read, who, pc) {
             Some((object, offset)) => self.memory.load(who, object, offset, bytes, pc),
             // The fault is reported here; its consequences are not.

@@ -38,6 +38,9 @@ impl<'a> Machine<'a> {
     fn run_lanes(&mut self, run: &mut GangRun, mut pc: Pc, lanes: LaneSet, mut blocks: u64) -> u64 {
         let kernel = self.kernel;
         let active = run.active(lanes);
+        if let Ok(block) = kernel.code.blocks.binary_search(&pc) {
+            run.enter(&kernel.code, block as u32, &lanes);
+        }
         loop {
             let instruction = &kernel.code.instructions[pc as usize];
             self.operations += active.list.len() as u64;
@@ -71,13 +74,13 @@ impl<'a> Machine<'a> {
             };
             self.take_moves(run, edge, &active);
             pc = kernel.code.blocks[edge.block as usize];
-            run.enter(&kernel.code, edge.block, &lanes);
             blocks = blocks.saturating_sub(1);
             // Lanes that wait elsewhere may come before these.
-            if blocks == 0 || !run.pending.is_empty() {
+            if blocks == 0 || !run.may_go_on(pc, &lanes) {
                 run.push(pc, lanes);
                 return blocks;
             }
+            run.enter(&kernel.code, edge.block, &lanes);
         }
     }
 
@@ -120,7 +123,6 @@ impl<'a> Machine<'a> {
         for (edge, lanes) in ways {
             let part = run.active(lanes);
             self.take_moves(run, edge, &part);
-            run.enter(&kernel.code, edge.block, &lanes);
             run.push(kernel.code.blocks[edge.block as usize], lanes);
         }
         None

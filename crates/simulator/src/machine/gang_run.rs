@@ -69,39 +69,62 @@ impl GangRun {
         if lanes.is_empty() {
             return;
         }
-        let meets = !self.reconverges_late || self.joins.last().is_some_and(|join| join.at == pc);
+        self.leave(pc, &lanes);
+        let meets = !self.reconverges_late || self.waits_at(pc);
         match self.pending.iter_mut().find(|(at, _)| meets && *at == pc) {
             Some((_, waiting)) => *waiting = waiting.or(&lanes),
             None => self.pending.push((pc, lanes)),
         }
     }
 
+    /// Whether lanes that come to a block need not wait for others there.
+    pub(crate) fn may_go_on(&mut self, pc: Pc, lanes: &LaneSet) -> bool {
+        if !self.pending.is_empty() {
+            return false;
+        }
+        self.leave(pc, lanes);
+        let finished = self.finished;
+        self.joins.retain(|join| join.at != pc || !join.expected.without(lanes).without(&finished).is_empty());
+        !self.waits_at(pc)
+    }
+
+    /// Notes that lanes branch beyond the merge blocks of constructs: they leave those by a `break`, a `continue` or a
+    /// `return`.
+    fn leave(&mut self, pc: Pc, lanes: &LaneSet) {
+        for join in self.joins.iter_mut().filter(|join| join.at < pc) {
+            join.expected = join.expected.without(lanes);
+        }
+        self.joins.retain(|join| !join.expected.is_empty());
+    }
+
+    fn waits_at(&self, pc: Pc) -> bool {
+        self.joins.iter().any(|join| join.at == pc)
+    }
+
     /// Takes the lanes that go next: those that are furthest behind, so that lanes meet where their paths merge; or, if
     /// they reconverge late, those that came last, except that lanes which entered a construct together meet behind it.
+    /// `None` if all lanes have ended or wait at a barrier, or for lanes that do.
     pub(crate) fn take_next(&mut self) -> Option<(Pc, LaneSet)> {
         if !self.reconverges_late {
             let (index, _) = self.pending.iter().enumerate().min_by_key(|(_, (pc, _))| *pc)?;
             return Some(self.pending.swap_remove(index));
         }
-        loop {
-            let join = self.joins.last().map(|join| join.at);
-            if let Some(index) = self.pending.iter().rposition(|(pc, _)| Some(*pc) != join) {
-                return Some(self.pending.remove(index));
-            }
-            let (_, lanes) = *self.pending.first()?;
-            let join = self.joins.last()?;
-            let missing = join.expected.without(&lanes).without(&self.finished);
-            // Lanes at a barrier come back here once it lets them go.
-            if !missing.is_empty() {
+        if let Some(index) = self.pending.iter().rposition(|(pc, _)| !self.waits_at(*pc)) {
+            return Some(self.pending.remove(index));
+        }
+        while let Some(join) = self.joins.last() {
+            let at = join.at;
+            let index = self.pending.iter().position(|(pc, _)| *pc == at);
+            let here = index.map_or(LaneSet::EMPTY, |index| self.pending[index].1);
+            if !join.expected.without(&here).without(&self.finished).is_empty() {
                 return None;
             }
             self.joins.pop();
-            let entry = self.pending.remove(0);
-            if self.joins.last().is_none_or(|join| join.at != entry.0) {
-                return Some(entry);
+            if let Some(index) = index.filter(|_| !self.waits_at(at)) {
+                return Some(self.pending.remove(index));
             }
-            self.pending.push(entry);
         }
+        self.pending.pop()
     }
 
     /// Notes that lanes enter a block: if all of them do, they will meet again at its merge block.

@@ -39,6 +39,8 @@ pub(crate) struct Launch {
     /// Bytes of each buffer, by number.
     pub(crate) buffer_bytes: Vec<u64>,
     pub(crate) push: Vec<u8>,
+    /// Bytes behind the data of a buffer that can be read, as those of a larger allocation.
+    pub(crate) readable_behind: u64,
     pub(crate) seed: u64,
     pub(crate) is_loose: bool,
     pub(crate) deadline: Option<Instant>,
@@ -171,7 +173,7 @@ impl<'a> Machine<'a> {
                 continue;
             }
             idle_rounds += 1;
-            if idle_rounds >= IDLE_ROUNDS && !running.is_empty() {
+            if idle_rounds >= IDLE_ROUNDS && running.iter().any(is_spinning) {
                 idle_rounds = 0;
                 if self.unblock(&mut running) {
                     continue;
@@ -183,9 +185,7 @@ impl<'a> Machine<'a> {
                         }
                         running.push_back(self.begin(number, &mut spare)?);
                     }
-                    None if running.iter().any(is_spinning) => return self.give_up(&running),
-                    // A long computation without results so far.
-                    None => {}
+                    None => return self.give_up(&running),
                 }
             }
         }
@@ -256,7 +256,7 @@ impl<'a> Machine<'a> {
     /// Lets a gang of waiting sub-groups, or lanes that wait for others of their sub-group, run one by one. Returns
     /// whether there was one.
     fn unblock(&mut self, running: &mut VecDeque<GroupRun>) -> bool {
-        for group in running.iter_mut() {
+        for group in running.iter_mut().filter(|group| is_spinning(group)) {
             if let Some(index) = group.gangs.iter().position(|run| run.gang.lanes > run.gang.subgroup_size) {
                 let parts = group.gangs[index].split();
                 group.gangs.splice(index..=index, parts);
@@ -265,7 +265,7 @@ impl<'a> Machine<'a> {
         }
         let mut was_unblocked = false;
         for group in running.iter_mut() {
-            for run in &mut group.gangs {
+            for run in group.gangs.iter_mut().filter(|run| run.atomics > 0) {
                 if run.pending.len() > 1 {
                     run.yield_lanes();
                     was_unblocked = true;
