@@ -300,6 +300,13 @@ pub(crate) enum Instruction {
     Unreachable,
 }
 
+impl Code {
+    /// Returns the block that holds an instruction.
+    pub(crate) fn block_at(&self, pc: Pc) -> usize {
+        self.blocks.partition_point(|begin| *begin <= pc).saturating_sub(1)
+    }
+}
+
 impl Operation {
     pub(crate) fn operand_count(self) -> usize {
         match self {

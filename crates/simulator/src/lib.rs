@@ -14,6 +14,7 @@ mod math;
 mod matrix;
 mod memory;
 mod module;
+mod order;
 mod precision;
 pub mod program;
 mod recycle;

@@ -2,7 +2,7 @@
 
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Bytes;
-use crate::fault::Fault;
+use crate::fault::{Fault, SourcePlace};
 use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, RED_ZONE, Start, write_addresses};
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::lower::{self, Kernel};
@@ -23,13 +23,26 @@ pub enum Arithmetic {
     Loose,
 }
 
+/// Where lanes that parted meet again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconvergence {
+    /// At the merge block of the construct in which they parted, as maximal reconvergence requires.
+    AtMerges,
+    /// Only behind constructs that all lanes of the sub-group entered.
+    Late,
+    /// At merge blocks, but blocks that leave a loop run when all lanes have left it.
+    BehindLoops,
+}
+
 /// Device to simulate, and schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub subgroup_size: u32,
     /// 0 runs work-groups in order and their sub-groups in step; other seeds choose an order of work-groups and
-    /// sub-groups, a layout of cooperative matrices, and odd ones let lanes reconverge as late as allowed.
+    /// sub-groups, and a layout of cooperative matrices.
     pub seed: u64,
+    /// Ignored by kernels that ask for maximal reconvergence.
+    pub reconvergence: Reconvergence,
     pub arithmetic: Arithmetic,
     /// Time at which the simulation gives up.
     pub deadline: Option<Instant>,
@@ -45,6 +58,8 @@ pub struct Simulated {
     pub lane_operations: u64,
     /// Whether work-groups waited for others, which were assumed to make progress.
     pub assumed_progress: bool,
+    /// First access of a kernel to single elements of cooperative matrices.
+    pub matrix_element: Option<SourcePlace>,
 }
 
 /// Reason why a program was not simulated to its end.
@@ -108,8 +123,8 @@ pub fn simulate(
         outputs.push(output);
     }
     let faults = run.reporter.finish(&run.memory);
-    let Run { lane_operations, assumed_progress, .. } = run;
-    Ok(Simulated { outputs, faults, lane_operations, assumed_progress })
+    let Run { lane_operations, assumed_progress, reporter, .. } = run;
+    Ok(Simulated { outputs, faults, lane_operations, assumed_progress, matrix_element: reporter.matrix_element })
 }
 
 /// Returns the contents of all buffers before the first step, and whether they are defined.
@@ -210,6 +225,11 @@ impl Run {
             push: dispatch.argument_block(&self.addresses()),
             readable_behind: if dispatch.shader.built_in { RED_ZONE } else { 0 },
             seed: self.settings.seed,
+            reconvergence: if kernel.module.reconverges_maximally {
+                Reconvergence::AtMerges
+            } else {
+                self.settings.reconvergence
+            },
             is_loose: self.settings.arithmetic == Arithmetic::Loose,
             deadline: self.settings.deadline,
         };

@@ -74,6 +74,13 @@ impl Registers {
         }
     }
 
+    /// Replaces the origin of a register's undefined values.
+    pub(crate) fn set_origin(&mut self, register: Reg, origin: Pc) {
+        if let Some(undefined) = &mut self.undefined[register as usize] {
+            undefined.origin = origin;
+        }
+    }
+
     /// Marks one lane's value as defined.
     #[inline]
     pub(crate) fn define_lane(&mut self, register: Reg, lane: usize) {

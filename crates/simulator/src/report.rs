@@ -16,6 +16,8 @@ use std::collections::HashMap;
 pub(crate) struct Reporter {
     specs: Vec<BufferSpec>,
     faults: Vec<Fault>,
+    /// First access to single elements of cooperative matrices.
+    pub(crate) matrix_element: Option<SourcePlace>,
     /// Stores of undefined values to buffers, which are faults if the values are still there at the end.
     pending: Vec<(u32, u64, Fault)>,
 }
@@ -33,7 +35,7 @@ struct Scene<'a> {
 
 impl Reporter {
     pub(crate) fn new(specs: Vec<BufferSpec>) -> Self {
-        Self { specs, faults: vec![], pending: vec![] }
+        Self { specs, faults: vec![], matrix_element: None, pending: vec![] }
     }
 
     /// Adds the findings of a dispatch.
@@ -45,7 +47,8 @@ impl Reporter {
         findings: &Findings,
         undefined_stores: &HashMap<(u32, Pc), (u64, Pc, Invocation)>,
     ) {
-        if findings.is_empty() && undefined_stores.is_empty() {
+        let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
+        if findings.is_empty() && undefined_stores.is_empty() && !accesses_element {
             return;
         }
         let shader = &dispatch.shader;
@@ -55,6 +58,7 @@ impl Reporter {
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
         let mut pending = vec![];
+        self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         for (&(buffer, pc), &(offset, origin, who)) in undefined_stores {
             pending.push((buffer, offset, scene.undefined_store(buffer, offset, pc, origin, who)));
         }
@@ -143,7 +147,8 @@ impl Scene<'_> {
             (Instruction::Compute { .. }, _) => "has a result that is undefined for these operands",
             (Instruction::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
             (Instruction::Matrix(_), _) => "uses an element that the matrix lacks",
-            (Instruction::Undefine { .. }, _) => "declares it without a value",
+            (Instruction::Undefine { .. }, _) => "has no value",
+            (Instruction::Copy { .. } | Instruction::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
             _ => "makes it",
         };
         text.into()
@@ -151,7 +156,10 @@ impl Scene<'_> {
 
     /// Returns the source line of an instruction.
     fn place(&self, pc: Pc) -> SourcePlace {
-        let word = self.kernel.sites.get(pc as usize).copied().unwrap_or(0);
+        self.place_of_word(self.kernel.sites.get(pc as usize).copied().unwrap_or(0))
+    }
+
+    fn place_of_word(&self, word: usize) -> SourcePlace {
         let line = self.lines.at(word);
         let text = line.and_then(|(file, line)| self.lines.text(file, line)).map(|text| text.trim().to_string());
         let first = self.spirv.get(4 * word..4 * word + 4).unwrap_or(&[0; 4]);

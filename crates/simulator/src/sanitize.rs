@@ -5,13 +5,14 @@ use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::threads;
 use crate::device::simulated_device;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, SourcePlace};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{Program, Step};
-use crate::program::{Arithmetic, Settings, Simulated, SimulationError, simulate};
+use crate::program::{Arithmetic, Reconvergence, Settings, Simulated, SimulationError, simulate};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -142,12 +143,7 @@ impl CaseReport {
 
     fn add_faults(&mut self, faults: impl IntoIterator<Item = Fault>) {
         for fault in faults {
-            let is_same = |known: &&mut Fault| {
-                let places = (&known.kernel, &known.at, &known.other) == (&fault.kernel, &fault.at, &fault.other);
-                // Without places, the sentences tell faults apart.
-                known.kind == fault.kind && places && (fault.at.is_some() || known.what == fault.what)
-            };
-            let Some(known) = self.faults.iter_mut().find(is_same) else {
+            let Some(known) = self.faults.iter_mut().find(|known| is_same(known, &fault)) else {
                 self.faults.push(fault);
                 continue;
             };
@@ -156,10 +152,6 @@ impl CaseReport {
             known.subgroup_sizes.sort_unstable();
             known.subgroup_sizes.dedup();
         }
-    }
-
-    fn has_fault(&self, kinds: &[FaultKind]) -> bool {
-        self.faults.iter().any(|fault| kinds.contains(&fault.kind))
     }
 }
 
@@ -174,12 +166,16 @@ struct Run {
     /// Index of the program.
     program: usize,
     seed: u64,
+    reconvergence: Reconvergence,
     arithmetic: Arithmetic,
 }
 
 /// Run with its judged answer.
 struct JudgedRun {
     run: Run,
+    /// Hash of the outputs.
+    answer: u64,
+    matrix_element: Option<SourcePlace>,
     /// `None` for a right answer, otherwise the first wrong value; the error is the simulator's.
     wrong: Result<Option<String>, String>,
 }
@@ -242,8 +238,8 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
 
 impl PosedCase<'_> {
     fn simulate(&self, program: &Program, subgroup_size: u32, run: Run) -> Result<Simulated, String> {
-        let Run { seed, arithmetic, .. } = run;
-        let settings = Settings { subgroup_size, seed, arithmetic, deadline: self.deadline };
+        let Run { seed, reconvergence, arithmetic, .. } = run;
+        let settings = Settings { subgroup_size, seed, reconvergence, arithmetic, deadline: self.deadline };
         simulate(program, &self.specs, &self.inputs, &settings).map_err(|error| match error {
             SimulationError::Unsupported(reason)
             | SimulationError::TooLong(reason)
@@ -253,7 +249,8 @@ impl PosedCase<'_> {
 
     /// Returns the oracle, from the reference program on a simulated device if the problem has one.
     fn right_answer(&self, problem: &dyn Problem) -> Result<Box<dyn Oracle>, String> {
-        let exact = Run { program: 0, seed: 0, arithmetic: Arithmetic::Exact };
+        let exact =
+            Run { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
         let mut reason = String::new();
         for subgroup_size in [32].iter().chain(&self.options.subgroup_sizes) {
             let device = simulated_device(*subgroup_size);
@@ -288,7 +285,10 @@ impl PosedCase<'_> {
                 let others =
                     (0..u64::from(self.options.schedules.max(1)) - 1).map(|other| seed.max(1).wrapping_add(other));
                 let seeds = std::iter::once(0).chain(others);
-                runs.extend(seeds.map(|seed| Run { program, seed, arithmetic: *arithmetic }));
+                runs.extend(seeds.map(|seed| {
+                    let reconvergence = reconvergence(&programs[program].1, seed);
+                    Run { program, seed, reconvergence, arithmetic: *arithmetic }
+                }));
             }
         }
         let simulate = |run: &Run| {
@@ -302,22 +302,89 @@ impl PosedCase<'_> {
         let simulated: Vec<_> = runs.par_iter().map(simulate).collect();
         let mut judged = vec![];
         for (run, simulated) in runs.into_iter().zip(simulated) {
-            let wrong = simulated.map(|simulated| report.judge(&programs[run.program], oracle, simulated));
-            judged.push(JudgedRun { run, wrong });
+            let sized = &programs[run.program];
+            judged.push(match simulated {
+                Ok(simulated) => self.judge(run, sized, oracle, simulated, report),
+                Err(reason) => JudgedRun { run, answer: 0, matrix_element: None, wrong: Err(reason) },
+            });
         }
         judged
     }
+
+    /// Judges a run and adds its faults to the report. If lanes that meet elsewhere change the answer or the faults, that
+    /// is the fault, and the others are consequences.
+    fn judge(
+        &self,
+        run: Run,
+        sized: &SizedProgram,
+        oracle: &dyn Oracle,
+        simulated: Simulated,
+        report: &mut CaseReport,
+    ) -> JudgedRun {
+        let wrong = report.wrong(&sized.1, oracle, &simulated);
+        let (answer, matrix_element) = (hash(&simulated.outputs), simulated.matrix_element.clone());
+        let mut counted = simulated;
+        if run.reconvergence != Reconvergence::AtMerges && (wrong.is_some() || !counted.faults.is_empty()) {
+            let in_order = Run { reconvergence: Reconvergence::AtMerges, ..run };
+            if let Ok(other) = self.simulate(&sized.1, sized.0, in_order) {
+                let is_wrong = report.wrong(&sized.1, oracle, &other).is_some();
+                let is_only_here = |fault: &&Fault| !other.faults.iter().any(|known| is_same(known, fault));
+                let consequence = counted.faults.iter().find(is_only_here);
+                if wrong.is_some() && !is_wrong || consequence.is_some() {
+                    let what = match (&wrong, consequence) {
+                        (Some(wrong), _) if !is_wrong => format!("{wrong} if lanes meet elsewhere"),
+                        (_, Some(fault)) => format!("{} if lanes meet elsewhere", fault.what),
+                        _ => String::new(),
+                    };
+                    let mut fault = fault_of_answer(FaultKind::Reconvergence, sized, what);
+                    fault.at = consequence.and_then(|fault| fault.at.clone());
+                    counted = other;
+                    counted.faults.push(fault);
+                }
+            }
+        }
+        report.count(sized.0, counted);
+        JudgedRun { run, answer, matrix_element, wrong: Ok(wrong) }
+    }
+}
+
+fn hash(outputs: &[HostArray]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    outputs.iter().for_each(|output| hasher.write(output.as_bytes()));
+    hasher.finish()
+}
+
+/// Returns where lanes meet on a schedule; only exchanges within sub-groups show a difference.
+fn reconvergence(program: &Program, seed: u64) -> Reconvergence {
+    match seed {
+        _ if !has_capability(program, is_of_subgroups) || seed == 0 => Reconvergence::AtMerges,
+        _ if seed % 2 == 1 => Reconvergence::Late,
+        _ => Reconvergence::BehindLoops,
+    }
+}
+
+fn is_of_subgroups(name: &str) -> bool {
+    name.contains("GroupNonUniform") || name.contains("Subgroup") || name.starts_with("CooperativeMatrix")
+}
+
+/// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
+fn is_same(a: &Fault, b: &Fault) -> bool {
+    let places = (&a.kernel, &a.at, &a.other) == (&b.kernel, &b.at, &b.other);
+    a.kind == b.kind && places && (b.at.is_some() || a.what == b.what)
 }
 
 impl CaseReport {
-    /// Counts a run with its faults. Returns what is wrong with its answer, if anything.
-    fn judge(&mut self, sized: &SizedProgram, oracle: &dyn Oracle, simulated: Simulated) -> Option<String> {
-        let (subgroup_size, program) = sized;
+    /// Counts a run with its faults.
+    fn count(&mut self, subgroup_size: u32, simulated: Simulated) {
         self.runs += 1;
         self.lane_operations = self.lane_operations.saturating_add(simulated.lane_operations);
         self.assumed_progress |= simulated.assumed_progress;
         let faults = simulated.faults.into_iter();
-        self.add_faults(faults.map(|fault| Fault { subgroup_sizes: vec![*subgroup_size], ..fault }));
+        self.add_faults(faults.map(|fault| Fault { subgroup_sizes: vec![subgroup_size], ..fault }));
+    }
+
+    /// Returns what is wrong with the answer of a run, if anything.
+    fn wrong(&mut self, program: &Program, oracle: &dyn Oracle, simulated: &Simulated) -> Option<String> {
         let mut check = match oracle.check(&simulated.outputs) {
             Ok(check) => check,
             Err(reason) => return Some(reason),
@@ -337,7 +404,7 @@ impl CaseReport {
 /// Returns the verdict on a program's exact runs. A loose run whose answer is wrong is a fault of its own.
 fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
     let (mut first_wrong, mut failure, mut schedules) = (None, None, vec![]);
-    for JudgedRun { run, wrong } in judged {
+    for JudgedRun { run, wrong, .. } in judged {
         match wrong {
             Ok(None) => {}
             _ if run.program != program || run.arithmetic != Arithmetic::Exact => {}
@@ -383,7 +450,7 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
         Some(fault) => fault.subgroup_sizes.push(sized.0),
         None => found.push(fault_of_answer(kind, sized, what)),
     };
-    let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len() && report.faults.is_empty();
+    let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len();
     for SizeReport { subgroup_size, result } in report.sizes.iter().filter(|_| depends_on_size) {
         if let SizeResult::Wrong { reason, schedules } = result
             && schedules.contains(&0)
@@ -392,7 +459,6 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
             add(FaultKind::SubgroupSize, sized, reason.clone());
         }
     }
-    let is_racy = report.has_fault(&[FaultKind::RaceShared, FaultKind::RaceStorage, FaultKind::Lockstep]);
     for (index, sized) in programs.iter().enumerate() {
         let wrong_in = |arithmetic| {
             let runs = judged.iter().filter(move |judged| judged.run.program == index);
@@ -402,20 +468,23 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
         let exact = wrong_in(Arithmetic::Exact);
         let (kind, (seed, reason)) = match (exact.first(), wrong_in(Arithmetic::Loose).first()) {
             (None, Some(wrong)) => (FaultKind::Precision, *wrong),
-            // A race explains a wrong answer, and a kernel that is wrong in order is simply wrong.
-            (Some(wrong), _) if wrong.0 == 0 || is_racy => continue,
-            (Some(wrong), _) if has_capability(&sized.1, |name| name.starts_with("CooperativeMatrix")) => {
-                (FaultKind::MatrixLayout, *wrong)
-            }
-            // Lanes reconverge late in odd schedules.
-            (Some(wrong), _) if exact.iter().all(|(seed, _)| seed % 2 == 1) => (FaultKind::Reconvergence, *wrong),
+            (Some(wrong), _) if layout_decides(judged, index) => (FaultKind::MatrixLayout, *wrong),
             _ => continue,
         };
-        if !report.has_fault(&[kind]) {
-            add(kind, sized, format!("{reason} (schedule {seed})"));
-        }
+        add(kind, sized, format!("{reason} (schedule {seed})"));
+    }
+    let place = judged.iter().find_map(|judged| judged.matrix_element.clone());
+    for fault in found.iter_mut().filter(|fault| fault.kind == FaultKind::MatrixLayout) {
+        fault.at = place.clone();
     }
     report.add_faults(found);
+}
+
+/// Whether a program that accesses single elements of cooperative matrices gives another answer for another layout.
+fn layout_decides(judged: &[JudgedRun], program: usize) -> bool {
+    let runs = judged.iter().filter(|judged| judged.run.program == program && judged.matrix_element.is_some());
+    let answers: Vec<u64> = runs.map(|judged| judged.answer).collect();
+    answers.windows(2).any(|pair| pair[0] != pair[1])
 }
 
 fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
@@ -424,9 +493,6 @@ fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
 
 /// Whether the programs are equal, and their kernels have no operation that a sub-group takes part in.
 fn is_independent(programs: &[SizedProgram]) -> bool {
-    let is_of_subgroups = |name: &str| {
-        name.contains("GroupNonUniform") || name.contains("Subgroup") || name.starts_with("CooperativeMatrix")
-    };
     let is_equal = programs.windows(2).all(|pair| pair[0].1 == pair[1].1);
     is_equal && programs.iter().all(|(_, program)| !has_capability(program, is_of_subgroups))
 }

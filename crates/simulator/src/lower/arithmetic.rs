@@ -182,7 +182,11 @@ impl Lowerer {
             }
             Op::CompositeExtract => {
                 let composite = self.registers(inst.operand(0)?)?;
-                let (first, ty) = self.module.component(self.type_of(inst.operand(0)?)?, inst.rest(1))?;
+                let whole = self.type_of(inst.operand(0)?)?;
+                if matches!(self.module.ty(whole)?, Type::Cooperative { .. }) {
+                    self.matrix_element.get_or_insert(self.at);
+                }
+                let (first, ty) = self.module.component(whole, inst.rest(1))?;
                 let count = self.module.scalar_count(ty)?;
                 let part = composite.get(first as usize..(first + count) as usize);
                 part.ok_or("extracts beyond a composite")?.to_vec()

@@ -24,7 +24,6 @@ impl Lowerer {
 
     /// Lowers an operation of the invocations of a sub-group.
     pub(super) fn group_operation(&mut self, inst: &Inst) -> Result<(), String> {
-        self.uses_subgroups = true;
         let has_scope = format!("{:?}", inst.op).starts_with("GroupNonUniform")
             && !matches!(
                 inst.op,
@@ -150,7 +149,6 @@ impl Lowerer {
 
     /// Lowers an instruction of `SPV_KHR_cooperative_matrix`.
     pub(super) fn matrix_instruction(&mut self, inst: &Inst) -> Result<(), String> {
-        self.uses_subgroups = true;
         match inst.op {
             Op::CooperativeMatrixLengthKHR => {
                 let length = self.module.scalar_count(inst.operand(0)?)?;

@@ -166,7 +166,10 @@ impl Lowerer {
                 pointer.component_stride = layout.filter(|layout| layout.is_row_major).map(|layout| layout.stride);
                 (Some(stride), Some(u64::from(count)))
             }
-            Type::Cooperative { .. } => (None, Some(self.module.scalar_count(ty)?)),
+            Type::Cooperative { .. } => {
+                self.matrix_element.get_or_insert(self.at);
+                (None, Some(self.module.scalar_count(ty)?))
+            }
             _ => return Err("has an index into a type without parts".into()),
         };
         let part = self.module.part(ty, 0)?;

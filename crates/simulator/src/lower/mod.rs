@@ -29,8 +29,10 @@ pub(crate) struct Kernel {
     pub(crate) shared: Vec<SharedVariable>,
     /// Bytes of the narrowest access to memory: 1, 2 or 4.
     pub(crate) granule: u32,
-    /// Whether the answer can depend on the sub-group size.
-    pub(crate) uses_subgroups: bool,
+    /// Rank of each block for lanes that meet behind loops.
+    pub(crate) natural_ranks: Vec<u32>,
+    /// Word of the first access to single elements of a cooperative matrix.
+    pub(crate) matrix_element: Option<usize>,
 }
 
 /// Descriptor slot of a variable.
@@ -86,7 +88,7 @@ pub(crate) struct Lowerer {
     builtins: Vec<(BuiltIn, Reg, u32)>,
     shared: Vec<SharedVariable>,
     granule: u32,
-    uses_subgroups: bool,
+    matrix_element: Option<usize>,
 }
 
 /// Lowers the entry point of `module`. The error names the instruction that is not simulated, or invalid.
@@ -103,12 +105,13 @@ pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
         builtins: vec![],
         shared: vec![],
         granule: 4,
-        uses_subgroups: false,
+        matrix_element: None,
     };
     lowerer.lower_module().map_err(|reason| format!("word {} of its module: {reason}", lowerer.at))?;
     lowerer.code.constants = lowerer.constants.into_iter().map(|(bits, register)| (register, bits)).collect();
     crate::recycle::recycle(&mut lowerer.code);
     Ok(Kernel {
+        natural_ranks: crate::order::natural_ranks(&lowerer.code),
         module: lowerer.module,
         code: lowerer.code,
         sites: lowerer.sites,
@@ -116,7 +119,7 @@ pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
         builtins: lowerer.builtins,
         shared: lowerer.shared,
         granule: lowerer.granule,
-        uses_subgroups: lowerer.uses_subgroups,
+        matrix_element: lowerer.matrix_element,
     })
 }
 
@@ -158,7 +161,6 @@ impl Lowerer {
         let decoration = self.module.decoration(inst.result, Decoration::BuiltIn).and_then(|words| words.first());
         let builtin = decoration.copied().and_then(BuiltIn::from_u32);
         let builtin = builtin.ok_or("has an input that is no built-in")?;
-        self.uses_subgroups |= format!("{builtin:?}").contains("Subgroup");
         let count = self.module.scalar_count(pointee)? as u32;
         let first = self.new_registers(count)?;
         self.builtins.push((builtin, first, count));

@@ -23,7 +23,7 @@ impl<'a> Machine<'a> {
     /// Runs a gang for at most `blocks` blocks. Returns whether it could still go on.
     pub(super) fn run_gang(&mut self, run: &mut GangRun, blocks: u64) -> bool {
         let mut left = blocks;
-        while let Some((pc, lanes)) = run.take_next() {
+        while let Some((pc, lanes)) = run.take_next(self.kernel) {
             if left == 0 {
                 run.push(pc, lanes);
                 return true;
@@ -138,7 +138,10 @@ impl<'a> Machine<'a> {
     fn execute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
         match instruction {
             Instruction::Compute { .. } => self.compute(run, pc, instruction, active),
-            Instruction::Copy { to, from } => copy(run, *to, *from, active),
+            Instruction::Copy { to, from } => {
+                copy(run, *to, *from, active);
+                self.note_read(run, *to, pc);
+            }
             Instruction::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
             Instruction::Undefine { first, count } => {
                 for register in *first..first + count {
@@ -192,6 +195,16 @@ impl<'a> Machine<'a> {
             | Instruction::Switch { .. }
             | Instruction::Finish
             | Instruction::Unreachable => {}
+        }
+    }
+
+    /// Lets an undefined value of a variable come from the instruction that first reads it.
+    fn note_read(&self, run: &mut GangRun, register: Reg, pc: Pc) {
+        let origin = run.registers.undefined(register).map(|undefined| undefined.origin);
+        if let Some(origin) = origin
+            && let Instruction::Undefine { .. } = self.kernel.code.instructions[origin as usize]
+        {
+            run.registers.set_origin(register, pc);
         }
     }
 
@@ -261,6 +274,9 @@ impl<'a> Machine<'a> {
                 }
                 _ => run.registers.define_lane(to, lane),
             }
+        }
+        if let Instruction::LoadIndexed { to, .. } = instruction {
+            self.note_read(run, *to, pc);
         }
     }
 

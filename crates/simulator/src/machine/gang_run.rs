@@ -3,6 +3,8 @@
 use crate::code::{Code, Pc};
 use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
+use crate::lower::Kernel;
+use crate::program::Reconvergence;
 use crate::registers::Registers;
 
 /// Lanes that wait until all lanes that entered a construct together have left it.
@@ -23,14 +25,16 @@ pub(crate) struct GangRun {
     pub(crate) finished: LaneSet,
     /// Constructs that lanes leave together, if lanes reconverge late.
     joins: Vec<Join>,
-    reconverges_late: bool,
+    reconvergence: Reconvergence,
+    /// Whether lanes that wait for others of their sub-group have been interrupted, and go in turns.
+    is_interrupted: bool,
     /// Last atomic that the gang executed, and how many since the last time slice began.
     pub(crate) last_atomic: Option<Pc>,
     pub(crate) atomics: u32,
 }
 
 impl GangRun {
-    pub(crate) fn new(gang: Gang, registers: Registers, reconverges_late: bool) -> Self {
+    pub(crate) fn new(gang: Gang, registers: Registers, reconvergence: Reconvergence) -> Self {
         let mut run = Self {
             gang,
             registers,
@@ -38,18 +42,20 @@ impl GangRun {
             parked: vec![],
             finished: LaneSet::EMPTY,
             joins: vec![],
-            reconverges_late,
+            reconvergence,
+            is_interrupted: false,
             last_atomic: None,
             atomics: 0,
         };
-        run.restart(gang, reconverges_late);
+        run.restart(gang, reconvergence);
         run
     }
 
     /// Begins a work-group with the registers of an earlier one.
-    pub(crate) fn restart(&mut self, gang: Gang, reconverges_late: bool) {
+    pub(crate) fn restart(&mut self, gang: Gang, reconvergence: Reconvergence) {
         self.gang = gang;
-        self.reconverges_late = reconverges_late;
+        self.reconvergence = reconvergence;
+        self.is_interrupted = false;
         self.pending = vec![(0, self.all())];
         self.parked.clear();
         self.joins.clear();
@@ -70,7 +76,7 @@ impl GangRun {
             return;
         }
         self.leave(pc, &lanes);
-        let meets = !self.reconverges_late || self.waits_at(pc);
+        let meets = self.reconvergence != Reconvergence::Late || self.waits_at(pc);
         match self.pending.iter_mut().find(|(at, _)| meets && *at == pc) {
             Some((_, waiting)) => *waiting = waiting.or(&lanes),
             None => self.pending.push((pc, lanes)),
@@ -104,9 +110,16 @@ impl GangRun {
     /// Takes the lanes that go next: those that are furthest behind, so that lanes meet where their paths merge; or, if
     /// they reconverge late, those that came last, except that lanes which entered a construct together meet behind it.
     /// `None` if all lanes have ended or wait at a barrier, or for lanes that do.
-    pub(crate) fn take_next(&mut self) -> Option<(Pc, LaneSet)> {
-        if !self.reconverges_late {
-            let (index, _) = self.pending.iter().enumerate().min_by_key(|(_, (pc, _))| *pc)?;
+    pub(crate) fn take_next(&mut self, kernel: &Kernel) -> Option<(Pc, LaneSet)> {
+        if self.is_interrupted {
+            return if self.pending.is_empty() { None } else { Some(self.pending.remove(0)) };
+        }
+        if self.reconvergence != Reconvergence::Late {
+            let rank = |pc: Pc| match self.reconvergence {
+                Reconvergence::BehindLoops => kernel.natural_ranks[kernel.code.block_at(pc)],
+                _ => pc,
+            };
+            let (index, _) = self.pending.iter().enumerate().min_by_key(|(_, (pc, _))| rank(*pc))?;
             return Some(self.pending.swap_remove(index));
         }
         if let Some(index) = self.pending.iter().rposition(|(pc, _)| !self.waits_at(*pc)) {
@@ -129,7 +142,7 @@ impl GangRun {
 
     /// Notes that lanes enter a block: if all of them do, they will meet again at its merge block.
     pub(crate) fn enter(&mut self, code: &Code, block: u32, lanes: &LaneSet) {
-        if !self.reconverges_late || *lanes != self.all().without(&self.finished) {
+        if self.reconvergence != Reconvergence::Late || *lanes != self.all().without(&self.finished) {
             return;
         }
         let Some(merge) = code.merges[block as usize] else { return };
@@ -144,15 +157,14 @@ impl GangRun {
         self.joins.clear();
     }
 
-    /// Lets the lanes that went last stand behind the others, as interruptions would.
-    pub(crate) fn yield_lanes(&mut self) {
-        if !self.reconverges_late {
-            // Lanes then go in the order of the list, the last first.
-            self.reconverges_late = true;
-            self.pending.sort_unstable_by_key(|(pc, _)| *pc);
-        } else {
-            self.pending.rotate_right(1);
-        }
+    /// Lets lanes take turns, wherever they are, as interruptions would.
+    pub(crate) fn interrupt(&mut self) {
+        self.is_interrupted = true;
+        self.joins.clear();
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted
     }
 
     /// Splits the gang into one for each sub-group, which then can wait for each other.
@@ -173,7 +185,8 @@ impl GangRun {
                 parked: slice(&self.parked),
                 finished: self.finished.slice(range.clone()),
                 joins: vec![],
-                reconverges_late: self.reconverges_late,
+                reconvergence: self.reconvergence,
+                is_interrupted: self.is_interrupted,
                 last_atomic: self.last_atomic,
                 atomics: self.atomics,
             });

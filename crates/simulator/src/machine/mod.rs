@@ -12,6 +12,7 @@ use crate::lanes::LaneSet;
 use crate::lower::Kernel;
 use crate::matrix::MatrixLayout;
 use crate::memory::Memory;
+use crate::program::Reconvergence;
 use crate::registers::Registers;
 pub(crate) use access::{Bound, address};
 use execute::BadIndex;
@@ -23,6 +24,8 @@ use std::time::Instant;
 
 /// Blocks that a gang runs before others have their turn.
 const SLICE: u64 = 1 << 14;
+/// The same once invocations wait for each other.
+const SHORT_SLICE: u64 = 1 << 8;
 /// Rounds in which no invocation changed memory, after which all of them are taken to wait for one that has not begun.
 const IDLE_ROUNDS: u32 = 3;
 /// Most work-groups of a dispatch.
@@ -42,6 +45,7 @@ pub(crate) struct Launch {
     /// Bytes behind the data of a buffer that can be read, as those of a larger allocation.
     pub(crate) readable_behind: u64,
     pub(crate) seed: u64,
+    pub(crate) reconvergence: Reconvergence,
     pub(crate) is_loose: bool,
     pub(crate) deadline: Option<Instant>,
 }
@@ -80,6 +84,8 @@ pub(crate) struct Machine<'a> {
     bad_indices: HashMap<Reg, BadIndex>,
     /// First store of an undefined value by each instruction to each buffer: offset, origin and invocation.
     pub(crate) undefined_stores: HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+    /// Blocks that a gang runs before others have their turn.
+    slice: u64,
     /// Instructions times active lanes.
     pub(crate) operations: u64,
     /// Whether a work-group waited for another one.
@@ -106,6 +112,7 @@ impl<'a> Machine<'a> {
             random,
             bad_indices: HashMap::new(),
             undefined_stores: HashMap::new(),
+            slice: SLICE,
             operations: 0,
             assumed_progress: false,
         }
@@ -150,6 +157,7 @@ impl<'a> Machine<'a> {
         let mut running: VecDeque<GroupRun> = VecDeque::new();
         let mut spare: Vec<GangRun> = vec![];
         let mut idle_rounds = 0;
+        let mut was_unblocked = false;
         let total = order.len();
         loop {
             if running.is_empty() {
@@ -170,12 +178,14 @@ impl<'a> Machine<'a> {
             self.check_deadline(total - waiting.len() - running.len(), total)?;
             if has_ended || self.memory.changes != changes {
                 idle_rounds = 0;
+                was_unblocked = false;
                 continue;
             }
             idle_rounds += 1;
             if idle_rounds >= IDLE_ROUNDS && running.iter().any(is_spinning) {
                 idle_rounds = 0;
-                if self.unblock(&mut running) {
+                self.slice = SHORT_SLICE;
+                if !std::mem::replace(&mut was_unblocked, true) && self.unblock(&mut running) {
                     continue;
                 }
                 match waiting.pop_front() {
@@ -213,7 +223,7 @@ impl<'a> Machine<'a> {
             let mut run = match reusable {
                 Some(index) => {
                     let mut run = spare.swap_remove(index);
-                    run.restart(gang, self.reconverges_late());
+                    run.restart(gang, self.launch.reconvergence);
                     run
                 }
                 None => self.new_run(gang),
@@ -230,11 +240,7 @@ impl<'a> Machine<'a> {
         for (register, bits) in &self.kernel.code.constants {
             registers.put(*register, vec![*bits; gang.lanes as usize]);
         }
-        GangRun::new(gang, registers, self.reconverges_late())
-    }
-
-    fn reconverges_late(&self) -> bool {
-        self.launch.seed % 2 == 1 && !self.kernel.module.reconverges_maximally
+        GangRun::new(gang, registers, self.launch.reconvergence)
     }
 
     fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {
@@ -256,18 +262,21 @@ impl<'a> Machine<'a> {
     /// Lets a gang of waiting sub-groups, or lanes that wait for others of their sub-group, run one by one. Returns
     /// whether there was one.
     fn unblock(&mut self, running: &mut VecDeque<GroupRun>) -> bool {
+        let mut was_unblocked = false;
         for group in running.iter_mut().filter(|group| is_spinning(group)) {
             if let Some(index) = group.gangs.iter().position(|run| run.gang.lanes > run.gang.subgroup_size) {
                 let parts = group.gangs[index].split();
                 group.gangs.splice(index..=index, parts);
-                return true;
+                was_unblocked = true;
             }
         }
-        let mut was_unblocked = false;
+        if was_unblocked {
+            return true;
+        }
         for group in running.iter_mut() {
             for run in group.gangs.iter_mut().filter(|run| run.atomics > 0) {
-                if run.pending.len() > 1 {
-                    run.yield_lanes();
+                if run.pending.len() > 1 && !run.is_interrupted() {
+                    run.interrupt();
                     was_unblocked = true;
                     let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
                     self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
@@ -296,7 +305,7 @@ impl<'a> Machine<'a> {
             let mut goes_on = false;
             for run in &mut group.gangs {
                 run.atomics = 0;
-                goes_on |= self.run_gang(run, SLICE);
+                goes_on |= self.run_gang(run, self.slice);
             }
             if goes_on {
                 return true;
