@@ -9,7 +9,7 @@ use crate::lower::{self, Kernel};
 use crate::machine::{Bound, Launch, Machine, Stopped, address};
 use crate::memory::Memory;
 use crate::module::Module;
-use crate::report::Reporter;
+use crate::report::{Reporter, Traces};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
@@ -60,6 +60,8 @@ pub struct Simulated {
     pub assumed_progress: bool,
     /// First access of a kernel to single elements of cooperative matrices.
     pub matrix_element: Option<SourcePlace>,
+    /// Exchanges within sub-groups in order, with a hash of the lanes that took part.
+    pub exchanges: Vec<(SourcePlace, u64)>,
 }
 
 /// Reason why a program was not simulated to its end.
@@ -124,7 +126,8 @@ pub fn simulate(
     }
     let faults = run.reporter.finish(&run.memory);
     let Run { lane_operations, assumed_progress, reporter, .. } = run;
-    Ok(Simulated { outputs, faults, lane_operations, assumed_progress, matrix_element: reporter.matrix_element })
+    let Reporter { matrix_element, exchanges, .. } = reporter;
+    Ok(Simulated { outputs, faults, lane_operations, assumed_progress, matrix_element, exchanges })
 }
 
 /// Returns the contents of all buffers before the first step, and whether they are defined.
@@ -238,8 +241,10 @@ impl Run {
         self.lane_operations += machine.operations;
         self.assumed_progress |= machine.assumed_progress;
         let undefined_stores = std::mem::take(&mut machine.undefined_stores);
+        let exchanges = std::mem::take(&mut machine.exchanges);
         let findings = std::mem::take(&mut self.memory.findings);
-        self.reporter.add(dispatch, &kernel, groups, &findings, &undefined_stores);
+        let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges };
+        self.reporter.add(dispatch, &kernel, groups, &traces);
         stopped.map_err(|stopped| match stopped {
             Stopped::TooLarge(reason) => SimulationError::TooLarge(reason),
             Stopped::TooLong(reason) => SimulationError::TooLong(reason),

@@ -18,8 +18,19 @@ pub(crate) struct Reporter {
     faults: Vec<Fault>,
     /// First access to single elements of cooperative matrices.
     pub(crate) matrix_element: Option<SourcePlace>,
+    /// Exchanges within sub-groups, with a hash of the lanes that took part.
+    pub(crate) exchanges: Vec<(SourcePlace, u64)>,
     /// Stores of undefined values to buffers, which are faults if the values are still there at the end.
     pending: Vec<(u32, u64, Fault)>,
+}
+
+/// What a dispatch leaves behind for reports.
+pub(crate) struct Traces<'a> {
+    pub(crate) findings: &'a Findings,
+    /// First store of an undefined value by each instruction to each buffer: offset, origin and invocation.
+    pub(crate) undefined_stores: &'a HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+    /// For each exchange within sub-groups, a hash of the lanes that took part.
+    pub(crate) exchanges: &'a HashMap<Pc, u64>,
 }
 
 /// Dispatch whose findings are put into words.
@@ -35,7 +46,7 @@ struct Scene<'a> {
 
 impl Reporter {
     pub(crate) fn new(specs: Vec<BufferSpec>) -> Self {
-        Self { specs, faults: vec![], matrix_element: None, pending: vec![] }
+        Self { specs, faults: vec![], matrix_element: None, exchanges: vec![], pending: vec![] }
     }
 
     /// Adds the findings of a dispatch.
@@ -44,11 +55,11 @@ impl Reporter {
         dispatch: &Dispatch,
         kernel: &Kernel,
         groups: [u32; 3],
-        findings: &Findings,
-        undefined_stores: &HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+        traces: &Traces<'_>,
     ) {
+        let Traces { findings, undefined_stores, exchanges } = traces;
         let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
-        if findings.is_empty() && undefined_stores.is_empty() && !accesses_element {
+        if findings.is_empty() && undefined_stores.is_empty() && exchanges.is_empty() && !accesses_element {
             return;
         }
         let shader = &dispatch.shader;
@@ -59,7 +70,10 @@ impl Reporter {
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
         let mut pending = vec![];
         self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
-        for (&(buffer, pc), &(offset, origin, who)) in undefined_stores {
+        let mut exchanges: Vec<_> = exchanges.iter().collect();
+        exchanges.sort_unstable();
+        self.exchanges.extend(exchanges.into_iter().map(|(pc, lanes)| (scene.place(*pc), *lanes)));
+        for (&(buffer, pc), &(offset, origin, who)) in *undefined_stores {
             pending.push((buffer, offset, scene.undefined_store(buffer, offset, pc, origin, who)));
         }
         added.drain(..).for_each(|fault| merge(&mut self.faults, fault));

@@ -332,12 +332,16 @@ impl PosedCase<'_> {
                 let consequence = counted.faults.iter().find(is_only_here);
                 if wrong.is_some() && !is_wrong || consequence.is_some() {
                     let what = match (&wrong, consequence) {
-                        (Some(wrong), _) if !is_wrong => format!("{wrong} if lanes meet elsewhere"),
-                        (_, Some(fault)) => format!("{} if lanes meet elsewhere", fault.what),
+                        (Some(wrong), _) if !is_wrong => format!("has other lanes if they meet elsewhere; then {wrong}"),
+                        (_, Some(fault)) => {
+                            format!("has other lanes if they meet elsewhere; then a kernel {}", fault.what)
+                        }
                         _ => String::new(),
                     };
                     let mut fault = fault_of_answer(FaultKind::Reconvergence, sized, what);
-                    fault.at = consequence.and_then(|fault| fault.at.clone());
+                    let mut exchanges = counted.exchanges.iter().zip(&other.exchanges);
+                    let first = exchanges.find(|(here, there)| here != there).map(|(here, _)| here.0.clone());
+                    fault.at = first.or_else(|| consequence.and_then(|fault| fault.at.clone()));
                     counted = other;
                     counted.faults.push(fault);
                 }

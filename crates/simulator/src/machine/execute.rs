@@ -7,7 +7,9 @@ use crate::findings::{Finding, Invocation, Subject};
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
 use crate::registers::Undefined;
+use crate::gang::Gang;
 use crate::subgroup;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// SPIR-V's `Scope` of a work-group.
 const WORKGROUP: u32 = 2;
@@ -173,6 +175,7 @@ impl<'a> Machine<'a> {
             Instruction::Subgroup { .. } => {
                 let GangRun { registers, gang, .. } = run;
                 subgroup::execute(instruction, registers, active, gang, pc, &mut self.memory.findings);
+                self.note_exchange(pc, gang, active);
             }
             Instruction::Matrix(matrix) => self.matrix(run, pc, matrix, active),
             Instruction::ControlBarrier { memory, .. } => {
@@ -195,6 +198,17 @@ impl<'a> Machine<'a> {
             | Instruction::Switch { .. }
             | Instruction::Finish
             | Instruction::Unreachable => {}
+        }
+    }
+
+    /// Notes which lanes take part in an exchange, to find the one at which other lanes meet in another run.
+    fn note_exchange(&mut self, pc: Pc, gang: &Gang, active: &Active) {
+        for (begin, members) in subgroup::subgroups(active, gang) {
+            let mut hasher = DefaultHasher::new();
+            (gang.invocation(begin).subgroup, gang.group).hash(&mut hasher);
+            members.iter().for_each(|lane| (usize::from(*lane) - begin).hash(&mut hasher));
+            let sum = self.exchanges.entry(pc).or_insert(0);
+            *sum = sum.wrapping_add(hasher.finish());
         }
     }
 

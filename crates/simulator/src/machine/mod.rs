@@ -86,6 +86,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) undefined_stores: HashMap<(u32, Pc), (u64, Pc, Invocation)>,
     /// Blocks that a gang runs before others have their turn.
     slice: u64,
+    /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
+    pub(crate) exchanges: HashMap<Pc, u64>,
     /// Instructions times active lanes.
     pub(crate) operations: u64,
     /// Whether a work-group waited for another one.
@@ -113,6 +115,7 @@ impl<'a> Machine<'a> {
             bad_indices: HashMap::new(),
             undefined_stores: HashMap::new(),
             slice: SLICE,
+            exchanges: HashMap::new(),
             operations: 0,
             assumed_progress: false,
         }
