@@ -15,9 +15,11 @@ pub(crate) struct Gang {
 }
 
 impl Gang {
+    #[inline]
     pub(crate) fn invocation(&self, lane: usize) -> Invocation {
         let local = self.first + lane as u32;
-        Invocation { group: self.group, local, subgroup: local / self.subgroup_size }
+        // Sub-group sizes are powers of two.
+        Invocation { group: self.group, local, subgroup: local >> self.subgroup_size.trailing_zeros() }
     }
 
     /// Returns the lane range of the sub-group that holds `lane`; the last one may be partial.

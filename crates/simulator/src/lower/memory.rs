@@ -280,7 +280,7 @@ impl Lowerer {
     /// Returns the alignment that memory operands state; only addresses need one.
     fn alignment(operands: &[u32]) -> Option<u32> {
         match operands {
-            [mask, alignment, ..] if mask & ALIGNED != 0 => Some(*alignment),
+            [mask, alignment, ..] if mask & ALIGNED != 0 && alignment.is_power_of_two() => Some(*alignment),
             _ => None,
         }
     }

@@ -58,6 +58,7 @@ impl Machine<'_> {
     }
 
     /// Resolves a location for one lane; `None` if it names no memory at all.
+    #[inline]
     fn target(&self, run: &GangRun, at: &Location, lane: usize) -> Option<Target> {
         let offset = at.offset.map_or(0, |register| run.registers.get(register)[lane]).wrapping_add(at.constant);
         match at.place {
@@ -107,16 +108,28 @@ impl Machine<'_> {
         }
     }
 
-    /// Checks the address of an access; reports what is wrong with it. `bad` is the register whose value is no offset.
+    /// Checks the address of an access; reports what is wrong with it.
+    #[inline]
     fn check_address(&mut self, run: &GangRun, at: &Location, pc: Pc, lane: usize) -> bool {
         let Some(register) = at.offset else { return true };
+        let value = run.registers.get(register)[lane];
+        let is_misaligned = value.wrapping_add(at.constant) & (u64::from(at.alignment) - 1) != 0;
+        if value != BAD_OFFSET && (at.place != Place::Address || !is_misaligned && value >> OFFSET_BITS != 0) {
+            return true;
+        }
+        self.report_address(run, at, register, pc, lane)
+    }
+
+    /// Reports what is wrong with an address. Returns whether the access is possible nevertheless.
+    #[cold]
+    fn report_address(&mut self, run: &GangRun, at: &Location, register: Reg, pc: Pc, lane: usize) -> bool {
         let value = run.registers.get(register)[lane];
         if value == BAD_OFFSET {
             self.report_index(run, register, pc, lane);
             return false;
         }
         let address = value.wrapping_add(at.constant);
-        if at.place == Place::Address && at.alignment > 1 && !address.is_multiple_of(u64::from(at.alignment)) {
+        if at.place == Place::Address && address & (u64::from(at.alignment) - 1) != 0 {
             let alignment = at.alignment;
             self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(lane), || {
                 format!("accesses an address that is no multiple of {alignment} bytes")
@@ -132,6 +145,7 @@ impl Machine<'_> {
     }
 
     /// Returns the offset within its object of an access, or reports that it is out of bounds.
+    #[inline]
     fn in_bounds(
         &mut self,
         target: Option<Target>,
@@ -146,7 +160,7 @@ impl Machine<'_> {
             return None;
         };
         let end = offset.checked_add(u64::from(bytes));
-        if end.is_some_and(|end| end <= length) && offset.is_multiple_of(u64::from(bytes.min(self.kernel.granule))) {
+        if end.is_some_and(|end| end <= length) && offset & (u64::from(bytes.min(self.kernel.granule)) - 1) == 0 {
             return Some((object, begin + offset));
         }
         self.memory.findings.add(kind, pc, None, || Finding {
@@ -160,6 +174,7 @@ impl Machine<'_> {
         None
     }
 
+    #[inline]
     pub(super) fn load_at(&mut self, target: Option<Target>, bytes: u32, who: Invocation, pc: Pc) -> Loaded {
         // Only reads may go beyond the data.
         let target = target.map(|target| match target.object {
@@ -174,6 +189,7 @@ impl Machine<'_> {
     }
 
     /// Stores a value; `origin` is where it comes from if it is undefined.
+    #[inline]
     pub(super) fn store_at(
         &mut self,
         target: Option<Target>,
