@@ -2,7 +2,7 @@
 
 use crate::code::{Instruction, Pc, Place};
 use crate::fault::{Fault, FaultKind, SourcePlace};
-use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject};
+use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject, UndefinedStore, UndefinedStores};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
 use crate::kernel::program::Dispatch;
@@ -10,7 +10,7 @@ use crate::lower::Kernel;
 use crate::memory::Memory;
 use crate::module::{Id, Type};
 use rspirv::spirv::Op;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Collects the faults of a program's dispatches.
 pub(crate) struct Reporter {
@@ -18,8 +18,8 @@ pub(crate) struct Reporter {
     faults: Vec<Fault>,
     /// First access to single elements of cooperative matrices.
     pub(crate) matrix_element: Option<SourcePlace>,
-    /// Stores of undefined values to buffers, which are faults if the values are still there at the end.
-    pending: Vec<(u32, u64, Fault)>,
+    /// Stores of undefined values to places in buffers, which are faults if one of the values is still there at the end.
+    pending: Vec<(u32, Vec<u64>, Fault)>,
 }
 
 /// Dispatch whose findings are put into words.
@@ -45,7 +45,7 @@ impl Reporter {
         kernel: &Kernel,
         groups: [u32; 3],
         findings: &Findings,
-        undefined_stores: &HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+        undefined_stores: &UndefinedStores,
     ) {
         let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
         if findings.is_empty() && undefined_stores.is_empty() && !accesses_element {
@@ -57,21 +57,27 @@ impl Reporter {
         let (lines, specs) = (shader.lines(), &self.specs[..]);
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
-        let mut pending = vec![];
         self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
-        for (&(buffer, pc), &(offset, origin, who)) in undefined_stores {
-            pending.push((buffer, offset, scene.undefined_store(buffer, offset, pc, origin, who)));
+        let mut stores: BTreeMap<(u32, Pc, Pc), BTreeMap<u64, Invocation>> = BTreeMap::new();
+        for (&(object, offset), &UndefinedStore { pc, origin, who }) in undefined_stores {
+            let Object::Buffer(buffer) = object else { continue };
+            stores.entry((buffer, pc, origin)).or_default().insert(offset, who);
         }
+        let pending = stores.into_iter().filter_map(|((buffer, pc, origin), places)| {
+            let (offset, who) = places.first_key_value()?;
+            let fault = scene.undefined_store(buffer, *offset, pc, origin, *who);
+            Some((buffer, places.into_keys().collect(), fault))
+        });
+        let pending: Vec<_> = pending.collect();
         added.drain(..).for_each(|fault| merge(&mut self.faults, fault));
         self.pending.extend(pending);
     }
 
     /// Returns all faults. Undefined values count if they are in an output in the end.
     pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<Fault> {
-        self.pending.sort_by_key(|(buffer, offset, _)| (*buffer, *offset));
-        for (buffer, offset, fault) in std::mem::take(&mut self.pending) {
+        for (buffer, offsets, fault) in std::mem::take(&mut self.pending) {
             let is_output = self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
-            if is_output && !memory.is_defined(buffer, offset) {
+            if is_output && offsets.iter().any(|offset| !memory.is_defined(buffer, *offset)) {
                 merge(&mut self.faults, fault);
             }
         }
