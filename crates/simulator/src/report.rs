@@ -12,6 +12,9 @@ use crate::module::{Id, Type};
 use rspirv::spirv::Op;
 use std::collections::BTreeMap;
 
+/// Origin of an undefined value in a buffer.
+const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
+
 /// Collects the faults of a program's dispatches.
 pub(crate) struct Reporter {
     specs: Vec<BufferSpec>,
@@ -75,11 +78,16 @@ impl Reporter {
 
     /// Returns all faults. Undefined values count if they are in an output in the end.
     pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<Fault> {
-        for (buffer, offsets, fault) in std::mem::take(&mut self.pending) {
-            let is_output = self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
-            if is_output && offsets.iter().any(|offset| !memory.is_defined(buffer, *offset)) {
-                merge(&mut self.faults, fault);
-            }
+        let pending = std::mem::take(&mut self.pending);
+        let pending = pending
+            .into_iter()
+            .filter(|(buffer, offsets, _)| offsets.iter().any(|offset| !memory.is_defined(*buffer, *offset)));
+        let is_output = |buffer: u32| self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
+        let (outputs, others): (Vec<_>, Vec<_>) = pending.partition(|(buffer, ..)| is_output(*buffer));
+        outputs.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
+        // A later dispatch that reads such a value knows only that no defined one was written.
+        if self.faults.iter().any(|fault| fault.other_what == READS_UNWRITTEN) {
+            others.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
         }
         std::mem::take(&mut self.faults)
     }
@@ -147,9 +155,7 @@ impl Scene<'_> {
         let text = match (&self.kernel.code.instructions[origin as usize], kind) {
             (_, FaultKind::DivergentBarrier) => "others wait here",
             (Instruction::Load { at, .. }, _) if at.place == Place::Shared => "reads shared memory that nothing wrote",
-            (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => {
-                "reads memory that nothing wrote"
-            }
+            (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => READS_UNWRITTEN,
             (Instruction::Compute { .. }, _) => "has a result that is undefined for these operands",
             (Instruction::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
             (Instruction::Matrix(_), _) => "uses an element that the matrix lacks",
