@@ -2,7 +2,7 @@
 
 use crate::code::Pc;
 use crate::fault::FaultKind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Invocation of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Invocation {
 }
 
 /// Memory object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Object {
     /// Shared memory of the invocation's work-group.
     Shared,
@@ -54,6 +54,18 @@ pub(crate) struct Finding {
     pub(crate) other_who: Option<Invocation>,
     pub(crate) subject: Subject,
 }
+
+/// Store of an undefined value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UndefinedStore {
+    pub(crate) pc: Pc,
+    /// Instruction that made the value undefined.
+    pub(crate) origin: Pc,
+    pub(crate) who: Invocation,
+}
+
+/// Last store of an undefined value to each place.
+pub(crate) type UndefinedStores = HashMap<(Object, u64), UndefinedStore>;
 
 /// Findings of a dispatch: the first of each kind and place, with its count.
 #[derive(Default)]

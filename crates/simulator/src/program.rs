@@ -3,6 +3,7 @@
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Bytes;
 use crate::fault::{Fault, SourcePlace};
+use crate::findings::Object;
 use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, RED_ZONE, Start, write_addresses};
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::lower::{self, Kernel};
@@ -240,8 +241,12 @@ impl Run {
         let stopped = machine.dispatch();
         self.lane_operations += machine.operations;
         self.assumed_progress |= machine.assumed_progress;
-        let undefined_stores = std::mem::take(&mut machine.undefined_stores);
         let exchanges = std::mem::take(&mut machine.exchanges);
+        let mut undefined_stores = std::mem::take(&mut machine.undefined_stores);
+        undefined_stores.retain(|(object, offset), _| match object {
+            Object::Buffer(buffer) => !self.memory.is_defined(*buffer, *offset),
+            Object::Shared => false,
+        });
         let findings = std::mem::take(&mut self.memory.findings);
         let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges };
         self.reporter.add(dispatch, &kernel, groups, &traces);

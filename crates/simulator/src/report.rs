@@ -2,7 +2,7 @@
 
 use crate::code::{Instruction, Pc, Place};
 use crate::fault::{Fault, FaultKind, SourcePlace};
-use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject};
+use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject, UndefinedStore, UndefinedStores};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
 use crate::kernel::program::Dispatch;
@@ -10,7 +10,10 @@ use crate::lower::Kernel;
 use crate::memory::Memory;
 use crate::module::{Id, Type};
 use rspirv::spirv::Op;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Origin of an undefined value in a buffer.
+const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
 
 /// Collects the faults of a program's dispatches.
 pub(crate) struct Reporter {
@@ -20,15 +23,14 @@ pub(crate) struct Reporter {
     pub(crate) matrix_element: Option<SourcePlace>,
     /// Exchanges within sub-groups, with a hash of the lanes that took part.
     pub(crate) exchanges: Vec<(SourcePlace, u64)>,
-    /// Stores of undefined values to buffers, which are faults if the values are still there at the end.
-    pending: Vec<(u32, u64, Fault)>,
+    /// Stores of undefined values to places in buffers, which are faults if one of the values is still there at the end.
+    pending: Vec<(u32, Vec<u64>, Fault)>,
 }
 
 /// What a dispatch leaves behind for reports.
 pub(crate) struct Traces<'a> {
     pub(crate) findings: &'a Findings,
-    /// First store of an undefined value by each instruction to each buffer: offset, origin and invocation.
-    pub(crate) undefined_stores: &'a HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+    pub(crate) undefined_stores: &'a UndefinedStores,
     /// For each exchange within sub-groups, a hash of the lanes that took part.
     pub(crate) exchanges: &'a HashMap<Pc, u64>,
 }
@@ -68,26 +70,37 @@ impl Reporter {
         let (lines, specs) = (shader.lines(), &self.specs[..]);
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
-        let mut pending = vec![];
         self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
         exchanges.sort_unstable();
         self.exchanges.extend(exchanges.into_iter().map(|(pc, lanes)| (scene.place(*pc), *lanes)));
-        for (&(buffer, pc), &(offset, origin, who)) in *undefined_stores {
-            pending.push((buffer, offset, scene.undefined_store(buffer, offset, pc, origin, who)));
+        let mut stores: BTreeMap<(u32, Pc, Pc), BTreeMap<u64, Invocation>> = BTreeMap::new();
+        for (&(object, offset), &UndefinedStore { pc, origin, who }) in *undefined_stores {
+            let Object::Buffer(buffer) = object else { continue };
+            stores.entry((buffer, pc, origin)).or_default().insert(offset, who);
         }
+        let pending = stores.into_iter().filter_map(|((buffer, pc, origin), places)| {
+            let (offset, who) = places.first_key_value()?;
+            let fault = scene.undefined_store(buffer, *offset, pc, origin, *who);
+            Some((buffer, places.into_keys().collect(), fault))
+        });
+        let pending: Vec<_> = pending.collect();
         added.drain(..).for_each(|fault| merge(&mut self.faults, fault));
         self.pending.extend(pending);
     }
 
     /// Returns all faults. Undefined values count if they are in an output in the end.
     pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<Fault> {
-        self.pending.sort_by_key(|(buffer, offset, _)| (*buffer, *offset));
-        for (buffer, offset, fault) in std::mem::take(&mut self.pending) {
-            let is_output = self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
-            if is_output && !memory.is_defined(buffer, offset) {
-                merge(&mut self.faults, fault);
-            }
+        let pending = std::mem::take(&mut self.pending);
+        let pending = pending
+            .into_iter()
+            .filter(|(buffer, offsets, _)| offsets.iter().any(|offset| !memory.is_defined(*buffer, *offset)));
+        let is_output = |buffer: u32| self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
+        let (outputs, others): (Vec<_>, Vec<_>) = pending.partition(|(buffer, ..)| is_output(*buffer));
+        outputs.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
+        // A later dispatch that reads such a value knows only that no defined one was written.
+        if self.faults.iter().any(|fault| fault.other_what == READS_UNWRITTEN) {
+            others.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
         }
         std::mem::take(&mut self.faults)
     }
@@ -155,9 +168,7 @@ impl Scene<'_> {
         let text = match (&self.kernel.code.instructions[origin as usize], kind) {
             (_, FaultKind::DivergentBarrier) => "others wait here",
             (Instruction::Load { at, .. }, _) if at.place == Place::Shared => "reads shared memory that nothing wrote",
-            (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => {
-                "reads memory that nothing wrote"
-            }
+            (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => READS_UNWRITTEN,
             (Instruction::Compute { .. }, _) => "has a result that is undefined for these operands",
             (Instruction::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
             (Instruction::Matrix(_), _) => "uses an element that the matrix lacks",

@@ -4,7 +4,7 @@ use super::{Machine, gang_run::GangRun};
 use crate::alu;
 use crate::code::{AtomicOp, BAD_OFFSET, Instruction, Location, Pc, Place, Reg};
 use crate::fault::FaultKind;
-use crate::findings::{AccessKind, Finding, Invocation, Object, Subject};
+use crate::findings::{AccessKind, Finding, Invocation, Object, Subject, UndefinedStore};
 use crate::lanes::Active;
 use crate::memory::Loaded;
 
@@ -188,6 +188,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the instruction that made the undefined value in memory, if one stored it.
+    fn origin(&self, target: Option<Target>) -> Option<Pc> {
+        let Target { object, begin, offset, .. } = target?;
+        self.undefined_stores.get(&(object, begin.wrapping_add(offset))).map(|store| store.origin)
+    }
+
     /// Stores a value; `origin` is where it comes from if it is undefined.
     #[inline]
     pub(super) fn store_at(
@@ -201,8 +207,8 @@ impl Machine<'_> {
     ) {
         let Some((object, offset)) = self.in_bounds(target, bytes, AccessKind::Write, who, pc) else { return };
         self.memory.store(who, object, offset, bytes, bits, origin.is_some(), pc);
-        if let (Some(origin), Object::Buffer(buffer)) = (origin, object) {
-            self.undefined_stores.entry((buffer, pc)).or_insert((offset, origin, who));
+        if let Some(origin) = origin {
+            self.undefined_stores.insert((object, offset), UndefinedStore { pc, origin, who });
         }
     }
 
@@ -230,7 +236,7 @@ impl Machine<'_> {
                 loaded.bits
             };
             if loaded.undefined {
-                run.registers.mark(*to, lane, pc);
+                run.registers.mark(*to, lane, self.origin(self.target(run, at, lane)).unwrap_or(pc));
             }
         }
         run.registers.put(*to, values);

@@ -6,7 +6,7 @@ mod gang_run;
 
 use crate::code::{Instruction, Pc, Reg};
 use crate::fault::FaultKind;
-use crate::findings::{Finding, Invocation, Subject};
+use crate::findings::{Finding, Invocation, Object, Subject, UndefinedStores};
 use crate::gang::Gang;
 use crate::lanes::LaneSet;
 use crate::lower::Kernel;
@@ -82,8 +82,7 @@ pub(crate) struct Machine<'a> {
     random: Random,
     /// Indices beyond their arrays that made the offset in a register.
     bad_indices: HashMap<Reg, BadIndex>,
-    /// First store of an undefined value by each instruction to each buffer: offset, origin and invocation.
-    pub(crate) undefined_stores: HashMap<(u32, Pc), (u64, Pc, Invocation)>,
+    pub(crate) undefined_stores: UndefinedStores,
     /// Blocks that a gang runs before others have their turn.
     slice: u64,
     /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
@@ -113,7 +112,7 @@ impl<'a> Machine<'a> {
             layout,
             random,
             bad_indices: HashMap::new(),
-            undefined_stores: HashMap::new(),
+            undefined_stores: UndefinedStores::new(),
             slice: SLICE,
             exchanges: HashMap::new(),
             operations: 0,
@@ -251,6 +250,9 @@ impl<'a> Machine<'a> {
             self.report_waiting(&group, "waits for a work-group that need not run before it ends");
         }
         self.memory.end_group(group.number);
+        if !self.undefined_stores.is_empty() {
+            self.undefined_stores.retain(|(object, _), _| *object != Object::Shared);
+        }
         // Gangs that were split do not serve as others do.
         if spare.len() < 1 + self.invocations() as usize / self.launch.subgroup_size as usize {
             spare.extend(group.gangs);
