@@ -103,8 +103,6 @@ struct Lane {
     fences: [u32; 3],
     /// Accesses before this time were released by a memory barrier before a control barrier.
     released: u32,
-    /// Time of the last control barrier before a memory barrier.
-    arrived: u32,
     /// Releases and acquisitions.
     log: u32,
     /// Time of the last acquisition.
@@ -280,7 +278,6 @@ impl Clock {
             lane.acquire(&mut self.logs, rank, self.now);
         }
         if rank >= 1 {
-            lane.arrived = group.control;
             group.fenced = true;
             self.logs.refer(&mut lane.log, group.late, u32::MAX);
         }
@@ -362,6 +359,11 @@ impl Clock {
         }
     }
 
+    /// Whether a work-group passed a control barrier, whatever it orders, after a time.
+    pub(crate) fn has_barrier_since(&self, group: u32, time: u32) -> bool {
+        self.groups.get(group as usize).and_then(Option::as_deref).is_some_and(|group| group.control > time)
+    }
+
     /// Whether accesses that invocation `earlier` made at `time` are ordered before those that `later` makes now.
     pub(crate) fn is_ordered(&self, earlier: u32, time: u32, later: Invocation) -> bool {
         let from = self.invocation(earlier);
@@ -370,7 +372,7 @@ impl Clock {
         let subgroup = group.subgroups.get(later.subgroup as usize).copied().unwrap_or_default();
         if (earlier ^ self.number(later)) >> self.group_shift == 0 {
             let Some(lane) = group.lanes.get(from.local as usize) else { return false };
-            let mut ordered = group.fences[1].max(lane.released).max(to_lane.arrived);
+            let mut ordered = group.fences[1].max(lane.released);
             if from.subgroup == later.subgroup {
                 ordered = ordered.max(subgroup.0).max(lane.fences[0].min(to_lane.fences[0]));
             }

@@ -107,7 +107,8 @@ impl SourcePlace {
 pub struct SourcePlace {
     /// File and line; `None` for a module without lines.
     pub line: Option<(String, u32)>,
-    /// Instruction: `OpLoad %45`.
+    /// Instruction, of a module without lines: `OpLoad at word 45`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub instruction: String,
     /// Text of the line, if the module holds its source.
     pub text: Option<String>,

@@ -35,8 +35,16 @@ pub(crate) enum AccessKind {
 /// Facts of a finding, for its sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Subject {
-    /// Access to memory; `other` is the access of the other invocation.
-    Memory { object: Object, offset: u64, bytes: u32, access: AccessKind, other: Option<AccessKind> },
+    /// Access to memory; `other` is the access of the other invocation, and `passed_barrier` whether a barrier between
+    /// them orders another kind of memory.
+    Memory {
+        object: Object,
+        offset: u64,
+        bytes: u32,
+        access: AccessKind,
+        other: Option<AccessKind>,
+        passed_barrier: bool,
+    },
     /// Index beyond its array.
     Index { index: i64, bound: u64 },
     /// Anything else, in words that follow the place: `shifts by 35`.

@@ -55,8 +55,8 @@ const PC: u32 = SILENT - 1;
 #[derive(Clone, Copy, Default)]
 struct Accesses {
     last: Stamp,
-    /// Invocation and time of an access concurrent with the last one; its instruction is taken to be the same.
-    far: (u32, u32),
+    /// Access that was concurrent with the last one.
+    far: Stamp,
 }
 
 /// Plain accesses to a cell.
@@ -181,8 +181,7 @@ impl<'a> Access<'a> {
     #[inline(always)]
     fn check_all(&self, findings: &mut Findings, accesses: &Accesses, kind: AccessKind) {
         self.check(findings, accesses.last, kind);
-        let (who, time) = accesses.far;
-        self.check(findings, Stamp { who, time, pc: accesses.last.pc }, kind);
+        self.check(findings, accesses.far, kind);
     }
 
     /// Adds a finding unless synchronisation orders the accesses.
@@ -207,8 +206,9 @@ impl<'a> Access<'a> {
         let kind = if kind == AccessKind::Read && stamp.pc & SILENT != 0 { AccessKind::Write } else { kind };
         let Self { clock, who, object, offset, bytes, kind: access, .. } = self;
         let other_who = Some(clock.invocation(stamp.who));
+        let passed_barrier = self.distance(stamp.who) < 2 && clock.has_barrier_since(who.group, stamp.time);
         findings.add(fault, pc, Some(other), || {
-            let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind) };
+            let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind), passed_barrier };
             Finding { kind: fault, pc, other: Some(other), who, other_who, subject }
         });
     }
@@ -225,9 +225,9 @@ impl<'a> Access<'a> {
     fn add_to(&self, accesses: &mut Accesses) {
         let last = accesses.last;
         if !self.is_ordered(last.who, last.time) {
-            let (far, time) = accesses.far;
-            if self.is_ordered(far, time) || self.distance(last.who) >= self.distance(far) {
-                accesses.far = (last.who, last.time);
+            let far = accesses.far;
+            if self.is_ordered(far.who, far.time) || self.distance(last.who) >= self.distance(far.who) {
+                accesses.far = last;
             }
         }
         accesses.last = self.stamp;

@@ -242,13 +242,14 @@ impl Run {
         self.lane_operations += machine.operations;
         self.assumed_progress |= machine.assumed_progress;
         let exchanges = std::mem::take(&mut machine.exchanges);
+        let hazards = std::mem::take(&mut machine.hazards);
         let mut undefined_stores = std::mem::take(&mut machine.undefined_stores);
         undefined_stores.retain(|(object, offset), _| match object {
             Object::Buffer(buffer) => !self.memory.is_defined(*buffer, *offset),
             Object::Shared => false,
         });
         let findings = std::mem::take(&mut self.memory.findings);
-        let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges };
+        let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges, hazards: &hazards };
         self.reporter.add(dispatch, &kernel, groups, &traces);
         stopped.map_err(|stopped| match stopped {
             Stopped::TooLarge(reason) => SimulationError::TooLarge(reason),

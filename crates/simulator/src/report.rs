@@ -33,6 +33,8 @@ pub(crate) struct Traces<'a> {
     pub(crate) undefined_stores: &'a UndefinedStores,
     /// For each exchange within sub-groups, a hash of the lanes that took part.
     pub(crate) exchanges: &'a HashMap<Pc, u64>,
+    /// Operands for which an operation's result was undefined first.
+    pub(crate) hazards: &'a HashMap<Pc, [u64; 2]>,
 }
 
 /// Dispatch whose findings are put into words.
@@ -44,6 +46,7 @@ struct Scene<'a> {
     lines: Lines,
     /// Words of the module, for the names of instructions.
     spirv: &'a [u8],
+    hazards: &'a HashMap<Pc, [u64; 2]>,
 }
 
 impl Reporter {
@@ -59,7 +62,7 @@ impl Reporter {
         groups: [u32; 3],
         traces: &Traces<'_>,
     ) {
-        let Traces { findings, undefined_stores, exchanges } = traces;
+        let Traces { findings, undefined_stores, exchanges, hazards } = traces;
         let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
         if findings.is_empty() && undefined_stores.is_empty() && exchanges.is_empty() && !accesses_element {
             return;
@@ -68,7 +71,7 @@ impl Reporter {
         let name = shader.name.rsplit_once('#').map_or(&*shader.name, |(name, _)| name);
         let name = if shader.built_in { name.to_string() } else { name.rsplit('/').next().unwrap_or(name).to_string() };
         let (lines, specs) = (shader.lines(), &self.specs[..]);
-        let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv };
+        let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
         self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
@@ -122,7 +125,7 @@ impl Scene<'_> {
         let Finding { kind, pc, other, who, other_who, subject } = finding;
         let invocation = self.invocation(*who);
         let (what, other_what) = match subject {
-            Subject::Memory { object, offset, bytes, access, other } => {
+            Subject::Memory { object, offset, bytes, access, other, passed_barrier } => {
                 let element = self.element(*object, *offset, *pc);
                 let what = match kind {
                     FaultKind::OutOfBounds => self.beyond(*object, *offset, *bytes, *access),
@@ -130,7 +133,8 @@ impl Scene<'_> {
                 };
                 let other_what = match (other, other_who) {
                     (Some(access), Some(who)) => {
-                        format!("{} it ({}), {}", verb(*access), self.invocation(*who), unordered(*kind))
+                        let unordered = unordered(*kind, *passed_barrier);
+                        format!("{} it ({}), {unordered}", verb(*access), self.invocation(*who))
                     }
                     _ => String::new(),
                 };
@@ -157,7 +161,7 @@ impl Scene<'_> {
 
     fn make(&self, kind: FaultKind, pc: Pc, other: Option<Pc>, what: String, other_what: String, count: u64) -> Fault {
         let (at, other) = (self.place(pc), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, &at, other.as_ref());
+        let remedy = remedy(kind, &at, other.as_ref(), other_what.contains("a barrier between that"));
         let kernel = self.name.clone();
         Fault { kind, kernel, at: Some(at), other, what, other_what, remedy, subgroup_sizes: vec![], count }
     }
@@ -169,7 +173,7 @@ impl Scene<'_> {
             (_, FaultKind::DivergentBarrier) => "others wait here",
             (Instruction::Load { at, .. }, _) if at.place == Place::Shared => "reads shared memory that nothing wrote",
             (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => READS_UNWRITTEN,
-            (Instruction::Compute { .. }, _) => "has a result that is undefined for these operands",
+            (Instruction::Compute { .. }, _) => return self.hazard_text(origin),
             (Instruction::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
             (Instruction::Matrix(_), _) => "uses an element that the matrix lacks",
             (Instruction::Undefine { .. }, _) => "has no value",
@@ -177,6 +181,22 @@ impl Scene<'_> {
             _ => "makes it",
         };
         text.into()
+    }
+
+    /// Says for which operands an operation has no defined result.
+    fn hazard_text(&self, pc: Pc) -> String {
+        let word = self.kernel.sites.get(pc as usize).copied().unwrap_or(0);
+        let operation = self.op(word).map_or_else(|| "an operation".into(), |op| format!("Op{op:?}"));
+        match self.hazards.get(&pc) {
+            Some([a, b]) => format!("has {operation} of {a} and {b}, whose result is undefined"),
+            None => format!("has {operation}, whose result is undefined here"),
+        }
+    }
+
+    /// Returns the opcode at a word of the module.
+    fn op(&self, word: usize) -> Option<Op> {
+        let first = self.spirv.get(4 * word..4 * word + 2)?;
+        Op::from_u32(u32::from_le_bytes([first[0], first[1], 0, 0]))
     }
 
     /// Returns the source line of an instruction.
@@ -187,9 +207,12 @@ impl Scene<'_> {
     fn place_of_word(&self, word: usize) -> SourcePlace {
         let line = self.lines.at(word);
         let text = line.and_then(|(file, line)| self.lines.text(file, line)).map(|text| text.trim().to_string());
-        let first = self.spirv.get(4 * word..4 * word + 4).unwrap_or(&[0; 4]);
-        let op = Op::from_u32(u32::from_le_bytes([first[0], first[1], 0, 0]));
-        let instruction = op.map_or_else(|| format!("word {word}"), |op| format!("Op{op:?} at word {word}"));
+        // Instructions of a line are one place.
+        let instruction = match (line, self.op(word)) {
+            (Some(_), _) => String::new(),
+            (None, Some(op)) => format!("Op{op:?} at word {word}"),
+            (None, None) => format!("word {word}"),
+        };
         SourcePlace { line: line.map(|(file, line)| (file.to_string(), line)), instruction, text }
     }
 
@@ -298,16 +321,19 @@ fn verb(access: AccessKind) -> &'static str {
     }
 }
 
-fn unordered(kind: FaultKind) -> &'static str {
-    match kind {
-        FaultKind::Lockstep => "ordered only if the sub-group runs in step",
-        FaultKind::RaceStorage => "with nothing that orders them",
+fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
+    match (kind, passed_barrier) {
+        (FaultKind::RaceShared, true) => "with a barrier between that does not order shared memory",
+        (FaultKind::RaceStorage, true) => "with a barrier between that does not order buffers",
+        (FaultKind::Lockstep, _) => "ordered only if the sub-group runs in step",
+        (FaultKind::RaceStorage, false) => "with nothing that orders them",
         _ => "with no barrier between",
     }
 }
 
 /// Says what to do about a fault.
-fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>) -> String {
+fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>, passed_barrier: bool) -> String {
+    let is_wgsl = at.line.as_ref().is_some_and(|(file, _)| file.ends_with(".wgsl"));
     let line = |place: Option<&SourcePlace>| place.and_then(|place| place.line.clone()).map(|(_, line)| line);
     let (here, there) = (line(Some(at)), line(other));
     let between = match (here, there) {
@@ -317,7 +343,12 @@ fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>) -> Str
         _ => "between them".into(),
     };
     match kind {
+        FaultKind::RaceShared if is_wgsl => format!("workgroupBarrier() {between}"),
         FaultKind::RaceShared => format!("barrier() {between}"),
+        FaultKind::RaceStorage if is_wgsl => {
+            format!("storageBarrier() {between}; across work-groups atomics alone, or two dispatches")
+        }
+        FaultKind::RaceStorage if passed_barrier => "memoryBarrierBuffer() before that barrier".into(),
         FaultKind::RaceStorage => {
             format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
         }

@@ -155,6 +155,20 @@ impl CaseReport {
     }
 }
 
+impl CaseReport {
+    /// Drops what relies on lockstep at some sub-group sizes and is a race of the same lines at others.
+    fn drop_lockstep(&mut self) {
+        let races: Vec<_> = self.faults.iter().filter(|fault| fault.kind != FaultKind::Lockstep).cloned().collect();
+        self.faults.retain(|fault| {
+            let is_race = |race: &Fault| {
+                let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
+                is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
+            };
+            fault.kind != FaultKind::Lockstep || !races.iter().any(is_race)
+        });
+    }
+}
+
 /// Joins numbers with spaces.
 pub fn listed<T: ToString>(numbers: &[T]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -232,6 +246,7 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
     }
     report.any_size = programs.len() > 1 && report.judged_sizes().len() == 1 && first == 1;
     report.sizes.sort_by_key(|size| size.subgroup_size);
+    report.drop_lockstep();
     report.faults.sort_by(|a, b| (a.kind, &a.kernel, &a.at, &a.other).cmp(&(b.kind, &b.kernel, &b.at, &b.other)));
     report
 }
@@ -429,7 +444,7 @@ fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
 /// Returns a fault that only the answers of a program show.
 fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> Fault {
     let remedy = match kind {
-        FaultKind::SubgroupSize => "take the size from gl_SubgroupSize, or require one that works",
+        FaultKind::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
         FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
         FaultKind::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
         _ => "use operations that Vulkan requires to be more precise, or widen the tolerance",

@@ -31,7 +31,7 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
         table.row([first.kernel.clone(), sizes, sub_groups(first), first.answer(), first.faults.len().to_string()]);
     }
     let mut out = table.terminal(width);
-    let mut shown: Vec<(&Fault, Vec<&CaseReport>)> = vec![];
+    let mut shown: Vec<(Fault, Vec<&CaseReport>)> = vec![];
     for report in reports {
         for fault in &report.faults {
             let is_same = |known: &Fault| {
@@ -40,8 +40,12 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
                     && (fault.at.is_some() || known.what == fault.what)
             };
             match shown.iter_mut().find(|(known, _)| is_same(known)) {
-                Some((_, cases)) => cases.push(report),
-                None => shown.push((fault, vec![report])),
+                Some((known, cases)) => {
+                    known.count = known.count.saturating_add(fault.count);
+                    known.subgroup_sizes.extend(&fault.subgroup_sizes);
+                    cases.push(report);
+                }
+                None => shown.push((fault.clone(), vec![report])),
             }
         }
     }
@@ -66,10 +70,13 @@ fn fault_text(fault: &Fault, cases: &[&CaseReport], width: usize) -> String {
     if !fault.remedy.is_empty() {
         lines.push(format!("remedy: {}", fault.remedy));
     }
+    let mut sizes = fault.subgroup_sizes.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
     let sizes =
-        if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", listed(&fault.subgroup_sizes)) };
-    let more = if cases.len() > 1 { format!(", and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
-    lines.push(format!("in {}{sizes}{more} ({})", cases[0].id, counted(fault.count as usize, "time")));
+        if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", listed(&sizes)) };
+    let more = if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
+    lines.push(format!("in {}{more}{sizes}", cases[0].id));
     beside(fault.kind.words(), &lines, width)
 }
 

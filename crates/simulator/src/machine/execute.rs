@@ -247,6 +247,7 @@ impl<'a> Machine<'a> {
         if let Some(is_hazard) = hazard {
             for lane in active.lanes().filter(|lane| is_hazard(a[*lane], b[*lane])) {
                 hazards.insert(lane);
+                self.hazards.entry(pc).or_insert([a[lane], b[lane]]);
             }
         }
         registers.put(*to, values);

@@ -85,6 +85,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) undefined_stores: UndefinedStores,
     /// Blocks that a gang runs before others have their turn.
     slice: u64,
+    /// Operands for which an operation's result was undefined first.
+    pub(crate) hazards: HashMap<Pc, [u64; 2]>,
     /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
     pub(crate) exchanges: HashMap<Pc, u64>,
     /// Instructions times active lanes.
@@ -114,6 +116,7 @@ impl<'a> Machine<'a> {
             bad_indices: HashMap::new(),
             undefined_stores: UndefinedStores::new(),
             slice: SLICE,
+            hazards: HashMap::new(),
             exchanges: HashMap::new(),
             operations: 0,
             assumed_progress: false,
