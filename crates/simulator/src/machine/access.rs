@@ -220,9 +220,15 @@ impl Machine<'_> {
         let bytes = scalar.bytes();
         let mut values = run.registers.take(*to);
         run.registers.define(*to, active);
+        let mut uniform = None;
+        if let (Place::Push, None, Some(lane)) = (at.place, at.offset, active.lanes().next()) {
+            uniform = Some(self.load_push(run, at, bytes, run.gang.invocation(lane), pc, lane));
+        }
         for lane in active.lanes() {
             let who = run.gang.invocation(lane);
-            let loaded = if !self.check_address(run, at, pc, lane) {
+            let loaded = if let Some(uniform) = uniform {
+                uniform
+            } else if !self.check_address(run, at, pc, lane) {
                 Loaded { bits: 0, undefined: false }
             } else if at.place == Place::Push {
                 self.load_push(run, at, bytes, who, pc, lane)

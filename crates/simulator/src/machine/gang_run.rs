@@ -142,10 +142,13 @@ impl GangRun {
 
     /// Notes that lanes enter a block: if all of them do, they will meet again at its merge block.
     pub(crate) fn enter(&mut self, code: &Code, block: u32, lanes: &LaneSet) {
-        if self.reconvergence != Reconvergence::Late || *lanes != self.all().without(&self.finished) {
+        if self.reconvergence != Reconvergence::Late {
             return;
         }
         let Some(merge) = code.merges[block as usize] else { return };
+        if *lanes != self.all().without(&self.finished) {
+            return;
+        }
         let at = code.blocks[merge as usize];
         if self.joins.last().is_none_or(|join| join.at != at) {
             self.joins.push(Join { at, expected: *lanes });

@@ -373,8 +373,11 @@ impl<'a> Machine<'a> {
     fn set_builtins(&self, run: &mut GangRun) {
         let gang = run.gang;
         for (builtin, first, count) in &self.kernel.builtins {
+            let mut values = [0; 4];
             for lane in 0..gang.lanes as usize {
-                let values = self.builtin(*builtin, &gang, lane);
+                if lane == 0 || !matches!(builtin, BuiltIn::NumWorkgroups | BuiltIn::WorkgroupSize | BuiltIn::WorkgroupId) {
+                    values = self.builtin(*builtin, &gang, lane);
+                }
                 let used = (*first..first + count).zip(values).filter(|(register, _)| self.kernel.code.used[*register as usize]);
                 for (register, value) in used {
                     run.registers.set(register, lane, u64::from(value));
@@ -388,9 +391,9 @@ impl<'a> Machine<'a> {
         let [width, height, _] = self.kernel.module.local_size;
         let local = gang.first + lane as u32;
         let size = gang.subgroup_size;
-        let position = [local % width, local / width % height, local / width / height];
+        let position = || [local % width, local / width % height, local / width / height];
         let [columns, rows, _] = self.launch.groups;
-        let group = [gang.group % columns, gang.group / columns % rows, gang.group / columns / rows];
+        let group = || [gang.group % columns, gang.group / columns % rows, gang.group / columns / rows];
         let vector = |[x, y, z]: [u32; 3]| [x, y, z, 0];
         let scalar = |value: u32| [value, 0, 0, 0];
         let subgroup_lane = local % size;
@@ -403,10 +406,10 @@ impl<'a> Machine<'a> {
         match builtin {
             BuiltIn::NumWorkgroups => vector(self.launch.groups),
             BuiltIn::WorkgroupSize => vector(self.kernel.module.local_size),
-            BuiltIn::WorkgroupId => vector(group),
-            BuiltIn::LocalInvocationId => vector(position),
+            BuiltIn::WorkgroupId => vector(group()),
+            BuiltIn::LocalInvocationId => vector(position()),
             BuiltIn::GlobalInvocationId => {
-                let extents = self.kernel.module.local_size;
+                let (extents, group, position) = (self.kernel.module.local_size, group(), position());
                 vector(std::array::from_fn(|axis| group[axis].wrapping_mul(extents[axis]).wrapping_add(position[axis])))
             }
             BuiltIn::LocalInvocationIndex => scalar(local),
