@@ -244,23 +244,11 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
         }
         add_faults_of_answers(&mut report, &programs, &judged);
     }
-    drop_covered(&mut report.faults);
     report.any_size = programs.len() > 1 && report.judged_sizes().len() == 1 && first == 1;
     report.sizes.sort_by_key(|size| size.subgroup_size);
     report.drop_lockstep();
     report.faults.sort_by(|a, b| (a.kind, &a.kernel, &a.at, &a.other).cmp(&(b.kind, &b.kernel, &b.at, &b.other)));
     report
-}
-
-/// Drops reliance on lockstep where other sub-groups race at the same places: what mends the race mends both.
-fn drop_covered(faults: &mut Vec<Fault>) {
-    let is_race = |fault: &&Fault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
-    let races: Vec<Fault> = faults.iter().filter(is_race).cloned().collect();
-    let covers = |race: &Fault, fault: &Fault| {
-        let is_same_place = (&race.at, &race.other) == (&fault.at, &fault.other);
-        is_same_place && fault.subgroup_sizes.iter().all(|size| race.subgroup_sizes.contains(size))
-    };
-    faults.retain(|fault| fault.kind != FaultKind::Lockstep || !races.iter().any(|race| covers(race, fault)));
 }
 
 impl PosedCase<'_> {
