@@ -375,6 +375,16 @@ pub(crate) fn hazard(op: Op, from: Scalar, to: Scalar) -> Option<Hazard> {
     }
 }
 
+/// Returns the operand that decides an operation's result alone, so that the other may be undefined.
+pub(crate) fn absorbing(op: Op, from: Scalar) -> Option<u64> {
+    match op {
+        Op::BitwiseAnd | Op::LogicalAnd | Op::IMul => Some(0),
+        Op::BitwiseOr => Some(u64::MAX >> (64 - 8 * from.bytes())),
+        Op::LogicalOr => Some(1),
+        _ => None,
+    }
+}
+
 /// Makes a function of register values of a closure on numbers.
 macro_rules! binary {
     ($type:ident, |$a:ident, $b:ident| $body:expr) => {

@@ -182,6 +182,8 @@ pub(crate) enum Instruction {
         to: Reg,
         from: [Reg; 4],
         hazard: Option<Hazard>,
+        /// Value of one operand with which the other does not matter.
+        absorbing: Option<u64>,
         /// Error that Vulkan allows, for loose arithmetic, and type of the result.
         error: Option<(crate::alu::ErrorBound, Scalar)>,
     },

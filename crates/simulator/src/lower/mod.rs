@@ -318,7 +318,11 @@ impl Lowerer {
         let operation =
             alu::operation(op, from, to).ok_or_else(|| format!("Op{op:?} on {} is not simulated", from.name()))?;
         let error = alu::error_bound(op, to).map(|bound| (bound, to));
-        self.emit_compute(operation, operands, alu::hazard(op, from, to), error)
+        let to = self.emit_compute(operation, operands, alu::hazard(op, from, to), error)?;
+        if let Some(Instruction::Compute { absorbing, .. }) = self.code.instructions.last_mut() {
+            *absorbing = alu::absorbing(op, from);
+        }
+        Ok(to)
     }
 
     fn emit_compute(
@@ -334,7 +338,7 @@ impl Lowerer {
         // Unused operands repeat the first.
         let mut from = [operands[0]; 4];
         from[..needed].copy_from_slice(operands);
-        self.emit(Instruction::Compute { operation, to, from, hazard, error })?;
+        self.emit(Instruction::Compute { operation, to, from, hazard, absorbing: None, error })?;
         Ok(to)
     }
 

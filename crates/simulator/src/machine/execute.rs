@@ -223,7 +223,7 @@ impl<'a> Machine<'a> {
     }
 
     fn compute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Compute { operation, to, from, hazard, error } = instruction else { return };
+        let Instruction::Compute { operation, to, from, hazard, absorbing, error } = instruction else { return };
         let registers = &mut run.registers;
         let mut values = registers.take(*to);
         let operands = from.map(|register| registers.get(register));
@@ -252,6 +252,14 @@ impl<'a> Machine<'a> {
         }
         registers.put(*to, values);
         registers.spread(*to, &from[..operation.operand_count()], active);
+        if let Some(absorbing) = absorbing
+            && registers.undefined(*to).is_some()
+        {
+            let is_decided =
+                |register: &Reg, lane| registers.get(*register)[lane] == *absorbing && !registers.is_undefined(*register, lane);
+            let decided = active.lanes().filter(|lane| from[..2].iter().any(|register| is_decided(register, *lane)));
+            decided.collect::<Vec<_>>().into_iter().for_each(|lane| registers.define_lane(*to, lane));
+        }
         for lane in hazards.iter() {
             registers.mark(*to, lane, pc);
         }
@@ -307,13 +315,13 @@ impl<'a> Machine<'a> {
             }
             None => active.lanes().for_each(|lane| values[lane] = *constant),
         }
-        let mut bad = base.and_then(|base| self.bad_indices.get(&base).copied());
+        let mut bad = None;
         for term in terms {
             let indices = registers.get(term.index);
             for lane in active.lanes() {
                 let index = crate::alu::sign_extend(term.scalar, indices[lane]);
                 if term.bound.is_some_and(|bound| index < 0 || index as u64 >= bound) {
-                    bad = Some(BadIndex { index, bound: term.bound.unwrap_or(0) });
+                    bad.get_or_insert(BadIndex { index, bound: term.bound.unwrap_or(0) });
                     values[lane] = BAD_OFFSET;
                 } else if values[lane] != BAD_OFFSET {
                     values[lane] = values[lane].wrapping_add((index as u64).wrapping_mul(term.stride));
@@ -327,7 +335,7 @@ impl<'a> Machine<'a> {
         registers.put(*to, values);
         let operands: Vec<Reg> = terms.iter().map(|term| term.index).chain(*base).collect();
         registers.spread(*to, &operands, active);
-        if let Some(bad) = bad {
+        if let Some(bad) = bad.or_else(|| self.bad_indices.get(base.as_ref()?).copied()) {
             self.bad_indices.insert(*to, bad);
         }
     }
