@@ -155,7 +155,7 @@ fn judge(algorithm: &Algorithm, variant: &Variant, size: &str, dtype: DType) -> 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, rest @ ..] = &arguments[..] else {
-        eprintln!("mutants ALGORITHM [VARIANT] [SIZE]");
+        println!("mutants ALGORITHM [VARIANT] [SIZE]");
         std::process::exit(2);
     };
     let algorithm = CATALOGUE.known(name).expect("an algorithm");

@@ -182,7 +182,9 @@ fn user_groups(
     let mut all_kernels = vec![];
     for files in problems {
         let mut described = options::describe(files, None, &fields)?;
-        described.iter_mut().for_each(|described| described.lines = true);
+        for described in &mut described {
+            described.lines = true;
+        }
         user_run::check_commands(&described, args.no_commands)?;
         let kernels = user_run::named_kernels(&[], resolve::resolve(&CATALOGUE, &described)?, &all_kernels)?;
         groups.extend(user_run::plan_section(&kernels, false, selection)?.groups);

@@ -3,6 +3,7 @@
 use super::{gpukern, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -54,23 +55,24 @@ fn differences(name: &str, expected: &Expected, output: &Path) -> String {
         .collect();
     let mut text = String::new();
     if !expected.faults.is_subset(&kinds) {
-        text += &format!(" misses faults of {:?}, has {kinds:?};", expected.faults);
+        let _ = write!(text, " misses faults of {:?}, has {kinds:?};", expected.faults);
     }
     if kinds.iter().any(|kind| !expected.faults.contains(kind) && !expected.may.contains(kind)) {
-        text += &format!(" has {kinds:?}, of which are expected {:?}, perhaps {:?};", expected.faults, expected.may);
+        let _ =
+            write!(text, " has {kinds:?}, of which are expected {:?}, perhaps {:?};", expected.faults, expected.may);
     }
     if expected.line.is_some_and(|line| !lines.contains(&line)) {
-        text += &format!(" names lines {lines:?}, not {:?};", expected.line);
+        let _ = write!(text, " names lines {lines:?}, not {:?};", expected.line);
     }
     if !expected.wrong_at.is_subset(&wrong) || expected.faults.is_empty() && !wrong.is_empty() {
-        text += &format!(" is wrong at {wrong:?}, expected {:?};", expected.wrong_at);
+        let _ = write!(text, " is wrong at {wrong:?}, expected {:?};", expected.wrong_at);
     }
     if cases.is_empty() || results.iter().any(|size| size["result"] == "failed") || cases[0]["error"].is_string() {
-        text += &format!(" was not simulated: {results:?};");
+        let _ = write!(text, " was not simulated: {results:?};");
     }
     let is_clean = expected.faults.is_empty() && kinds.is_empty();
     if code != Some(i32::from(!is_clean)) {
-        text += &format!(" ends with exit code {code:?};");
+        let _ = write!(text, " ends with exit code {code:?};");
     }
     text
 }
@@ -78,7 +80,8 @@ fn differences(name: &str, expected: &Expected, output: &Path) -> String {
 #[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
-    let expected: std::collections::BTreeMap<String, Expected> = toml::from_str(&text).expect("a table for each kernel");
+    let expected: std::collections::BTreeMap<String, Expected> =
+        toml::from_str(&text).expect("a table for each kernel");
     assert!(expected.len() > 100, "the list is not read");
     let folder = tempfile::tempdir().expect("a folder");
     let waiting = Mutex::new(expected.iter());

@@ -53,10 +53,6 @@ impl LaneSet {
         *self == Self::EMPTY
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
     #[inline]
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] & other.0[index]))

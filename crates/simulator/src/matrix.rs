@@ -91,7 +91,8 @@ impl MatrixLayout {
     }
 
     /// Returns the row and column of the element in a register of a lane; `None` if the register is surplus there.
-    pub(crate) fn element(&self, matrix: &MatrixType, lane: u32, register: u32, lanes: u32) -> Option<(u32, u32)> {
+    #[cfg(test)]
+    fn element(&self, matrix: &MatrixType, lane: u32, register: u32, lanes: u32) -> Option<(u32, u32)> {
         let slot = register as usize * lanes as usize + lane as usize;
         let element = *self.table(matrix, lanes).get(slot)?;
         (element < matrix.elements()).then(|| (element / matrix.columns, element % matrix.columns))

@@ -49,7 +49,9 @@ fn successors(code: &Code, block: usize) -> Vec<usize> {
 fn natural_loops(successors: &[Vec<usize>]) -> Vec<Vec<bool>> {
     let mut predecessors = vec![vec![]; successors.len()];
     for (block, targets) in successors.iter().enumerate() {
-        targets.iter().for_each(|target| predecessors[*target].push(block));
+        for target in targets {
+            predecessors[*target].push(block);
+        }
     }
     let mut loops = vec![];
     for (block, targets) in successors.iter().enumerate() {

@@ -249,7 +249,12 @@ impl Run {
             Object::Shared => false,
         });
         let findings = std::mem::take(&mut self.memory.findings);
-        let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges, hazards: &hazards };
+        let traces = Traces {
+            findings: &findings,
+            undefined_stores: &undefined_stores,
+            exchanges: &exchanges,
+            hazards: &hazards,
+        };
         self.reporter.add(dispatch, &kernel, groups, &traces);
         stopped.map_err(|stopped| match stopped {
             Stopped::TooLarge(reason) => SimulationError::TooLarge(reason),

@@ -29,7 +29,9 @@ fn visit_place(place: &mut Place, visit: Visit<'_>) {
 }
 
 fn visit_range(first: Reg, count: u32, visit: Visit<'_>) {
-    (first..first.saturating_add(count)).for_each(|mut register| visit(&mut register, Use::Pinned));
+    for mut register in first..first.saturating_add(count) {
+        visit(&mut register, Use::Pinned);
+    }
 }
 
 /// Calls `visit` for each register of an instruction: those that it reads before the one that it writes.
@@ -37,7 +39,9 @@ fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Vis
     match instruction {
         Instruction::Compute { operation, to, from, .. } => {
             let count = operation.operand_count();
-            from[..count].iter_mut().for_each(|register| visit(register, Use::Read));
+            for register in &mut from[..count] {
+                visit(register, Use::Read);
+            }
             let first = from[0];
             from[count..].fill(first);
             visit(to, Use::Write);
@@ -47,7 +51,9 @@ fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Vis
             visit(to, Use::Write);
         }
         Instruction::Select { to, condition, yes, no } => {
-            [condition, yes, no].into_iter().for_each(|register| visit(register, Use::Read));
+            for register in [condition, yes, no] {
+                visit(register, Use::Read);
+            }
             visit(to, Use::Write);
         }
         Instruction::Undefine { first, count } => visit_range(*first, *count, visit),
@@ -62,11 +68,21 @@ fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Vis
             visit(index, Use::Read);
         }
         Instruction::Offset { to, base, terms: range, .. } => {
-            base.iter_mut().for_each(|register| visit(register, Use::Read));
-            let terms = &mut terms[range.start as usize..range.end as usize];
-            terms.iter_mut().for_each(|term| visit(&mut term.index, Use::Read));
+            if let Some(base) = base {
+                visit(base, Use::Read);
+            }
+            for term in &mut terms[range.start as usize..range.end as usize] {
+                visit(&mut term.index, Use::Read);
+            }
             visit(to, Use::Write);
         }
+        _ => visit_memory(instruction, visit),
+    }
+}
+
+/// Calls `visit` for each register of an instruction that accesses memory, exchanges values or branches.
+fn visit_memory(instruction: &mut Instruction, visit: Visit<'_>) {
+    match instruction {
         Instruction::AddressOf { to, location } | Instruction::Load { to, at: location, .. } => {
             visit_location(location, visit);
             visit(to, Use::Write);
@@ -92,18 +108,19 @@ fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Vis
         Instruction::TexelCount { to, .. } | Instruction::Clock { to } => visit(to, Use::Write),
         Instruction::Subgroup { to, value, argument, second, .. } => {
             // Results and operands may be ballots, of four registers.
-            [*to, *value, *argument].into_iter().for_each(|first| visit_range(first, 4, visit));
-            second.iter().for_each(|register| visit_range(*register, 1, visit));
+            for first in [*to, *value, *argument] {
+                visit_range(first, 4, visit);
+            }
+            if let Some(second) = second {
+                visit_range(*second, 1, visit);
+            }
         }
         Instruction::Matrix(matrix) => visit_matrix(matrix, visit),
         Instruction::Branch { condition: register, .. } | Instruction::Switch { selector: register, .. } => {
             visit(register, Use::Read);
         }
-        Instruction::ControlBarrier { .. }
-        | Instruction::MemoryBarrier(_)
-        | Instruction::Jump(_)
-        | Instruction::Finish
-        | Instruction::Unreachable => {}
+        // Barriers and plain branches have none; the rest is visited above.
+        _ => {}
     }
 }
 
@@ -115,7 +132,9 @@ fn visit_matrix(instruction: &mut MatrixInstruction, visit: Visit<'_>) {
         | MatrixInstruction::Store { from: register, matrix, memory } => {
             visit_range(*register, elements(matrix), visit);
             visit_location(&mut memory.at, &mut |register, _| visit_range(*register, 1, visit));
-            memory.stride.iter().for_each(|register| visit_range(*register, 1, visit));
+            if let Some(stride) = memory.stride {
+                visit_range(stride, 1, visit);
+            }
         }
         MatrixInstruction::MulAdd { to, a, b, c, result, .. } => {
             visit_range(*to, elements(result), visit);
@@ -131,7 +150,10 @@ fn visit_matrix(instruction: &mut MatrixInstruction, visit: Visit<'_>) {
 enum Life {
     Unused,
     /// Written first and used only in this block, last by this instruction.
-    Within { block: usize, last: usize },
+    Within {
+        block: usize,
+        last: usize,
+    },
     Elsewhere,
 }
 

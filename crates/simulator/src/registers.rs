@@ -61,16 +61,13 @@ impl Registers {
     /// Marks one lane's value as undefined.
     pub(crate) fn mark(&mut self, register: Reg, lane: usize, origin: Pc) {
         let undefined = &mut self.undefined[register as usize];
-        match undefined {
-            Some(undefined) => {
-                undefined.lanes.insert(lane);
-                undefined.origin = origin;
-            }
-            None => {
-                let mut lanes = LaneSet::EMPTY;
-                lanes.insert(lane);
-                *undefined = Some(Box::new(Undefined { lanes, origin }));
-            }
+        if let Some(undefined) = undefined {
+            undefined.lanes.insert(lane);
+            undefined.origin = origin;
+        } else {
+            let mut lanes = LaneSet::EMPTY;
+            lanes.insert(lane);
+            *undefined = Some(Box::new(Undefined { lanes, origin }));
         }
     }
 

@@ -11,6 +11,8 @@ use crate::memory::Memory;
 use crate::module::{Id, Type};
 use rspirv::spirv::Op;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::Path;
 
 /// Origin of an undefined value in a buffer.
 const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
@@ -55,13 +57,7 @@ impl Reporter {
     }
 
     /// Adds the findings of a dispatch.
-    pub(crate) fn add(
-        &mut self,
-        dispatch: &Dispatch,
-        kernel: &Kernel,
-        groups: [u32; 3],
-        traces: &Traces<'_>,
-    ) {
+    pub(crate) fn add(&mut self, dispatch: &Dispatch, kernel: &Kernel, groups: [u32; 3], traces: &Traces<'_>) {
         let Traces { findings, undefined_stores, exchanges, hazards } = traces;
         let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
         if findings.is_empty() && undefined_stores.is_empty() && exchanges.is_empty() && !accesses_element {
@@ -73,7 +69,8 @@ impl Reporter {
         let (lines, specs) = (shader.lines(), &self.specs[..]);
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
-        self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
+        self.matrix_element =
+            self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
         exchanges.sort_unstable();
         self.exchanges.extend(exchanges.into_iter().map(|(pc, lanes)| (scene.place(*pc), *lanes)));
@@ -100,10 +97,14 @@ impl Reporter {
             .filter(|(buffer, offsets, _)| offsets.iter().any(|offset| !memory.is_defined(*buffer, *offset)));
         let is_output = |buffer: u32| self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
         let (outputs, others): (Vec<_>, Vec<_>) = pending.partition(|(buffer, ..)| is_output(*buffer));
-        outputs.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
+        for (.., fault) in outputs {
+            merge(&mut self.faults, fault);
+        }
         // A later dispatch that reads such a value knows only that no defined one was written.
         if self.faults.iter().any(|fault| fault.other_what == READS_UNWRITTEN) {
-            others.into_iter().for_each(|(.., fault)| merge(&mut self.faults, fault));
+            for (.., fault) in others {
+                merge(&mut self.faults, fault);
+            }
         }
         std::mem::take(&mut self.faults)
     }
@@ -267,7 +268,7 @@ impl Scene<'_> {
             match module.ty(ty) {
                 Ok(Type::Array { element, .. }) => {
                     let stride = module.stride(ty).unwrap_or(1).max(1);
-                    name += &format!("[{}]", offset / stride);
+                    let _ = write!(name, "[{}]", offset / stride);
                     offset %= stride;
                     ty = *element;
                 }
@@ -278,11 +279,10 @@ impl Scene<'_> {
                 }
                 Ok(Type::Struct(members)) => {
                     let holder = (0..members.len() as u32)
-                        .filter(|member| module.member_offset(ty, *member).is_ok_and(|begin| begin <= offset))
-                        .next_back();
+                        .rfind(|member| module.member_offset(ty, *member).is_ok_and(|begin| begin <= offset));
                     let Some(member) = holder else { return name };
                     let member_name = module.member_names.get(&(ty, member)).cloned();
-                    name += &format!(".{}", member_name.unwrap_or_else(|| member.to_string()));
+                    let _ = write!(name, ".{}", member_name.unwrap_or_else(|| member.to_string()));
                     offset -= module.member_offset(ty, member).unwrap_or(0);
                     ty = members[member as usize];
                 }
@@ -333,7 +333,8 @@ fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
 
 /// Says what to do about a fault.
 fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>, passed_barrier: bool) -> String {
-    let is_wgsl = at.line.as_ref().is_some_and(|(file, _)| file.ends_with(".wgsl"));
+    let is_wgsl =
+        at.line.as_ref().is_some_and(|(file, _)| Path::new(file).extension().is_some_and(|ending| ending == "wgsl"));
     let line = |place: Option<&SourcePlace>| place.and_then(|place| place.line.clone()).map(|(_, line)| line);
     let (here, there) = (line(Some(at)), line(other));
     let between = match (here, there) {

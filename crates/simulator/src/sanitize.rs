@@ -264,8 +264,7 @@ impl PosedCase<'_> {
 
     /// Returns the oracle, from the reference program on a simulated device if the problem has one.
     fn right_answer(&self, problem: &dyn Problem) -> Result<Box<dyn Oracle>, String> {
-        let exact =
-            Run { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
+        let exact = Run { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
         let mut reason = String::new();
         for subgroup_size in [32].iter().chain(&self.options.subgroup_sizes) {
             let device = simulated_device(*subgroup_size);
@@ -347,7 +346,9 @@ impl PosedCase<'_> {
                 let consequence = counted.faults.iter().find(is_only_here);
                 if wrong.is_some() && !is_wrong || consequence.is_some() {
                     let what = match (&wrong, consequence) {
-                        (Some(wrong), _) if !is_wrong => format!("has other lanes if they meet elsewhere; then {wrong}"),
+                        (Some(wrong), _) if !is_wrong => {
+                            format!("has other lanes if they meet elsewhere; then {wrong}")
+                        }
                         (_, Some(fault)) => {
                             format!("has other lanes if they meet elsewhere; then a kernel {}", fault.what)
                         }
@@ -369,7 +370,9 @@ impl PosedCase<'_> {
 
 fn hash(outputs: &[HostArray]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    outputs.iter().for_each(|output| hasher.write(output.as_bytes()));
+    for output in outputs {
+        hasher.write(output.as_bytes());
+    }
     hasher.finish()
 }
 
@@ -494,7 +497,7 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
     }
     let place = judged.iter().find_map(|judged| judged.matrix_element.clone());
     for fault in found.iter_mut().filter(|fault| fault.kind == FaultKind::MatrixLayout) {
-        fault.at = place.clone();
+        fault.at.clone_from(&place);
     }
     report.add_faults(found);
 }

@@ -73,8 +73,7 @@ fn fault_text(fault: &Fault, cases: &[&CaseReport], width: usize) -> String {
     let mut sizes = fault.subgroup_sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
-    let sizes =
-        if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", listed(&sizes)) };
+    let sizes = if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", listed(&sizes)) };
     let more = if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
     lines.push(format!("in {}{more}{sizes}", cases[0].id));
     beside(fault.kind.words(), &lines, width)

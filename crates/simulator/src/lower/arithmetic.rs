@@ -44,9 +44,7 @@ impl Lowerer {
             Op::ExtInst => self.extended_instruction(inst),
             Op::FunctionCall => Err("has a call inside an instruction".into()),
             Op::ControlBarrier | Op::MemoryBarrier => self.barrier(inst),
-            Op::ReadClockKHR => {
-                self.read_clock(inst)
-            }
+            Op::ReadClockKHR => self.read_clock(inst),
             Op::ImageFetch | Op::Image | Op::ImageQuerySize => self.texels(inst),
             op if format!("{op:?}").starts_with("Atomic") => self.atomic(inst),
             op if is_group_operation(op) => self.group_operation(inst),
@@ -260,9 +258,10 @@ impl Lowerer {
         let from_bits = 8 * self.module.component_scalar(from)?.bytes();
         let to_bits = 8 * self.module.component_scalar(inst.ty)?.bytes();
         let values = self.registers(inst.operand(0)?)?;
-        let results = if from_bits == to_bits {
-            values
-        } else if from_bits < to_bits {
+        if from_bits == to_bits {
+            return self.define(inst, values);
+        }
+        let results = if from_bits < to_bits {
             let mut results = vec![];
             for parts in values.chunks((to_bits / from_bits) as usize) {
                 let mut whole = parts[0];
@@ -417,35 +416,17 @@ impl Lowerer {
 
     /// Lowers sums with a carry, differences with a borrow, and products of twice the width.
     fn extended_arithmetic(&mut self, inst: &Inst) -> Result<(), String> {
-        let ty = self.type_of(inst.operand(0)?)?;
-        let scalar = self.module.component_scalar(ty)?;
-        if scalar.bytes() == 8 {
-            return Err(format!("Op{:?} on 64 bits is not simulated", inst.op));
-        }
-        let bits = 8 * scalar.bytes();
+        let scalar = self.module.component_scalar(self.type_of(inst.operand(0)?)?)?;
         let (a, b) = (self.registers(inst.operand(0)?)?, self.registers(inst.operand(1)?)?);
-        let signed = inst.op == Op::SMulExtended;
-        let op = match inst.op {
-            Op::IAddCarry => Op::IAdd,
-            Op::ISubBorrow => Op::ISub,
-            _ => Op::IMul,
-        };
-        let narrow = Scalar::Int { bits, signed };
-        let (shift, mask) = (self.constant(u64::from(bits))?, self.constant(u64::MAX >> (64 - bits))?);
-        let one = self.constant(1)?;
-        let (mut low, mut high) = (vec![], vec![]);
-        for (a, b) in a.into_iter().zip(b) {
-            let widen = if signed { Op::SConvert } else { Op::UConvert };
-            let a = self.compute(widen, narrow, BITS, &[a])?;
-            let b = self.compute(widen, narrow, BITS, &[b])?;
-            let whole = self.compute(op, BITS, BITS, &[a, b])?;
-            low.push(self.compute(Op::BitwiseAnd, BITS, BITS, &[whole, mask])?);
-            let upper = self.compute(Op::ShiftRightLogical, BITS, BITS, &[whole, shift])?;
-            let kept = if op == Op::IMul { mask } else { one };
-            high.push(self.compute(Op::BitwiseAnd, BITS, BITS, &[upper, kept])?);
+        let mut results = vec![];
+        for part in 0..2 {
+            let operation = alu::operation_part(inst.op, scalar, part)
+                .ok_or_else(|| format!("Op{:?} on {} is not simulated", inst.op, scalar.name()))?;
+            for (a, b) in a.iter().zip(&b) {
+                results.push(self.emit_compute(operation, &[*a, *b], None, None)?);
+            }
         }
-        low.extend(high);
-        self.define(inst, low)
+        self.define(inst, results)
     }
 }
 

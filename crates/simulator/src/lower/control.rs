@@ -63,7 +63,8 @@ impl Lowerer {
         if self.frames.len() > MAX_DEPTH {
             return Err("calls functions recursively".into());
         }
-        let function = self.module.functions.get(&id).ok_or_else(|| format!("calls %{id}, which is no function"))?.clone();
+        let function =
+            self.module.functions.get(&id).ok_or_else(|| format!("calls %{id}, which is no function"))?.clone();
         let mut values = HashMap::new();
         for (parameter, argument) in function.parameters.iter().zip(arguments) {
             values.insert(*parameter, argument.clone());

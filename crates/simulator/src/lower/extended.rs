@@ -111,7 +111,12 @@ impl Lowerer {
     }
 
     /// Lowers an instruction on whole vectors and matrices; `None` if `op` is none.
-    fn geometry(&mut self, op: GlslStd450Op, scalar: Scalar, operands: &[Vec<Reg>]) -> Result<Option<Vec<Reg>>, String> {
+    fn geometry(
+        &mut self,
+        op: GlslStd450Op,
+        scalar: Scalar,
+        operands: &[Vec<Reg>],
+    ) -> Result<Option<Vec<Reg>>, String> {
         let a = &operands[0];
         let b = operands.get(1).unwrap_or(a);
         let zero = self.constant(0)?;

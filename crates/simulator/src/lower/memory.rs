@@ -159,7 +159,9 @@ impl Lowerer {
             Type::Matrix { column, count } => {
                 let layout = pointer.matrix;
                 let stride = match layout {
-                    Some(MatrixLayout { is_row_major: true, .. }) => u64::from(self.module.component_scalar(ty)?.bytes()),
+                    Some(MatrixLayout { is_row_major: true, .. }) => {
+                        u64::from(self.module.component_scalar(ty)?.bytes())
+                    }
                     Some(MatrixLayout { stride, .. }) => stride,
                     None => self.module.bytes(column)?,
                 };
@@ -306,7 +308,7 @@ impl Lowerer {
 
     fn load_private(&mut self, pointer: &Pointer, first: Reg, count: u32) -> Result<Vec<Reg>, String> {
         let wanted = self.module.scalar_count(pointer.pointee)? as u32;
-        let begin = self.private_begin(pointer, first, count, wanted)?;
+        let begin = Self::private_begin(pointer, first, count, wanted)?;
         let mut registers = vec![];
         for number in 0..wanted {
             if pointer.class == StorageClass::Input && pointer.offset.is_none() {
@@ -326,7 +328,7 @@ impl Lowerer {
     }
 
     /// Returns the first register behind a private pointer, without its dynamic offset.
-    fn private_begin(&self, pointer: &Pointer, first: Reg, count: u32, wanted: u32) -> Result<Reg, String> {
+    fn private_begin(pointer: &Pointer, first: Reg, count: u32, wanted: u32) -> Result<Reg, String> {
         if pointer.constant + u64::from(wanted) > u64::from(count) {
             return Err("accesses a variable beyond its end".into());
         }
@@ -337,7 +339,7 @@ impl Lowerer {
     pub(super) fn store(&mut self, pointer: &Pointer, values: &[Reg], operands: &[u32]) -> Result<(), String> {
         match pointer.root {
             Root::Private { first, count } => {
-                let begin = self.private_begin(pointer, first, count, values.len() as u32)?;
+                let begin = Self::private_begin(pointer, first, count, values.len() as u32)?;
                 for (to, from) in (begin..).zip(values) {
                     self.emit(match pointer.offset {
                         None => Instruction::Copy { to, from: *from },

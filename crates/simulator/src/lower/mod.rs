@@ -21,7 +21,7 @@ pub(crate) struct Kernel {
     pub(crate) code: Code,
     /// Word in the module of the instruction that each instruction comes from.
     pub(crate) sites: Vec<usize>,
-    /// Descriptor slots by index, with the variable that declares each.
+    /// Descriptor slots by index.
     pub(crate) slots: Vec<Slot>,
     /// Registers that hold built-in values, with their number of components.
     pub(crate) builtins: Vec<(BuiltIn, Reg, u32)>,
@@ -40,9 +40,6 @@ pub(crate) struct Kernel {
 pub(crate) struct Slot {
     pub(crate) set: u32,
     pub(crate) binding: u32,
-    pub(crate) variable: Id,
-    /// Type of the block, or of each block of an array.
-    pub(crate) block: Id,
 }
 
 /// Variable in shared memory.
@@ -192,7 +189,7 @@ impl Lowerer {
             _ => (pointee, 1),
         };
         let slot = self.slots.len() as u32;
-        self.slots.push(Slot { set, binding, variable: inst.result, block });
+        self.slots.push(Slot { set, binding });
         match self.module.ty(block)? {
             Type::Texels => Ok(Value::Texels(slot)),
             Type::Opaque(op) => Err(format!("has a descriptor of Op{op:?}; images and samplers are not simulated")),
@@ -333,7 +330,9 @@ impl Lowerer {
         error: Option<(alu::ErrorBound, Scalar)>,
     ) -> Result<Reg, String> {
         let needed = operation.operand_count();
-        let Some(operands) = operands.get(..needed) else { return Err("has an operation with too few operands".into()) };
+        let Some(operands) = operands.get(..needed) else {
+            return Err("has an operation with too few operands".into());
+        };
         let to = self.new_register()?;
         // Unused operands repeat the first.
         let mut from = [operands[0]; 4];

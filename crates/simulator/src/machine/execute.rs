@@ -4,10 +4,10 @@ use super::{Machine, gang_run::GangRun};
 use crate::code::{BAD_OFFSET, Edge, Instruction, Operation, Pc, Reg};
 use crate::fault::FaultKind;
 use crate::findings::{Finding, Invocation, Subject};
+use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
 use crate::registers::Undefined;
-use crate::gang::Gang;
 use crate::subgroup;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -57,9 +57,12 @@ impl<'a> Machine<'a> {
                     return blocks;
                 }
                 Instruction::Unreachable => {
-                    self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(active.lanes().next().unwrap_or(0)), || {
-                        "reaches code that the module says is never reached".into()
-                    });
+                    self.add_text(
+                        FaultKind::OutOfBounds,
+                        pc,
+                        run.gang.invocation(active.lanes().next().unwrap_or(0)),
+                        || "reaches code that the module says is never reached".into(),
+                    );
                     run.finished = run.finished.or(&lanes);
                     return blocks;
                 }
@@ -163,7 +166,7 @@ impl<'a> Machine<'a> {
             Instruction::ArrayLength { to, place, start, stride } => {
                 for lane in active.lanes() {
                     let length = self.bound_at(run, *place, lane).map_or(0, |bound| bound.length);
-                    run.registers.set(*to, lane, length.saturating_sub(*start) / stride & u64::from(u32::MAX));
+                    run.registers.set(*to, lane, (length.saturating_sub(*start) / stride) & u64::from(u32::MAX));
                 }
                 run.registers.define(*to, active);
             }
@@ -206,7 +209,9 @@ impl<'a> Machine<'a> {
         for (begin, members) in subgroup::subgroups(active, gang) {
             let mut hasher = DefaultHasher::new();
             (gang.invocation(begin).subgroup, gang.group).hash(&mut hasher);
-            members.iter().for_each(|lane| (usize::from(*lane) - begin).hash(&mut hasher));
+            for lane in members {
+                (usize::from(*lane) - begin).hash(&mut hasher);
+            }
             let sum = self.exchanges.entry(pc).or_insert(0);
             *sum = sum.wrapping_add(hasher.finish());
         }
@@ -255,8 +260,9 @@ impl<'a> Machine<'a> {
         if let Some(absorbing) = absorbing
             && registers.undefined(*to).is_some()
         {
-            let is_decided =
-                |register: &Reg, lane| registers.get(*register)[lane] == *absorbing && !registers.is_undefined(*register, lane);
+            let is_decided = |register: &Reg, lane| {
+                registers.get(*register)[lane] == *absorbing && !registers.is_undefined(*register, lane)
+            };
             let decided = active.lanes().filter(|lane| from[..2].iter().any(|register| is_decided(register, *lane)));
             decided.collect::<Vec<_>>().into_iter().for_each(|lane| registers.define_lane(*to, lane));
         }
@@ -268,8 +274,8 @@ impl<'a> Machine<'a> {
     /// Accesses an array in private memory.
     fn private(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
         let (first, count, index) = match instruction {
-            Instruction::LoadIndexed { first, count, index, .. } => (*first, *count, *index),
-            Instruction::StoreIndexed { first, count, index, .. } => (*first, *count, *index),
+            Instruction::LoadIndexed { first, count, index, .. }
+            | Instruction::StoreIndexed { first, count, index, .. } => (*first, *count, *index),
             _ => return,
         };
         self.report_undefined(run, index, pc, active, "has an address made of");
@@ -442,11 +448,14 @@ fn select(run: &mut GangRun, to: Reg, condition: Reg, [yes, no]: [Reg; 2], activ
     let mut values = registers.take(to);
     let conditions = registers.get(condition);
     let (yes_values, no_values) = (registers.get(yes), registers.get(no));
-    active.lanes().for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
+    active
+        .lanes()
+        .for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
     let mut marks: Option<Undefined> = None;
     for register in [yes, no, condition] {
         let Some(undefined) = registers.undefined(register) else { continue };
-        let is_chosen = |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
+        let is_chosen =
+            |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
         let marks = marks.get_or_insert(Undefined { lanes: LaneSet::EMPTY, origin: undefined.origin });
         undefined.lanes.and(&active.set).iter().filter(is_chosen).for_each(|lane| marks.lanes.insert(lane));
     }

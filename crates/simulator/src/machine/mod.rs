@@ -167,7 +167,7 @@ impl<'a> Machine<'a> {
         loop {
             if running.is_empty() {
                 let Some(number) = waiting.pop_front() else { return Ok(()) };
-                running.push_back(self.begin(number, &mut spare)?);
+                running.push_back(self.begin(number, &mut spare));
             }
             let changes = self.memory.changes;
             let mut has_ended = false;
@@ -193,15 +193,14 @@ impl<'a> Machine<'a> {
                 if !std::mem::replace(&mut was_unblocked, true) && self.unblock(&mut running) {
                     continue;
                 }
-                match waiting.pop_front() {
-                    Some(number) => {
-                        for group in &mut running {
-                            group.waited_for_later |= is_spinning(group);
-                        }
-                        running.push_back(self.begin(number, &mut spare)?);
-                    }
-                    None => return self.give_up(&running),
+                let Some(number) = waiting.pop_front() else {
+                    self.give_up(&running);
+                    return Ok(());
+                };
+                for group in &mut running {
+                    group.waited_for_later |= is_spinning(group);
                 }
+                running.push_back(self.begin(number, &mut spare));
             }
         }
     }
@@ -214,7 +213,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Begins a work-group.
-    fn begin(&mut self, number: u32, spare: &mut Vec<GangRun>) -> Result<GroupRun, Stopped> {
+    fn begin(&mut self, number: u32, spare: &mut Vec<GangRun>) -> GroupRun {
         self.memory.begin_group(number);
         let invocations = self.invocations() as u32;
         let size = self.launch.subgroup_size;
@@ -222,8 +221,7 @@ impl<'a> Machine<'a> {
         let lanes = if self.launch.seed == 0 { invocations.next_multiple_of(size) } else { size };
         let mut gangs = vec![];
         for first in (0..invocations).step_by(lanes as usize) {
-            let gang =
-                Gang { group: number, first, lanes: lanes.min(invocations - first), subgroup_size: size };
+            let gang = Gang { group: number, first, lanes: lanes.min(invocations - first), subgroup_size: size };
             let reusable = spare.iter().position(|run| run.gang.lanes == gang.lanes);
             let mut run = match reusable {
                 Some(index) => {
@@ -237,7 +235,7 @@ impl<'a> Machine<'a> {
             gangs.push(run);
         }
         shuffle(&mut gangs, self.launch.seed.wrapping_mul(u64::from(number) + 1));
-        Ok(GroupRun { number, gangs, waited_for_later: false })
+        GroupRun { number, gangs, waited_for_later: false }
     }
 
     fn new_run(&self, gang: Gang) -> GangRun {
@@ -288,7 +286,8 @@ impl<'a> Machine<'a> {
                     was_unblocked = true;
                     let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
                     self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
-                        "waits for another invocation of its sub-group, which runs only if this one is interrupted".into()
+                        "waits for another invocation of its sub-group, which runs only if this one is interrupted"
+                            .into()
                     });
                 }
             }
@@ -297,14 +296,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Reports that every invocation waits.
-    fn give_up(&mut self, running: &VecDeque<GroupRun>) -> Result<(), Stopped> {
+    fn give_up(&mut self, running: &VecDeque<GroupRun>) {
         for group in running {
             self.report_waiting(group, "waits for what no invocation does");
         }
         for group in running {
             self.memory.end_group(group.number);
         }
-        Ok(())
     }
 
     /// Runs a group until it ends, or for a time slice of each gang. Returns whether it still runs.
@@ -375,10 +373,14 @@ impl<'a> Machine<'a> {
         for (builtin, first, count) in &self.kernel.builtins {
             let mut values = [0; 4];
             for lane in 0..gang.lanes as usize {
-                if lane == 0 || !matches!(builtin, BuiltIn::NumWorkgroups | BuiltIn::WorkgroupSize | BuiltIn::WorkgroupId) {
+                if lane == 0
+                    || !matches!(builtin, BuiltIn::NumWorkgroups | BuiltIn::WorkgroupSize | BuiltIn::WorkgroupId)
+                {
                     values = self.builtin(*builtin, &gang, lane);
                 }
-                let used = (*first..first + count).zip(values).filter(|(register, _)| self.kernel.code.used[*register as usize]);
+                let used = (*first..first + count)
+                    .zip(values)
+                    .filter(|(register, _)| self.kernel.code.used[*register as usize]);
                 for (register, value) in used {
                     run.registers.set(register, lane, u64::from(value));
                 }
