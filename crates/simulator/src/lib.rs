@@ -1,4 +1,8 @@
 //! A simulated device: executes SPIR-V at any sub-group size and schedule, and reports faults that a real device hides.
+//!
+//! A module is decoded and specialised ([`module`]), lowered to register code ([`lower`], [`code`]) and executed by gangs of
+//! lanes ([`machine`]) on memory that remembers who accessed it ([`memory`], [`clock`]). [`program`] runs the steps of a
+//! program and [`report`] puts what was found into words; [`sanitize`] judges a case at all sub-group sizes and schedules.
 
 mod alu;
 mod clock;

@@ -129,24 +129,30 @@ impl CaseReport {
         }
         let mut text = "wrong".to_string();
         if wrong.len() < judged.len() {
-            let _ = write!(text, " at {}", listed(&wrong));
+            let _ = write!(text, " at {}", spans(&wrong));
         }
         let schedules = distinct(self.sizes.iter().flat_map(|size| match &size.result {
             SizeResult::Wrong { schedules, .. } => schedules.clone(),
             _ => vec![],
         }));
         if !schedules.contains(&0) {
-            let _ = write!(text, " in schedule {}", listed(&schedules));
+            text += " in some orders";
         }
         text
     }
 
     fn add_faults(&mut self, faults: impl IntoIterator<Item = Fault>) {
         for fault in faults {
-            let Some(known) = self.faults.iter_mut().find(|known| is_same(known, &fault)) else {
+            let same = self.faults.iter_mut().find(|known| is_same(known, &fault) || is_reverse(known, &fault));
+            let Some(known) = same else {
                 self.faults.push(fault);
                 continue;
             };
+            if is_reverse(known, &fault) && fault.at > fault.other {
+                // The later line comes first.
+                let Fault { at, other, what, other_what, remedy, .. } = fault.clone();
+                *known = Fault { at, other, what, other_what, remedy, ..known.clone() };
+            }
             known.count = known.count.saturating_add(fault.count);
             known.subgroup_sizes.extend(fault.subgroup_sizes);
             known.subgroup_sizes.sort_unstable();
@@ -156,17 +162,35 @@ impl CaseReport {
 }
 
 impl CaseReport {
-    /// Drops what relies on lockstep at some sub-group sizes and is a race of the same lines at others.
-    fn drop_lockstep(&mut self) {
-        let races: Vec<_> = self.faults.iter().filter(|fault| fault.kind != FaultKind::Lockstep).cloned().collect();
+    /// Drops consequences of races: reliance on lockstep at the same places at other sub-group sizes, and values that
+    /// were read before the other invocation wrote them.
+    fn drop_consequences(&mut self) {
+        let is_race = |fault: &&Fault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+        let races: Vec<_> = self.faults.iter().filter(is_race).cloned().collect();
         self.faults.retain(|fault| {
-            let is_race = |race: &Fault| {
-                let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
-                is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
+            let is_cause = |race: &Fault| match fault.kind {
+                FaultKind::Lockstep => {
+                    let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
+                    is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
+                }
+                FaultKind::Uninitialised => fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other),
+                _ => false,
             };
-            fault.kind != FaultKind::Lockstep || !races.iter().any(is_race)
+            !races.iter().any(is_cause)
         });
     }
+}
+
+/// Joins sub-group sizes: with spaces, and `4..32` for three or more in a row.
+pub fn spans(sizes: &[u32]) -> String {
+    let mut text: Vec<String> = vec![];
+    for run in sizes.chunk_by(|a, b| *b == 2 * a) {
+        match run {
+            [first, _, .., last] => text.push(format!("{first}..{last}")),
+            _ => text.push(listed(run)),
+        }
+    }
+    text.join(" ")
 }
 
 /// Joins numbers with spaces.
@@ -246,7 +270,7 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
     }
     report.any_size = programs.len() > 1 && report.judged_sizes().len() == 1 && first == 1;
     report.sizes.sort_by_key(|size| size.subgroup_size);
-    report.drop_lockstep();
+    report.drop_consequences();
     report.faults.sort_by(|a, b| (a.kind, &a.kernel, &a.at, &a.other).cmp(&(b.kind, &b.kernel, &b.at, &b.other)));
     report
 }
@@ -387,6 +411,12 @@ fn reconvergence(program: &Program, seed: u64) -> Reconvergence {
 
 fn is_of_subgroups(name: &str) -> bool {
     name.contains("GroupNonUniform") || name.contains("Subgroup") || name.starts_with("CooperativeMatrix")
+}
+
+/// Whether two faults are a race seen from both sides.
+fn is_reverse(a: &Fault, b: &Fault) -> bool {
+    let is_race = matches!(a.kind, FaultKind::RaceShared | FaultKind::RaceStorage | FaultKind::Lockstep);
+    is_race && (a.kind, &a.kernel, &a.at, &a.other) == (b.kind, &b.kernel, &b.other, &b.at)
 }
 
 /// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
