@@ -293,7 +293,7 @@ pub enum Command {
     ///
     /// docs/compare.md says how a verdict is reached.
     Compare(CompareArgs),
-    /// Find out which of two is faster: variants, SPIR-V files or drivers
+    /// Decide which of two is faster: variants, SPIR-V files, drivers
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(

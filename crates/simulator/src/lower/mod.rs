@@ -314,7 +314,7 @@ impl Lowerer {
     fn compute(&mut self, op: Op, from: Scalar, to: Scalar, operands: &[Reg]) -> Result<Reg, String> {
         let operation =
             alu::operation(op, from, to).ok_or_else(|| format!("Op{op:?} on {} is not simulated", from.name()))?;
-        let error = alu::error_bound(op, to).map(|bound| (bound, to));
+        let error = alu::error_bound(op, from).map(|bound| (bound, to));
         let to = self.emit_compute(operation, operands, alu::hazard(op, from, to), error)?;
         if let Some(Instruction::Compute { absorbing, .. }) = self.code.instructions.last_mut() {
             *absorbing = alu::absorbing(op, from);
