@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 /// Most operations of a problem that runs at the default sizes.
 const MAX_WORK: u64 = 10_000_000;
 
+/// Rounds that an iterative problem is taken to need: its work is that of one.
+const ROUNDS: u64 = 16;
+
 /// Largest size of sub-groups in Vulkan.
 const MAX_SUBGROUP: u32 = 128;
 
@@ -137,7 +140,10 @@ fn groups(args: &SanitizeArgs, notes: &mut String) -> Result<(Vec<CaseGroup>, Ve
     if selection.size.is_empty() {
         let count = |groups: &[CaseGroup]| groups.iter().map(CaseGroup::cases).sum::<usize>();
         let count_before = count(&groups);
-        groups.retain(|group| group.problem().work().operations <= MAX_WORK);
+        groups.retain(|group| {
+            let rounds = if group.algorithm.iterative { ROUNDS } else { 1 };
+            group.problem().work().operations.saturating_mul(rounds) <= MAX_WORK
+        });
         let dropped = count_before - count(&groups);
         if groups.is_empty() {
             return Err(usage!("every case of {} has more than 10^7 operations; name a --size", args.what.join(" ")));

@@ -109,8 +109,10 @@ pub(crate) struct Active {
 
 impl Active {
     pub(crate) fn new(set: LaneSet, lanes: usize) -> Self {
-        let list: Vec<u16> = set.iter().map(|lane| lane as u16).collect();
-        Self { set, is_all: list.len() == lanes, list }
+        let mut list = Vec::with_capacity(lanes);
+        let is_all = set.count() == lanes;
+        if is_all { list.extend(0..lanes as u16) } else { list.extend(set.iter().map(|lane| lane as u16)) }
+        Self { set, list, is_all }
     }
 
     /// Iterates over the lanes as indices.

@@ -89,7 +89,9 @@ impl Registers {
     /// Marks the values of the active lanes as defined.
     #[inline]
     pub(crate) fn define(&mut self, register: Reg, active: &Active) {
-        self.set_undefined(register, active, None);
+        if self.undefined[register as usize].is_some() {
+            self.set_undefined(register, active, None);
+        }
     }
 
     /// Replaces the active lanes' marks by those of `marks`; lanes that are not active keep theirs.

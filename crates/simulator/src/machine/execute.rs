@@ -100,6 +100,10 @@ impl<'a> Machine<'a> {
                 for lane in active.lanes().filter(|lane| values[*lane] != 0) {
                     taken.insert(lane);
                 }
+                if taken.is_empty() || taken == active.set {
+                    self.report_undefined(run, *condition, pc, active, "decides a branch by");
+                    return Some(if taken.is_empty() { no } else { yes });
+                }
                 ways.push((yes, taken));
                 ways.push((no, active.set.without(&taken)));
                 *condition

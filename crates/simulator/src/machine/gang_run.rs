@@ -56,7 +56,8 @@ impl GangRun {
         self.gang = gang;
         self.reconvergence = reconvergence;
         self.is_interrupted = false;
-        self.pending = vec![(0, self.all())];
+        self.pending.clear();
+        self.pending.push((0, self.all()));
         self.parked.clear();
         self.joins.clear();
         self.finished = LaneSet::EMPTY;
