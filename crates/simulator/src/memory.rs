@@ -404,7 +404,12 @@ impl Memory {
         }
         region.write(offset, bytes, bits);
         let is_change = old != bits;
-        let mut changed = if undefined || was_undefined { u64::MAX } else { old ^ bits };
+        let mut changed = match (undefined, was_undefined) {
+            (false, false) => old ^ bits,
+            // Whichever store comes last, the value is undefined, and reported as that if it matters.
+            (true, true) => 0,
+            _ => u64::MAX,
+        };
         let cell_bits = 8 * (bytes.min(1 << granule_shift));
         let mask = u64::MAX >> (64 - cell_bits);
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
