@@ -44,7 +44,6 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
     let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
-    host.messages.line(RACES_NOTE);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
@@ -52,6 +51,9 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         None => measuring::exit_of_record(&record),
         Some(known) => judge_known(&record, known, &mut notes),
     };
+    if exit == Exit::Success {
+        host.messages.line(RACES_NOTE);
+    }
     let mut answer = CommandOutput::new(output, notes, exit);
     answer.note_error(validated);
     if let Some(folder) = failures_folder {

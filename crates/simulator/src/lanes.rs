@@ -54,6 +54,15 @@ impl LaneSet {
     }
 
     #[inline]
+    pub(crate) fn count(&self) -> usize {
+        let mut count = 0;
+        for word in self.0 {
+            count += word.count_ones() as usize;
+        }
+        count
+    }
+
+    #[inline]
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
     }
@@ -111,7 +120,11 @@ impl Active {
     pub(crate) fn new(set: LaneSet, lanes: usize) -> Self {
         let mut list = Vec::with_capacity(lanes);
         let is_all = set.count() == lanes;
-        if is_all { list.extend(0..lanes as u16) } else { list.extend(set.iter().map(|lane| lane as u16)) }
+        if is_all {
+            list.extend(0..lanes as u16)
+        } else {
+            list.extend(set.iter().map(|lane| lane as u16))
+        }
         Self { set, list, is_all }
     }
 

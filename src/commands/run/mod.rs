@@ -18,7 +18,7 @@ use crate::user::options;
 use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, CaseSpec, Error, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
+    CATALOGUE, Case, CaseGroup, CaseSpec, Error, Exit, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
     Selection, Setup, Shown, UserKernels, VulkanOptions, printable,
 };
 use elements::WantedBuffers;
@@ -62,7 +62,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     let planned = PlanToMeasure { options_hash: selected.options(), requested, selected, shard: None, at_once: false };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output(), setup, host)?;
-    host.messages.line(RACES_NOTE);
+    if answer.exit == Exit::Success {
+        host.messages.line(RACES_NOTE);
+    }
     if !args.tune {
         for kernels in &setup.kernels {
             if let Some(choices) = kernels.first_choices() {

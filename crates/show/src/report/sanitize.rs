@@ -178,11 +178,7 @@ mod tests {
 
     fn race() -> Fault {
         let place = |line| {
-            Some(SourcePlace {
-                line: Some(("transpose.comp".into(), line)),
-                instruction: String::new(),
-                text: None,
-            })
+            Some(SourcePlace { line: Some(("transpose.comp".into(), line)), instruction: String::new(), text: None })
         };
         Fault {
             kind: FaultKind::RaceShared,
