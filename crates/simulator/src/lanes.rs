@@ -111,7 +111,11 @@ impl Active {
     pub(crate) fn new(set: LaneSet, lanes: usize) -> Self {
         let mut list = Vec::with_capacity(lanes);
         let is_all = set.count() == lanes;
-        if is_all { list.extend(0..lanes as u16) } else { list.extend(set.iter().map(|lane| lane as u16)) }
+        if is_all {
+            list.extend(0..lanes as u16)
+        } else {
+            list.extend(set.iter().map(|lane| lane as u16))
+        }
         Self { set, list, is_all }
     }
 
