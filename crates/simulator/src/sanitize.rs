@@ -16,6 +16,9 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A common size of sub-groups.
+const COMMON_SIZE: u32 = 32;
+
 /// Devices and schedules to simulate.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -256,8 +259,14 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
         Ok(oracle) => oracle,
         Err(reason) => return CaseReport { error: Some(reason), ..report },
     };
-    // Where the size makes no difference, a second one can only show how a fault depends on it.
-    let first = if is_independent(&programs) { 1 } else { programs.len() };
+    // Where the size makes no difference, a second one can only show how a fault depends on it. The first is a common one,
+    // because small sub-groups take longer.
+    let mut first = programs.len();
+    if is_independent(&programs) {
+        let common = programs.iter().position(|(subgroup_size, _)| *subgroup_size >= COMMON_SIZE);
+        programs.swap(0, common.unwrap_or(first - 1));
+        first = 1;
+    }
     for (start, end) in [(0, first), (first, programs.len())] {
         if start == end || start > 0 && report.faults.is_empty() && report.wrong_sizes().is_empty() {
             continue;
@@ -290,7 +299,7 @@ impl PosedCase<'_> {
     fn right_answer(&self, problem: &dyn Problem) -> Result<Box<dyn Oracle>, String> {
         let exact = Run { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
         let mut reason = String::new();
-        for subgroup_size in [32].iter().chain(&self.options.subgroup_sizes) {
+        for subgroup_size in [COMMON_SIZE].iter().chain(&self.options.subgroup_sizes) {
             let device = simulated_device(*subgroup_size);
             let Some((program, make_oracle)) = problem.reference(&device) else {
                 return problem.oracle(&self.inputs).map_err(|error| error.to_string());
