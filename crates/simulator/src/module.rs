@@ -1,13 +1,13 @@
 //! A SPIR-V module, decoded as far as a compute shader needs: types, constants with their specialisation, decorations,
 //! and functions as lists of blocks. Errors name the instruction.
 
+use crate::alu;
 use crate::code::Operation;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::instructions::{HEADER, MAGIC, instructions};
 use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixType;
-use crate::alu;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind, OperandQuantifier};
 use rspirv::spirv::{Decoration, Dim, ExecutionMode, FPEncoding, Op, StorageClass};
 use std::collections::{HashMap, HashSet};
@@ -48,16 +48,33 @@ impl Inst {
 pub(crate) enum Type {
     Void,
     Scalar(Scalar),
-    Vector { component: Id, count: u32 },
+    Vector {
+        component: Id,
+        count: u32,
+    },
     /// Columns are vectors.
-    Matrix { column: Id, count: u32 },
-    Array { element: Id, count: u64 },
-    RuntimeArray { element: Id },
+    Matrix {
+        column: Id,
+        count: u32,
+    },
+    Array {
+        element: Id,
+        count: u64,
+    },
+    RuntimeArray {
+        element: Id,
+    },
     Struct(Vec<Id>),
-    Pointer { class: StorageClass, pointee: Id },
+    Pointer {
+        class: StorageClass,
+        pointee: Id,
+    },
     /// Texel buffer, with or without its sampler.
     Texels,
-    Cooperative { component: Id, matrix: MatrixType },
+    Cooperative {
+        component: Id,
+        matrix: MatrixType,
+    },
     /// A type that a compute kernel can declare without use: functions, other images.
     Opaque(Op),
 }
@@ -173,7 +190,11 @@ fn decode(at: usize, words: &[u32]) -> Result<Inst, String> {
         match operand.kind {
             OperandKind::IdResultType | OperandKind::IdResult => {
                 let [first, rest @ ..] = operands else { return Err(format!("Op{op:?} at word {at} is cut short")) };
-                if operand.kind == OperandKind::IdResult { inst.result = *first } else { inst.ty = *first }
+                if operand.kind == OperandKind::IdResult {
+                    inst.result = *first
+                } else {
+                    inst.ty = *first
+                }
                 operands = rest;
             }
             _ if operand.quantifier == OperandQuantifier::One => required += 1,
@@ -220,7 +241,8 @@ impl Module {
         }
         if let Some(ids) = module.local_size_ids {
             for (extent, id) in module.local_size.iter_mut().zip(ids) {
-                *extent = module.constants.get(&id).and_then(|constant| constant.scalars.first()).map_or(1, |x| *x as u32);
+                *extent =
+                    module.constants.get(&id).and_then(|constant| constant.scalars.first()).map_or(1, |x| *x as u32);
             }
         }
         module.override_local_size();
@@ -336,7 +358,8 @@ impl Module {
             nesting.depth = nesting.depth.max(part.depth);
             nesting.parts = nesting.parts.saturating_add(part.parts);
         }
-        let nesting = Nesting { depth: nesting.depth + 1, parts: nesting.parts.saturating_mul(copies).saturating_add(1) };
+        let nesting =
+            Nesting { depth: nesting.depth + 1, parts: nesting.parts.saturating_mul(copies).saturating_add(1) };
         if nesting.depth > MAX_TYPE_DEPTH || parts.len() > MAX_MEMBERS {
             return Err(format!("type %{id} has {} members, nested {} deep", parts.len(), nesting.depth));
         }
@@ -422,7 +445,8 @@ impl Module {
                 Type::Struct(inst.operands.clone())
             }
             Op::TypePointer => {
-                let class = StorageClass::from_u32(id(0)?).ok_or_else(|| format!("has storage class {}", inst.operands[0]))?;
+                let class =
+                    StorageClass::from_u32(id(0)?).ok_or_else(|| format!("has storage class {}", inst.operands[0]))?;
                 Type::Pointer { class, pointee: id(1)? }
             }
             Op::TypeImage if id(1)? == Dim::DimBuffer as u32 => Type::Texels,
@@ -437,8 +461,7 @@ impl Module {
                 if rows.saturating_mul(columns) > MAX_SCALARS || rows * columns == 0 {
                     return Err(format!("has cooperative matrices of {rows}×{columns}"));
                 }
-                let matrix =
-                    MatrixType { scalar, rows: rows as u32, columns: columns as u32, usage: usage as u32 };
+                let matrix = MatrixType { scalar, rows: rows as u32, columns: columns as u32, usage: usage as u32 };
                 Type::Cooperative { component: id(0)?, matrix }
             }
             op if format!("{op:?}").starts_with("Type") => Type::Opaque(op),
@@ -449,8 +472,7 @@ impl Module {
     fn read_constant(&mut self, inst: &Inst, specialisation: &[SpecValue]) -> Result<(), String> {
         let given = self.decorations.get(&(inst.result, Decoration::SpecId)).and_then(|words| words.first());
         let given = given.and_then(|id| specialisation.iter().find(|value| value.id == *id)).map(|value| value.bits);
-        let is_specialisable =
-            matches!(inst.op, Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse);
+        let is_specialisable = matches!(inst.op, Op::SpecConstant | Op::SpecConstantTrue | Op::SpecConstantFalse);
         let given = given.filter(|_| is_specialisable);
         let scalars = match inst.op {
             Op::ConstantTrue | Op::SpecConstantTrue => vec![u64::from(given.unwrap_or(1) != 0)],
@@ -768,7 +790,12 @@ fn add_to_function(function: &mut Function, inst: Inst) -> Result<(), String> {
     match inst.op {
         Op::FunctionParameter => function.parameters.push(inst.result),
         Op::Label => {
-            function.blocks.push(Block { label: inst.result, instructions: vec![], merge: None, continue_target: None });
+            function.blocks.push(Block {
+                label: inst.result,
+                instructions: vec![],
+                merge: None,
+                continue_target: None,
+            });
         }
         _ => {
             let Some(block) = function.blocks.last_mut() else {

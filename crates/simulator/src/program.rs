@@ -222,7 +222,9 @@ impl Run {
         let cells = self.buffer_bytes.iter().sum::<u64>() / u64::from(kernel.granule);
         if cells.saturating_mul(kernel.shadow_bytes) > MAX_SHADOW_BYTES {
             let (shadow, most) = (Bytes(cells.saturating_mul(kernel.shadow_bytes)), Bytes(MAX_SHADOW_BYTES));
-            return Err(SimulationError::TooLarge(format!("its buffers need shadow state of {shadow}, of at most {most}")));
+            return Err(SimulationError::TooLarge(format!(
+                "its buffers need shadow state of {shadow}, of at most {most}"
+            )));
         }
         let mut groups = dispatch.groups.map(|extent| extent.min(u64::from(u32::MAX)) as u32);
         if let Some((counts, at)) = dispatch.indirect {
@@ -256,7 +258,12 @@ impl Run {
             Object::Shared => false,
         });
         let findings = std::mem::take(&mut self.memory.findings);
-        let traces = Traces { findings: &findings, undefined_stores: &undefined_stores, exchanges: &exchanges, hazards: &hazards };
+        let traces = Traces {
+            findings: &findings,
+            undefined_stores: &undefined_stores,
+            exchanges: &exchanges,
+            hazards: &hazards,
+        };
         self.reporter.add(dispatch, &kernel, groups, &traces);
         stopped.map_err(|stopped| match stopped {
             Stopped::TooLarge(reason) => SimulationError::TooLarge(reason),

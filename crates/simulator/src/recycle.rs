@@ -131,7 +131,10 @@ fn visit_matrix(instruction: &mut MatrixInstruction, visit: Visit<'_>) {
 enum Life {
     Unused,
     /// Written first and used only in this block, last by this instruction.
-    Within { block: usize, last: usize },
+    Within {
+        block: usize,
+        last: usize,
+    },
     Elsewhere,
 }
 

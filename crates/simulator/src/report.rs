@@ -2,7 +2,9 @@
 
 use crate::code::{Instruction, Pc, Place};
 use crate::fault::{Fault, FaultKind, SourcePlace};
-use crate::findings::{AccessKind, Finding, Findings, MAX_FINDINGS, Invocation, Object, Subject, UndefinedStore, UndefinedStores};
+use crate::findings::{
+    AccessKind, Finding, Findings, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
+};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
 use crate::kernel::program::Dispatch;
@@ -55,13 +57,7 @@ impl Reporter {
     }
 
     /// Adds the findings of a dispatch.
-    pub(crate) fn add(
-        &mut self,
-        dispatch: &Dispatch,
-        kernel: &Kernel,
-        groups: [u32; 3],
-        traces: &Traces<'_>,
-    ) {
+    pub(crate) fn add(&mut self, dispatch: &Dispatch, kernel: &Kernel, groups: [u32; 3], traces: &Traces<'_>) {
         let Traces { findings, undefined_stores, exchanges, hazards } = traces;
         let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
         if findings.is_empty() && undefined_stores.is_empty() && exchanges.is_empty() && !accesses_element {
@@ -73,7 +69,8 @@ impl Reporter {
         let (lines, specs) = (shader.lines(), &self.specs[..]);
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
         let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
-        self.matrix_element = self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
+        self.matrix_element =
+            self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
         exchanges.sort_unstable();
         self.exchanges.extend(exchanges.into_iter().map(|(pc, lanes)| (scene.place(*pc), *lanes)));

@@ -44,9 +44,7 @@ impl Lowerer {
             Op::ExtInst => self.extended_instruction(inst),
             Op::FunctionCall => Err("has a call inside an instruction".into()),
             Op::ControlBarrier | Op::MemoryBarrier => self.barrier(inst),
-            Op::ReadClockKHR => {
-                self.read_clock(inst)
-            }
+            Op::ReadClockKHR => self.read_clock(inst),
             Op::ImageFetch | Op::Image | Op::ImageQuerySize => self.texels(inst),
             op if format!("{op:?}").starts_with("Atomic") => self.atomic(inst),
             op if is_group_operation(op) => self.group_operation(inst),

@@ -33,9 +33,8 @@ impl Lowerer {
         if has_scope && self.module.scalar_constant(inst.operand(0)?)? != SUBGROUP {
             return Err(format!("Op{:?} has a scope other than the sub-group", inst.op));
         }
-        let operand = |index: usize| {
-            operands.get(index).copied().ok_or_else(|| format!("Op{:?} is cut short", inst.op))
-        };
+        let operand =
+            |index: usize| operands.get(index).copied().ok_or_else(|| format!("Op{:?} is cut short", inst.op));
         let (op, value, argument) = match inst.op {
             Op::GroupNonUniformElect => (SubgroupOp::Elect, None, None),
             Op::GroupNonUniformAll | Op::SubgroupAllKHR => (SubgroupOp::All, Some(operand(0)?), None),
@@ -49,9 +48,7 @@ impl Lowerer {
             }
             Op::GroupNonUniformBallot | Op::SubgroupBallotKHR => (SubgroupOp::Ballot, Some(operand(0)?), None),
             Op::GroupNonUniformInverseBallot => (SubgroupOp::InverseBallot, Some(operand(0)?), None),
-            Op::GroupNonUniformBallotBitExtract => {
-                (SubgroupOp::BallotBitExtract, Some(operand(0)?), Some(operand(1)?))
-            }
+            Op::GroupNonUniformBallotBitExtract => (SubgroupOp::BallotBitExtract, Some(operand(0)?), Some(operand(1)?)),
             Op::GroupNonUniformBallotBitCount => {
                 (SubgroupOp::BallotBitCount(reduction(operand(0)?)?), Some(operand(1)?), None)
             }

@@ -162,7 +162,9 @@ impl Lowerer {
             Type::Matrix { column, count } => {
                 let layout = pointer.matrix;
                 let stride = match layout {
-                    Some(MatrixLayout { is_row_major: true, .. }) => u64::from(self.module.component_scalar(ty)?.bytes()),
+                    Some(MatrixLayout { is_row_major: true, .. }) => {
+                        u64::from(self.module.component_scalar(ty)?.bytes())
+                    }
                     Some(MatrixLayout { stride, .. }) => stride,
                     None => self.module.bytes(column)?,
                 };

@@ -370,7 +370,9 @@ impl Lowerer {
         error: Option<(alu::ErrorBound, Scalar)>,
     ) -> Result<Reg, String> {
         let needed = operation.operand_count();
-        let Some(operands) = operands.get(..needed) else { return Err("has an operation with too few operands".into()) };
+        let Some(operands) = operands.get(..needed) else {
+            return Err("has an operation with too few operands".into());
+        };
         let to = self.new_register()?;
         // Unused operands repeat the first.
         let mut from = [operands[0]; 4];

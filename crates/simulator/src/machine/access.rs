@@ -169,7 +169,14 @@ impl Machine<'_> {
             other: None,
             who,
             other_who: None,
-            subject: Subject::Memory { object, offset: begin.wrapping_add(offset), bytes, access, other: None, passed_barrier: false },
+            subject: Subject::Memory {
+                object,
+                offset: begin.wrapping_add(offset),
+                bytes,
+                access,
+                other: None,
+                passed_barrier: false,
+            },
         });
         None
     }

@@ -4,10 +4,10 @@ use super::{CHECK_INTERVAL, Machine, gang_run::GangRun};
 use crate::code::{BAD_OFFSET, Edge, Instruction, Operation, Pc, Reg};
 use crate::fault::FaultKind;
 use crate::findings::{Finding, Invocation, Subject};
+use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
 use crate::registers::Undefined;
-use crate::gang::Gang;
 use crate::subgroup;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -62,9 +62,12 @@ impl<'a> Machine<'a> {
                     return blocks;
                 }
                 Instruction::Unreachable => {
-                    self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(active.lanes().next().unwrap_or(0)), || {
-                        "reaches code that the module says is never reached".into()
-                    });
+                    self.add_text(
+                        FaultKind::OutOfBounds,
+                        pc,
+                        run.gang.invocation(active.lanes().next().unwrap_or(0)),
+                        || "reaches code that the module says is never reached".into(),
+                    );
                     run.finished = run.finished.or(&lanes);
                     return blocks;
                 }
@@ -159,7 +162,10 @@ impl<'a> Machine<'a> {
             }
             Instruction::Offset { .. } => self.offset(run, instruction, active),
             Instruction::AddressOf { to, location } => self.address_of(run, *to, location, active),
-            Instruction::Load { .. } | Instruction::Store { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. } => {
+            Instruction::Load { .. }
+            | Instruction::Store { .. }
+            | Instruction::Fetch { .. }
+            | Instruction::Atomic { .. } => {
                 self.access(run, pc, instruction, active);
             }
             Instruction::ArrayLength { to, place, start, stride } => {
@@ -458,11 +464,14 @@ fn select(run: &mut GangRun, to: Reg, condition: Reg, [yes, no]: [Reg; 2], activ
     let mut values = registers.take(to);
     let conditions = registers.get(condition);
     let (yes_values, no_values) = (registers.get(yes), registers.get(no));
-    active.lanes().for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
+    active
+        .lanes()
+        .for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
     let mut marks: Option<Undefined> = None;
     for register in [yes, no, condition] {
         let Some(undefined) = registers.undefined(register) else { continue };
-        let is_chosen = |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
+        let is_chosen =
+            |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
         let marks = marks.get_or_insert(Undefined { lanes: LaneSet::EMPTY, origin: undefined.origin });
         undefined.lanes.and(&active.set).iter().filter(is_chosen).for_each(|lane| marks.lanes.insert(lane));
     }

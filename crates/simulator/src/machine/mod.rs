@@ -263,8 +263,7 @@ impl<'a> Machine<'a> {
         let lanes = if self.launch.seed == 0 { invocations.next_multiple_of(size) } else { size };
         let mut gangs = vec![];
         for first in (0..invocations).step_by(lanes as usize) {
-            let gang =
-                Gang { group: number, first, lanes: lanes.min(invocations - first), subgroup_size: size };
+            let gang = Gang { group: number, first, lanes: lanes.min(invocations - first), subgroup_size: size };
             let reusable = spare.iter().position(|run| run.gang.lanes == gang.lanes);
             let mut run = match reusable {
                 Some(index) => {
@@ -329,7 +328,8 @@ impl<'a> Machine<'a> {
                     was_unblocked = true;
                     let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
                     self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
-                        "waits for another invocation of its sub-group, which runs only if this one is interrupted".into()
+                        "waits for another invocation of its sub-group, which runs only if this one is interrupted"
+                            .into()
                     });
                 }
             }
@@ -416,7 +416,9 @@ impl<'a> Machine<'a> {
         for (builtin, first, count) in &self.kernel.builtins {
             for lane in 0..gang.lanes as usize {
                 let values = self.builtin(*builtin, &gang, lane);
-                let used = (*first..first + count).zip(values).filter(|(register, _)| self.kernel.code.used[*register as usize]);
+                let used = (*first..first + count)
+                    .zip(values)
+                    .filter(|(register, _)| self.kernel.code.used[*register as usize]);
                 for (register, value) in used {
                     run.registers.set(register, lane, u64::from(value));
                 }
@@ -468,7 +470,11 @@ impl<'a> Machine<'a> {
 
 /// Returns the product of three extents; the greatest number if it is larger.
 fn product(extents: [u32; 3]) -> u64 {
-    if extents.contains(&0) { 0 } else { extents.into_iter().fold(1, |all, extent| u64::saturating_mul(all, extent.into())) }
+    if extents.contains(&0) {
+        0
+    } else {
+        extents.into_iter().fold(1, |all, extent| u64::saturating_mul(all, extent.into()))
+    }
 }
 
 /// Whether a group executed atomics in its last time slice, as one that waits does.
