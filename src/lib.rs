@@ -53,6 +53,7 @@ pub use plan::{PlanSection, Purpose};
 pub use record::reader::parse as parse_record;
 pub use record::{Case, NamedRecord, Outcome, Record};
 pub use report::{html, tables};
+pub use simulator::trial::try_kernel;
 pub use user::{check_array, check_description, check_expression, check_kernel};
 pub use vulkan::{Device, Instance, Validation};
 

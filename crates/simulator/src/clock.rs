@@ -14,6 +14,7 @@
 
 use crate::code::Semantics;
 use crate::findings::{Invocation, Object};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 const ACQUIRE: u32 = 0x2 | 0x8 | 0x10;
@@ -40,26 +41,38 @@ enum Entry {
     Past { log: u32, length: u32, who: u32 },
 }
 
+/// Most entries of all logs of a dispatch.
+const MAX_ENTRIES: usize = 1 << 25;
+/// Most entries that a search reads; accesses are taken to be ordered by older ones.
+const MAX_SEARCH: u64 = 1 << 16;
+
 /// Logs by number; 0 is an empty log.
 #[derive(Default)]
-struct Logs(Vec<Vec<Entry>>);
+struct Logs {
+    entries: Vec<Vec<Entry>>,
+    /// Entries of all logs, and of the lists of what invocations observed.
+    count: usize,
+    /// Entries that searches have read.
+    searched: Cell<u64>,
+}
 
 impl Logs {
     /// Adds an entry, unless it was added just before; creates the log if its number is 0.
     fn push(&mut self, log: &mut u32, entry: Entry) {
         if *log == 0 {
-            *log = self.0.len().max(1) as u32;
-            self.0.resize_with(*log as usize + 1, Vec::new);
+            *log = self.entries.len().max(1) as u32;
+            self.entries.resize_with(*log as usize + 1, Vec::new);
         }
-        let entries = &mut self.0[*log as usize];
+        let entries = &mut self.entries[*log as usize];
         if !entries.iter().rev().take(8).any(|old| *old == entry) {
             entries.push(entry);
+            self.count += 1;
         }
     }
 
     /// Returns a reference to the present entries of a log, if any.
     fn past(&self, log: u32, who: u32) -> Option<Entry> {
-        let length = self.0.get(log as usize).map_or(0, Vec::len) as u32;
+        let length = self.entries.get(log as usize).map_or(0, Vec::len) as u32;
         (length > 0).then_some(Entry::Past { log, length, who })
     }
 
@@ -73,10 +86,17 @@ impl Logs {
     fn contains(&self, roots: [u32; 3], target: u32, time: u32, shift: u32) -> bool {
         let mut stack: Vec<_> = roots.into_iter().filter_map(|log| self.past(log, 0)).collect();
         let mut visited = HashMap::new();
+        let mut left = MAX_SEARCH;
         while let Some(Entry::Past { log, length, .. }) = stack.pop() {
             let seen = visited.entry(log).or_insert(0);
-            let Some(entries) = self.0[log as usize].get(*seen..length as usize) else { continue };
+            let Some(entries) = self.entries[log as usize].get(*seen..length as usize) else { continue };
             *seen = length as usize;
+            let read = 1 + entries.len() as u64;
+            self.searched.set(self.searched.get() + read);
+            left = match left.checked_sub(read) {
+                Some(left) => left,
+                None => return true,
+            };
             let mut likely = None;
             for entry in entries {
                 match *entry {
@@ -113,12 +133,15 @@ struct Lane {
 
 impl Lane {
     /// Notes the log of a location that an atomic read; a poll replaces the one before.
-    fn observe(&mut self, rank: usize, entry: Entry) {
+    /// Returns the number of entries that this adds.
+    fn observe(&mut self, rank: usize, entry: Entry) -> usize {
         let same = |old: &Entry| matches!((old, &entry), (Entry::Past { log, .. }, Entry::Past { log: new, .. }) if log == new);
-        match self.observed.iter_mut().rev().take(16).find(|(_, old)| same(old)) {
-            Some(old) => *old = (rank, entry),
-            None => self.observed.push((rank, entry)),
+        if let Some(old) = self.observed.iter_mut().rev().take(16).find(|(_, old)| same(old)) {
+            *old = (rank, entry);
+            return 0;
         }
+        self.observed.push((rank, entry));
+        1
     }
 
     /// Acquires the observed logs that a barrier of a rank covers.
@@ -227,6 +250,16 @@ impl Clock {
     /// Whether the counter may overflow in a dispatch; clock and stamps must then be renewed.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.now > u32::MAX / 2
+    }
+
+    /// Whether the logs take as much memory as they may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.logs.count > MAX_ENTRIES
+    }
+
+    /// Returns the entries of logs that were searched since the last call.
+    pub(crate) fn take_searched(&self) -> u64 {
+        self.logs.searched.take()
     }
 
     pub(crate) fn begin_group(&mut self, group: u32) {
@@ -342,7 +375,7 @@ impl Clock {
                     self.logs.push(&mut lane.log, entry);
                     lane.acquired = self.now;
                 } else {
-                    lane.observe(rank, entry);
+                    self.logs.count += lane.observe(rank, entry);
                 }
                 group.synchronised = true;
             }

@@ -75,6 +75,11 @@ pub(crate) struct UndefinedStore {
 /// Last store of an undefined value to each place.
 pub(crate) type UndefinedStores = HashMap<(Object, u64), UndefinedStore>;
 
+/// Most findings of a dispatch and kind of list; nobody reads more, and each is compared with all others.
+pub(crate) const MAX_FINDINGS: usize = 1 << 12;
+/// Most places of which stores of undefined values are remembered.
+pub(crate) const MAX_STORES: usize = 1 << 21;
+
 /// Findings of a dispatch: the first of each kind and place, with its count.
 #[derive(Default)]
 pub(crate) struct Findings(BTreeMap<(FaultKind, Pc, Option<Pc>), (Finding, u64)>);
@@ -82,7 +87,12 @@ pub(crate) struct Findings(BTreeMap<(FaultKind, Pc, Option<Pc>), (Finding, u64)>
 impl Findings {
     /// Adds a finding, or counts it if it is known. `make` is called only for new ones.
     pub(crate) fn add(&mut self, kind: FaultKind, pc: Pc, other: Option<Pc>, make: impl FnOnce() -> Finding) {
-        self.0.entry((kind, pc, other)).or_insert_with(|| (make(), 0)).1 += 1;
+        let key = (kind, pc, other);
+        if let Some((_, count)) = self.0.get_mut(&key) {
+            *count += 1;
+        } else if self.0.len() < MAX_FINDINGS {
+            self.0.insert(key, (make(), 1));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -121,9 +121,9 @@ impl Active {
         let mut list = Vec::with_capacity(lanes);
         let is_all = set.count() == lanes;
         if is_all {
-            list.extend(0..lanes as u16)
+            list.extend(0..lanes as u16);
         } else {
-            list.extend(set.iter().map(|lane| lane as u16))
+            list.extend(set.iter().map(|lane| lane as u16));
         }
         Self { set, list, is_all }
     }

@@ -26,6 +26,7 @@ mod registers;
 mod report;
 pub mod sanitize;
 mod subgroup;
+pub mod trial;
 
 use gpukern_model::basis;
 use gpukern_program::{algorithms, kernel};

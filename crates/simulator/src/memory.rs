@@ -143,6 +143,11 @@ impl Region {
     }
 }
 
+/// Returns the bytes of shadow state for each cell.
+pub(crate) fn shadow_bytes(has_atomics: bool) -> u64 {
+    (size_of::<Cell>() + if has_atomics { size_of::<AtomicCell>() } else { 0 }) as u64
+}
+
 /// Access that is being checked. The rare functions take a copy, so that the compiler keeps it in CPU registers.
 #[derive(Clone, Copy)]
 struct Access<'a> {
@@ -348,6 +353,16 @@ impl Memory {
         region.undefined.clear();
         region.undefined.resize(self.shared_bytes.div_ceil(8), u8::MAX);
         *slot = Some(region);
+    }
+
+    /// Whether synchronisation takes as much memory as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.clocks.iter().any(Clock::is_full)
+    }
+
+    /// Returns the work, since the last call, of searches for what orders accesses.
+    pub(crate) fn take_searched(&self) -> u64 {
+        self.clocks.iter().map(Clock::take_searched).sum()
     }
 
     pub(crate) fn end_group(&mut self, group: u32) {

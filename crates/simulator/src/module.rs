@@ -11,6 +11,7 @@ use crate::matrix::MatrixType;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind, OperandQuantifier};
 use rspirv::spirv::{Decoration, Dim, ExecutionMode, FPEncoding, Op, StorageClass};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Id of a SPIR-V module.
 pub(crate) type Id = u32;
@@ -99,6 +100,22 @@ pub(crate) struct Block {
     pub(crate) continue_target: Option<Id>,
 }
 
+/// How a type nests others.
+#[derive(Clone, Copy, Default)]
+struct Nesting {
+    depth: u32,
+    /// Parts of parts and so on, of all elements.
+    parts: u64,
+}
+
+/// Place of a type's values in memory.
+struct Layout {
+    bytes: u64,
+    alignment: u64,
+    /// Byte offsets of a structure's members.
+    offsets: Vec<u64>,
+}
+
 /// Function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
@@ -127,12 +144,21 @@ pub(crate) struct Module {
     member_decorations: HashMap<(Id, u32, Decoration), Vec<u32>>,
     /// Variables outside functions, in order.
     pub(crate) variables: Vec<Inst>,
-    pub(crate) functions: HashMap<Id, Function>,
+    pub(crate) functions: HashMap<Id, Rc<Function>>,
     pub(crate) extended_sets: HashMap<Id, ExtendedSet>,
     pub(crate) entry: Id,
     pub(crate) local_size: [u32; 3],
     /// Pointer types that are used before they are declared.
     forward_pointers: HashSet<Id>,
+    /// Scalars of each type that has values.
+    scalar_counts: HashMap<Id, u64>,
+    nestings: HashMap<Id, Nesting>,
+    /// Layouts of the types that have one, once all are read.
+    layouts: HashMap<Id, Layout>,
+    /// Types in order, in which parts precede what they are part of.
+    type_order: Vec<Id>,
+    /// Scalars of all constants.
+    constant_scalars: u64,
     local_size_ids: Option<[Id; 3]>,
     /// Whether the entry point asks for maximal reconvergence.
     pub(crate) reconverges_maximally: bool,
@@ -143,6 +169,12 @@ pub(crate) struct Module {
 
 /// Most scalars of one value; more are data of a compiler's mistake, or of a fuzzer.
 const MAX_SCALARS: u64 = 1 << 16;
+/// Most scalars of all constants.
+const MAX_CONSTANT_SCALARS: u64 = 1 << 22;
+/// Deepest nesting of types, which SPIR-V limits too.
+const MAX_TYPE_DEPTH: u32 = 255;
+/// Most members of a structure, which SPIR-V limits too.
+const MAX_MEMBERS: usize = 16383;
 
 /// Splits off an instruction's result type and result, as the grammar has them.
 fn decode(at: usize, words: &[u32]) -> Result<Inst, String> {
@@ -197,7 +229,7 @@ impl Module {
                 Op::FunctionEnd => {
                     if let Some((id, mut function)) = function.take() {
                         module.widen_switches(&mut function);
-                        module.functions.insert(id, function);
+                        module.functions.insert(id, Rc::new(function));
                     }
                 }
                 _ => match &mut function {
@@ -213,6 +245,7 @@ impl Module {
             }
         }
         module.override_local_size();
+        module.measure_types();
         if !module.functions.contains_key(&module.entry) {
             return Err("has no entry point with a body".into());
         }
@@ -302,13 +335,70 @@ impl Module {
                     if self.forward_pointers.contains(&inst.result) && !matches!(ty, Type::Pointer { .. }) {
                         return Err(format!("type %{} is announced as a pointer and is none", inst.result));
                     }
-                    self.types.insert(inst.result, ty);
+                    self.insert_type(inst.result, ty)?;
                 } else if inst.result != 0 && inst.ty != 0 {
                     self.read_constant(&inst, specialisation)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Adds a type. Its parts are declared already, and no id is declared twice, so that no type contains itself.
+    fn insert_type(&mut self, id: Id, ty: Type) -> Result<(), String> {
+        let (parts, copies) = match &ty {
+            Type::Struct(members) => (&members[..], 1),
+            Type::Array { element, count } => (std::slice::from_ref(element), *count),
+            Type::RuntimeArray { element } => (std::slice::from_ref(element), 1),
+            _ => (&[][..], 1),
+        };
+        let mut nesting = Nesting::default();
+        for part in parts.iter().filter_map(|part| self.nestings.get(part)) {
+            nesting.depth = nesting.depth.max(part.depth);
+            nesting.parts = nesting.parts.saturating_add(part.parts);
+        }
+        let nesting =
+            Nesting { depth: nesting.depth + 1, parts: nesting.parts.saturating_mul(copies).saturating_add(1) };
+        if nesting.depth > MAX_TYPE_DEPTH || parts.len() > MAX_MEMBERS {
+            return Err(format!("type %{id} has {} members, nested {} deep", parts.len(), nesting.depth));
+        }
+        if self.types.insert(id, ty).is_some() {
+            return Err(format!("type %{id} is declared twice"));
+        }
+        self.nestings.insert(id, nesting);
+        self.type_order.push(id);
+        if let Ok(count) = self.scalar_count(id) {
+            self.scalar_counts.insert(id, count);
+        }
+        Ok(())
+    }
+
+    /// Lays out all types, parts first, so that each is measured once.
+    fn measure_types(&mut self) {
+        for id in std::mem::take(&mut self.type_order) {
+            if let Ok(layout) = self.measure(id) {
+                self.layouts.insert(id, layout);
+            }
+        }
+    }
+
+    fn measure(&self, id: Id) -> Result<Layout, String> {
+        let mut offsets = vec![];
+        if let Type::Struct(members) = self.ty(id)? {
+            let mut end: Result<u64, String> = Ok(0);
+            for (index, member) in (0..).zip(members) {
+                let natural = end.and_then(|end| Ok(end.next_multiple_of(self.alignment(*member)?)));
+                end = natural.clone().and_then(|begin| Ok(begin + self.bytes(*member)?));
+                let decorated = self.member_decoration(id, index, Decoration::Offset).and_then(|words| words.first());
+                offsets.push(decorated.map_or(natural, |offset| Ok(u64::from(*offset)))?);
+            }
+        }
+        Ok(Layout { alignment: self.alignment(id)?, bytes: self.bytes(id)?, offsets })
+    }
+
+    /// Returns the parts of a type, theirs and so on.
+    pub(crate) fn nested_parts(&self, id: Id) -> u64 {
+        self.nestings.get(&id).map_or(1, |nesting| nesting.parts)
     }
 
     fn set_mode(&mut self, inst: &Inst) -> Result<(), String> {
@@ -339,11 +429,11 @@ impl Module {
                 (bits @ (16 | 32 | 64), None) => Type::Scalar(Scalar::Float { bits }),
                 (bits, _) => return Err(format!("has floats of {bits} bits in an encoding that is not simulated")),
             },
-            Op::TypeVector if (2..=16).contains(&id(1)?) => {
-                Type::Vector { component: self.declared(id(0)?)?, count: id(1)? }
+            Op::TypeVector if (2..=16).contains(&id(1)?) && matches!(self.ty(id(0)?)?, Type::Scalar(_)) => {
+                Type::Vector { component: id(0)?, count: id(1)? }
             }
-            Op::TypeMatrix if (2..=4).contains(&id(1)?) => {
-                Type::Matrix { column: self.declared(id(0)?)?, count: id(1)? }
+            Op::TypeMatrix if (2..=4).contains(&id(1)?) && matches!(self.ty(id(0)?)?, Type::Vector { .. }) => {
+                Type::Matrix { column: id(0)?, count: id(1)? }
             }
             Op::TypeArray => Type::Array { element: self.declared(id(0)?)?, count: self.scalar_constant(id(1)?)? },
             Op::TypeRuntimeArray => Type::RuntimeArray { element: self.declared(id(0)?)? },
@@ -396,10 +486,13 @@ impl Module {
                 let mut scalars = vec![];
                 for part in &inst.operands {
                     scalars.extend(&self.constant(*part)?.scalars);
+                    if scalars.len() as u64 > MAX_SCALARS {
+                        return Err(format!("has a constant of more than {MAX_SCALARS} numbers"));
+                    }
                 }
                 // A cooperative matrix is filled with one value, in each register of a lane.
-                if let Type::Cooperative { .. } = self.ty(inst.ty)? {
-                    scalars = scalars.repeat(self.scalar_count(inst.ty)? as usize);
+                if let (Type::Cooperative { .. }, [scalar]) = (self.ty(inst.ty)?, &scalars[..]) {
+                    scalars = vec![*scalar; self.scalar_count(inst.ty)? as usize];
                 }
                 scalars
             }
@@ -412,6 +505,14 @@ impl Module {
             // Others, such as strings of debug information, are no values.
             _ => return Ok(()),
         };
+        let expected = self.scalar_count(inst.ty)?;
+        if scalars.len() as u64 != expected {
+            return Err(format!("constant %{} has {} numbers, its type {expected}", inst.result, scalars.len()));
+        }
+        self.constant_scalars += expected;
+        if self.constant_scalars > MAX_CONSTANT_SCALARS {
+            return Err(format!("has constants of more than {MAX_CONSTANT_SCALARS} numbers"));
+        }
         let is_undefined = inst.op == Op::Undef;
         self.constants.insert(inst.result, Constant { ty: inst.ty, scalars, is_undefined });
         Ok(())
@@ -520,6 +621,12 @@ impl Module {
     /// Returns how many scalars a value of a type has; a pointer counts as one, a cooperative matrix as the
     /// elements of a lane.
     pub(crate) fn scalar_count(&self, id: Id) -> Result<u64, String> {
+        if let Some(count) = self.scalar_counts.get(&id) {
+            return Ok(*count);
+        }
+        if self.forward_pointers.contains(&id) {
+            return Ok(1);
+        }
         let count = match self.ty(id)? {
             Type::Scalar(_) | Type::Pointer { .. } => 1,
             Type::Vector { component, count } => self.scalar_count(*component)? * u64::from(*count),
@@ -598,6 +705,9 @@ impl Module {
         if let Some([offset, ..]) = self.member_decoration(id, index, Decoration::Offset) {
             return Ok(u64::from(*offset));
         }
+        if let Some(offset) = self.layouts.get(&id).and_then(|layout| layout.offsets.get(index as usize)) {
+            return Ok(*offset);
+        }
         let Type::Struct(members) = self.ty(id)? else { return Err(format!("type %{id} is no structure")) };
         let mut offset = 0u64;
         for (number, member) in members.iter().enumerate().take(index as usize + 1) {
@@ -611,6 +721,9 @@ impl Module {
 
     /// Returns the bytes of a value in memory.
     pub(crate) fn bytes(&self, id: Id) -> Result<u64, String> {
+        if let Some(layout) = self.layouts.get(&id) {
+            return Ok(layout.bytes);
+        }
         let limit = |bytes: u64| if bytes > 1 << 40 { Err(format!("type %{id} is too large")) } else { Ok(bytes) };
         match self.ty(id)? {
             Type::Scalar(scalar) => Ok(u64::from(scalar.bytes())),
@@ -629,6 +742,9 @@ impl Module {
 
     /// Returns the natural alignment in bytes: that of the widest scalar.
     fn alignment(&self, id: Id) -> Result<u64, String> {
+        if let Some(layout) = self.layouts.get(&id) {
+            return Ok(layout.alignment);
+        }
         match self.ty(id)? {
             Type::Struct(members) => {
                 let mut widest = 1;

@@ -3,9 +3,17 @@
 
 use crate::code::{Code, Instruction};
 
+/// Most blocks and edges times loops to analyse; modules with more are taken to have their blocks in order.
+const MAX_WORK: usize = 1 << 24;
+
 /// Returns the rank of each block; lanes at the block of the lowest rank go first.
 pub(crate) fn natural_ranks(code: &Code) -> Vec<u32> {
     let successors: Vec<Vec<usize>> = (0..code.blocks.len()).map(|block| successors(code, block)).collect();
+    let back_edges = successors.iter().enumerate().map(|(block, to)| to.iter().filter(|to| **to <= block).count());
+    let edges = successors.iter().map(|to| 1 + to.len()).sum::<usize>();
+    if edges.saturating_mul(back_edges.sum()) > MAX_WORK {
+        return (0..successors.len() as u32).collect();
+    }
     let loops = natural_loops(&successors);
     let mut ranks = vec![0; successors.len()];
     let mut seen = vec![false; successors.len()];

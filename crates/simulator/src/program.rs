@@ -78,6 +78,8 @@ pub enum SimulationError {
 
 /// Most bytes of memory that the buffers of a program and their shadow state may take.
 const MAX_BYTES: u64 = 1 << 30;
+/// Most bytes of the shadow state, which bytes and halves need more of than words.
+const MAX_SHADOW_BYTES: u64 = 3 << 29;
 /// Bytes of shadow state for each byte of a buffer, at most: a cell of 40 bytes for every four.
 const SHADOW_BYTES: u64 = 12;
 
@@ -90,7 +92,7 @@ pub fn simulate(
     settings: &Settings,
 ) -> Result<Simulated, SimulationError> {
     let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
-    let bytes: u64 = all.iter().map(|spec| spec.bytes().0).sum();
+    let bytes = all.iter().fold(0, |sum: u64, spec| sum.saturating_add(spec.bytes().0));
     if bytes.saturating_mul(1 + SHADOW_BYTES) > MAX_BYTES {
         let (buffers, most) = (Bytes(bytes), Bytes(MAX_BYTES / (1 + SHADOW_BYTES)));
         return Err(SimulationError::TooLarge(format!("its buffers have {buffers}; the simulator takes {most}")));
@@ -215,8 +217,15 @@ impl Run {
     }
 
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<(), SimulationError> {
-        let subgroup_size = dispatch.subgroup_size.unwrap_or(self.settings.subgroup_size);
+        let subgroup_size = dispatch.subgroup_size.unwrap_or(self.settings.subgroup_size).max(1);
         let kernel = self.kernel(dispatch, subgroup_size)?;
+        let cells = self.buffer_bytes.iter().sum::<u64>() / u64::from(kernel.granule);
+        if cells.saturating_mul(kernel.shadow_bytes) > MAX_SHADOW_BYTES {
+            let (shadow, most) = (Bytes(cells.saturating_mul(kernel.shadow_bytes)), Bytes(MAX_SHADOW_BYTES));
+            return Err(SimulationError::TooLarge(format!(
+                "its buffers need shadow state of {shadow}, of at most {most}"
+            )));
+        }
         let mut groups = dispatch.groups.map(|extent| extent.min(u64::from(u32::MAX)) as u32);
         if let Some((counts, at)) = dispatch.indirect {
             groups = std::array::from_fn(|axis| self.word(counts, at + 4 * axis as u64));

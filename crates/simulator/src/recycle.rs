@@ -9,8 +9,8 @@ use crate::matrix::{MatrixInstruction, MatrixType};
 enum Use {
     Read,
     Write,
-    /// One of several consecutive registers, whose numbers must stay.
-    Pinned,
+    /// This and further ones, so many in all, whose numbers must stay.
+    Pinned(u32),
 }
 
 type Visit<'v> = &'v mut dyn FnMut(&mut Reg, Use);
@@ -29,9 +29,7 @@ fn visit_place(place: &mut Place, visit: Visit<'_>) {
 }
 
 fn visit_range(first: Reg, count: u32, visit: Visit<'_>) {
-    for mut register in first..first.saturating_add(count) {
-        visit(&mut register, Use::Pinned);
-    }
+    visit(&mut { first }, Use::Pinned(count));
 }
 
 /// Calls `visit` for each register of an instruction: those that it reads before the one that it writes.
@@ -157,18 +155,23 @@ enum Life {
     Elsewhere,
 }
 
-/// Lets values that are written first and used only within one block share registers. Registers that nothing uses any
-/// longer take no memory.
-pub(crate) fn recycle(code: &mut Code) {
+/// Returns the life of each register.
+fn lives(code: &Code, instructions: &mut [Instruction], terms: &mut [Term]) -> Vec<Life> {
     let mut lives = vec![Life::Unused; code.registers as usize];
-    let mut instructions = std::mem::take(&mut code.instructions);
-    let mut terms = std::mem::take(&mut code.terms);
+    // How many more ranges of pinned registers there are from a register on than at the one before.
+    let mut pinned = vec![0i64; code.registers as usize + 1];
     let mut block = 0;
     for (pc, instruction) in instructions.iter_mut().enumerate() {
         while code.blocks.get(block + 1).is_some_and(|begin| *begin as usize <= pc) {
             block += 1;
         }
-        visit_registers(instruction, &mut terms, &mut |register, usage| {
+        visit_registers(instruction, terms, &mut |register, usage| {
+            if let Use::Pinned(count) = usage {
+                let end = register.saturating_add(count).min(code.registers);
+                pinned[end.min(*register) as usize] += 1;
+                pinned[end as usize] -= 1;
+                return;
+            }
             let Some(life) = lives.get_mut(*register as usize) else { return };
             *life = match (*life, usage) {
                 (Life::Unused, Use::Write) => Life::Within { block, last: pc },
@@ -179,10 +182,26 @@ pub(crate) fn recycle(code: &mut Code) {
             };
         });
     }
+    let mut depth = 0;
+    for (life, change) in lives.iter_mut().zip(pinned) {
+        depth += change;
+        if depth > 0 {
+            *life = Life::Elsewhere;
+        }
+    }
     let moved = code.moves.iter().flat_map(|(to, from)| [*to, *from]);
     for register in moved.chain(code.constants.iter().map(|(register, _)| *register)) {
         lives[register as usize] = Life::Elsewhere;
     }
+    lives
+}
+
+/// Lets values that are written first and used only within one block share registers. Registers that nothing uses any
+/// longer take no memory.
+pub(crate) fn recycle(code: &mut Code) {
+    let mut instructions = std::mem::take(&mut code.instructions);
+    let mut terms = std::mem::take(&mut code.terms);
+    let lives = lives(code, &mut instructions, &mut terms);
     // Values that live within a block keep the number of the first of those that share it.
     let mut free: Vec<Reg> = vec![];
     let mut numbers: Vec<Option<Reg>> = vec![None; lives.len()];
@@ -191,7 +210,7 @@ pub(crate) fn recycle(code: &mut Code) {
         visit_registers(instruction, &mut terms, &mut |register, usage| {
             let old = *register as usize;
             let Some(Life::Within { last, .. }) = lives.get(old) else { return };
-            if usage == Use::Pinned {
+            if matches!(usage, Use::Pinned(_)) {
                 return;
             }
             let number = *numbers[old].get_or_insert_with(|| free.pop().unwrap_or(*register));

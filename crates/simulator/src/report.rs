@@ -2,7 +2,9 @@
 
 use crate::code::{Instruction, Pc, Place};
 use crate::fault::{Fault, FaultKind, SourcePlace};
-use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject, UndefinedStore, UndefinedStores};
+use crate::findings::{
+    AccessKind, Finding, Findings, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
+};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
 use crate::kernel::program::Dispatch;
@@ -79,7 +81,7 @@ impl Reporter {
             let Object::Buffer(buffer) = object else { continue };
             stores.entry((buffer, pc, origin)).or_default().insert(offset, who);
         }
-        let pending = stores.into_iter().filter_map(|((buffer, pc, origin), places)| {
+        let pending = stores.into_iter().take(MAX_FINDINGS).filter_map(|((buffer, pc, origin), places)| {
             let (offset, who) = places.first_key_value()?;
             let fault = scene.undefined_store(buffer, *offset, pc, origin, *who);
             Some((buffer, places.into_keys().collect(), fault))

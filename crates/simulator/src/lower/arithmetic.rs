@@ -111,12 +111,17 @@ impl Lowerer {
     }
 
     fn copy_value(&mut self, inst: &Inst) -> Result<(), String> {
-        let value = match self.find(inst.operand(0)?) {
-            Some((value, _)) => value.clone(),
-            None => Value::Registers(self.registers(inst.operand(0)?)?),
-        };
-        self.define_value(inst, value);
-        Ok(())
+        match self.find(inst.operand(0)?) {
+            Some((value @ (Value::Pointer(_) | Value::Texels(_)), ty)) if *ty == inst.ty => {
+                let value = value.clone();
+                self.define_value(inst, value);
+                Ok(())
+            }
+            _ => {
+                let registers = self.registers(inst.operand(0)?)?;
+                self.define(inst, registers)
+            }
+        }
     }
 
     fn read_clock(&mut self, inst: &Inst) -> Result<(), String> {
@@ -310,6 +315,9 @@ impl Lowerer {
     fn product(&mut self, inst: &Inst) -> Result<(), String> {
         let scalar = self.module.component_scalar(inst.ty)?;
         let (a, b) = (self.registers(inst.operand(0)?)?, self.registers(inst.operand(1)?)?);
+        if a.is_empty() || b.is_empty() {
+            return Err(format!("Op{:?} has an empty operand", inst.op));
+        }
         let multiply = if matches!(scalar, Scalar::Int { .. }) { Op::IMul } else { Op::FMul };
         let mut results = vec![];
         match inst.op {

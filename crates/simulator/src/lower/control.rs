@@ -5,6 +5,7 @@ use crate::code::{Edge, Instruction, Reg};
 use crate::module::{Block, Function, Id, Inst};
 use rspirv::spirv::Op;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Deepest nesting of inlined calls; a module that exceeds it recurses, which shaders must not.
 const MAX_DEPTH: usize = 64;
@@ -63,8 +64,11 @@ impl Lowerer {
         if self.frames.len() > MAX_DEPTH {
             return Err("calls functions recursively".into());
         }
-        let function =
-            self.module.functions.get(&id).ok_or_else(|| format!("calls %{id}, which is no function"))?.clone();
+        let function = self.module.functions.get(&id).ok_or_else(|| format!("calls %{id}, which is no function"))?;
+        let function = Rc::clone(function);
+        let words = function.blocks.iter().map(|block| 1 + block.instructions.len()).sum::<usize>();
+        self.inlined = self.inlined.saturating_add(words);
+        Self::check_count(self.inlined)?;
         let mut values = HashMap::new();
         for (parameter, argument) in function.parameters.iter().zip(arguments) {
             values.insert(*parameter, argument.clone());
@@ -195,12 +199,14 @@ impl Lowerer {
         let block = *frame.labels.get(&to).ok_or_else(|| format!("branches to %{to}, which is no block here"))?;
         let mut moves = vec![];
         for phi in frame.blocks[&to].instructions.iter().filter(|inst| inst.op == Op::Phi) {
+            self.list(phi.operands.len())?;
             let source = phi.operands.chunks(2).find(|pair| pair.get(1) == Some(&from));
             let source = source.ok_or_else(|| format!("phi %{} has no value for block %{from}", phi.result))?[0];
             let targets = self.registers(phi.result)?;
             moves.extend(targets.into_iter().zip(self.registers(source)?));
         }
         moves.retain(|(to, from)| to != from);
+        Self::check_count(self.code.moves.len() + moves.len())?;
         let first = self.code.moves.len() as u32;
         let targets: HashSet<Reg> = moves.iter().map(|(to, _)| *to).collect();
         if moves.iter().any(|(_, from)| targets.contains(from)) {

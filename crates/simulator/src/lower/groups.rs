@@ -66,7 +66,9 @@ impl Lowerer {
             Op::GroupNonUniformPartitionNV => (SubgroupOp::Partition, Some(operand(0)?), None),
             other => {
                 let combine = combine(other).ok_or_else(|| format!("Op{other:?} is not simulated"))?;
-                (SubgroupOp::Reduce(reduction(operand(0)?)?, combine), Some(operand(1)?), operands.get(2).copied())
+                let reduction = reduction(operand(0)?)?;
+                let argument = if is_partitioned(reduction) { Some(operand(2)?) } else { operands.get(2).copied() };
+                (SubgroupOp::Reduce(reduction, combine), Some(operand(1)?), argument)
             }
         };
         let second = if op == SubgroupOp::Rotate { operands.get(2).copied() } else { None };

@@ -110,6 +110,9 @@ impl Lowerer {
     /// Lowers an access chain; `first_index` is the operand of the first index.
     pub(super) fn access_chain(&mut self, inst: &Inst) -> Result<(), String> {
         let mut pointer = self.pointer(inst.operand(0)?)?;
+        if !matches!(self.module.ty(inst.ty)?, Type::Pointer { .. }) {
+            return Err(format!("Op{:?} gives no pointer", inst.op));
+        }
         let mut terms = vec![];
         let has_element = matches!(inst.op, Op::PtrAccessChain | Op::InBoundsPtrAccessChain);
         if has_element {
@@ -186,6 +189,8 @@ impl Lowerer {
     fn descend_to_member(&mut self, pointer: &mut Pointer, index: Id, is_private: bool) -> Result<(), String> {
         let ty = pointer.pointee;
         let number = self.module.scalar_constant(index)? as u32;
+        // The offset is a sum over the members before.
+        self.list(number as usize)?;
         let member = self.module.part(ty, number)?;
         pointer.constant = pointer.constant.wrapping_add(if is_private {
             self.module.component(ty, &[number])?.0
@@ -226,8 +231,9 @@ impl Lowerer {
     }
 
     /// Lists the scalars of a type in memory, in order.
-    fn leaves(&self, ty: Id, pointer: &Pointer) -> Result<Vec<Leaf>, String> {
+    fn leaves(&mut self, ty: Id, pointer: &Pointer) -> Result<Vec<Leaf>, String> {
         self.module.scalar_count(ty)?;
+        self.list(usize::try_from(self.module.nested_parts(ty)).unwrap_or(usize::MAX))?;
         let mut leaves = vec![];
         self.add_leaves(ty, 0, pointer.matrix, pointer.component_stride, &mut leaves)?;
         Ok(leaves)
@@ -329,7 +335,7 @@ impl Lowerer {
 
     /// Returns the first register behind a private pointer, without its dynamic offset.
     fn private_begin(pointer: &Pointer, first: Reg, count: u32, wanted: u32) -> Result<Reg, String> {
-        if pointer.constant + u64::from(wanted) > u64::from(count) {
+        if pointer.constant.saturating_add(u64::from(wanted)) > u64::from(count) {
             return Err("accesses a variable beyond its end".into());
         }
         Ok(first + pointer.constant as u32)

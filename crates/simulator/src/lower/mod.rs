@@ -29,6 +29,8 @@ pub(crate) struct Kernel {
     pub(crate) shared: Vec<SharedVariable>,
     /// Bytes of the narrowest access to memory: 1, 2 or 4.
     pub(crate) granule: u32,
+    /// Bytes of shadow state for each of these.
+    pub(crate) shadow_bytes: u64,
     /// Rank of each block for lanes that meet behind loops.
     pub(crate) natural_ranks: Vec<u32>,
     /// Word of the first access to single elements of a cooperative matrix.
@@ -63,6 +65,8 @@ enum Value {
 
 /// Most instructions of a kernel; inlining multiplies them.
 const MAX_INSTRUCTIONS: usize = 1 << 21;
+/// Most registers in lists of operands and results; a composite's instructions have them all.
+const MAX_LISTED: usize = 1 << 26;
 /// Most registers of a kernel.
 const MAX_REGISTERS: u32 = 1 << 20;
 
@@ -86,6 +90,10 @@ pub(crate) struct Lowerer {
     shared: Vec<SharedVariable>,
     granule: u32,
     matrix_element: Option<usize>,
+    /// Instructions of the functions that were inlined, reached or not.
+    inlined: usize,
+    /// Registers in lists of operands and results.
+    listed: usize,
 }
 
 /// Lowers the entry point of `module`. The error names the instruction that is not simulated, or invalid.
@@ -103,11 +111,15 @@ pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
         shared: vec![],
         granule: 4,
         matrix_element: None,
+        inlined: 0,
+        listed: 0,
     };
     lowerer.lower_module().map_err(|reason| format!("word {} of its module: {reason}", lowerer.at))?;
     lowerer.code.constants = lowerer.constants.into_iter().map(|(bits, register)| (register, bits)).collect();
     crate::recycle::recycle(&mut lowerer.code);
+    let has_atomics = lowerer.code.instructions.iter().any(|inst| matches!(inst, Instruction::Atomic { .. }));
     Ok(Kernel {
+        shadow_bytes: crate::memory::shadow_bytes(has_atomics),
         natural_ranks: crate::order::natural_ranks(&lowerer.code),
         module: lowerer.module,
         code: lowerer.code,
@@ -208,8 +220,12 @@ impl Lowerer {
         let first = self.new_registers(count)?;
         match inst.operands.get(1) {
             Some(initial) => {
-                for (index, from) in self.registers(*initial)?.into_iter().enumerate() {
-                    self.emit(Instruction::Copy { to: first + index as u32, from })?;
+                let values = self.registers(*initial)?;
+                if values.len() != count as usize {
+                    return Err("initialises a variable with a value of another type".into());
+                }
+                for (to, from) in (first..).zip(values) {
+                    self.emit(Instruction::Copy { to, from })?;
                 }
             }
             None => self.emit(Instruction::Undefine { first, count })?,
@@ -218,12 +234,25 @@ impl Lowerer {
     }
 
     fn emit(&mut self, instruction: Instruction) -> Result<(), String> {
-        if self.code.instructions.len() >= MAX_INSTRUCTIONS {
-            return Err(format!("has more than {MAX_INSTRUCTIONS} operations when its functions are inlined"));
-        }
+        let Code { instructions, moves, terms, .. } = &self.code;
+        Self::check_count(instructions.len().max(moves.len()).max(terms.len()))?;
         self.code.instructions.push(instruction);
         self.sites.push(self.at);
         Ok(())
+    }
+
+    /// Checks a number of instructions, or of what they consist of.
+    fn check_count(count: usize) -> Result<(), String> {
+        if count < MAX_INSTRUCTIONS {
+            return Ok(());
+        }
+        Err(format!("has more than {MAX_INSTRUCTIONS} operations when its functions are inlined"))
+    }
+
+    /// Counts registers in a list.
+    fn list(&mut self, count: usize) -> Result<(), String> {
+        self.listed = self.listed.saturating_add(count);
+        if self.listed > MAX_LISTED { Err("has too many operands".into()) } else { Ok(()) }
     }
 
     fn new_registers(&mut self, count: u32) -> Result<Reg, String> {
@@ -265,7 +294,11 @@ impl Lowerer {
     /// Returns the registers of a value's scalars.
     fn registers(&mut self, id: Id) -> Result<Vec<Reg>, String> {
         match self.find(id) {
-            Some((Value::Registers(registers), _)) => return Ok(registers.clone()),
+            Some((Value::Registers(registers), _)) => {
+                let registers = registers.clone();
+                self.list(registers.len())?;
+                return Ok(registers);
+            }
             Some((Value::Pointer(pointer), _)) => {
                 let pointer = pointer.clone();
                 return Ok(vec![self.address_of(&pointer)?]);
@@ -274,11 +307,18 @@ impl Lowerer {
             None => {}
         }
         let constant = self.module.constant(id).map_err(|_| format!("id %{id} has no value here"))?;
-        let (scalars, is_undefined) = (constant.scalars.clone(), constant.is_undefined);
+        let (scalars, is_undefined, ty) = (constant.scalars.clone(), constant.is_undefined, constant.ty);
+        self.list(scalars.len())?;
         if is_undefined {
             return self.undefined(scalars.len() as u32);
         }
-        scalars.into_iter().map(|bits| self.constant(bits)).collect()
+        let mut registers = vec![];
+        for bits in scalars {
+            registers.push(self.constant(bits)?);
+        }
+        // The next use finds them at once.
+        self.frames[0].insert(id, (Value::Registers(registers.clone()), ty));
+        Ok(registers)
     }
 
     /// Returns new registers with undefined values.
@@ -301,6 +341,7 @@ impl Lowerer {
         if registers.len() as u64 != expected {
             return Err(format!("Op{:?} gives {} numbers, its type has {expected}", inst.op, registers.len()));
         }
+        self.list(registers.len())?;
         self.define_value(inst, Value::Registers(registers));
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::{Machine, gang_run::GangRun};
 use crate::alu;
 use crate::code::{AtomicOp, BAD_OFFSET, Instruction, Location, Pc, Place, Reg};
 use crate::fault::FaultKind;
-use crate::findings::{AccessKind, Finding, Invocation, Object, Subject, UndefinedStore};
+use crate::findings::{AccessKind, Finding, Invocation, MAX_STORES, Object, Subject, UndefinedStore};
 use crate::lanes::Active;
 use crate::memory::Loaded;
 
@@ -214,7 +214,9 @@ impl Machine<'_> {
     ) {
         let Some((object, offset)) = self.in_bounds(target, bytes, AccessKind::Write, who, pc) else { return };
         self.memory.store(who, object, offset, bytes, bits, origin.is_some(), pc);
-        if let Some(origin) = origin {
+        if let Some(origin) = origin
+            && self.undefined_stores.len() < MAX_STORES
+        {
             self.undefined_stores.insert((object, offset), UndefinedStore { pc, origin, who });
         }
     }

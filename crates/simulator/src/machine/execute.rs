@@ -1,6 +1,6 @@
 //! Executes the instructions of a gang.
 
-use super::{Machine, gang_run::GangRun};
+use super::{CHECK_INTERVAL, Machine, gang_run::GangRun};
 use crate::code::{BAD_OFFSET, Edge, Instruction, Operation, Pc, Reg};
 use crate::fault::FaultKind;
 use crate::findings::{Finding, Invocation, Subject};
@@ -10,6 +10,7 @@ use crate::matrix::MatrixUnit;
 use crate::registers::Undefined;
 use crate::subgroup;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 /// SPIR-V's `Scope` of a work-group.
 const WORKGROUP: u32 = 2;
@@ -26,7 +27,7 @@ impl<'a> Machine<'a> {
     pub(super) fn run_gang(&mut self, run: &mut GangRun, blocks: u64) -> bool {
         let mut left = blocks;
         while let Some((pc, lanes)) = run.take_next(self.kernel) {
-            if left == 0 {
+            if left == 0 || self.is_late {
                 run.push(pc, lanes);
                 return true;
             }
@@ -46,6 +47,10 @@ impl<'a> Machine<'a> {
         loop {
             let instruction = &kernel.code.instructions[pc as usize];
             self.operations += active.list.len() as u64;
+            if self.spend(active.list.len() as u64) {
+                run.push(pc, lanes);
+                return 0;
+            }
             let edge = match instruction {
                 Instruction::Jump(edge) => edge,
                 Instruction::Branch { .. } | Instruction::Switch { .. } => match self.choose(run, pc, &active) {
@@ -86,6 +91,7 @@ impl<'a> Machine<'a> {
                 return blocks;
             }
             run.enter(&kernel.code, edge.block, &lanes);
+            self.spend(run.joins() as u64);
         }
     }
 
@@ -109,6 +115,7 @@ impl<'a> Machine<'a> {
                 *condition
             }
             Instruction::Switch { selector, cases, default } => {
+                self.spend((cases.len() * active.list.len()) as u64);
                 let values = run.registers.get(*selector);
                 let mut rest = active.set;
                 for (case, edge) in cases {
@@ -139,6 +146,7 @@ impl<'a> Machine<'a> {
 
     fn take_moves(&mut self, run: &mut GangRun, edge: &Edge, active: &Active) {
         let kernel = self.kernel;
+        self.spend(u64::from(edge.moves.end - edge.moves.start) * active.list.len() as u64);
         for (to, from) in &kernel.code.moves[edge.moves.start as usize..edge.moves.end as usize] {
             copy(run, *to, *from, active);
         }
@@ -152,21 +160,18 @@ impl<'a> Machine<'a> {
                 self.note_read(run, *to, pc);
             }
             Instruction::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
-            Instruction::Undefine { first, count } => {
-                for register in *first..first + count {
-                    let marks = Undefined { lanes: active.set, origin: pc };
-                    run.registers.set_undefined(register, active, Some(marks));
-                }
-            }
+            Instruction::Undefine { first, count } => self.undefine(run, pc, *first..first + count, active),
             Instruction::LoadIndexed { .. } | Instruction::StoreIndexed { .. } => {
                 self.private(run, pc, instruction, active);
             }
             Instruction::Offset { .. } => self.offset(run, instruction, active),
             Instruction::AddressOf { to, location } => self.address_of(run, *to, location, active),
-            Instruction::Load { .. } => self.load(run, pc, instruction, active),
-            Instruction::Store { .. } => self.store(run, pc, instruction, active),
-            Instruction::Fetch { .. } => self.fetch(run, pc, instruction, active),
-            Instruction::Atomic { .. } => self.atomic(run, pc, instruction, active),
+            Instruction::Load { .. }
+            | Instruction::Store { .. }
+            | Instruction::Fetch { .. }
+            | Instruction::Atomic { .. } => {
+                self.access(run, pc, instruction, active);
+            }
             Instruction::ArrayLength { to, place, start, stride } => {
                 for lane in active.lanes() {
                     let length = self.bound_at(run, *place, lane).map_or(0, |bound| bound.length);
@@ -206,6 +211,26 @@ impl<'a> Machine<'a> {
             | Instruction::Finish
             | Instruction::Unreachable => {}
         }
+    }
+
+    fn undefine(&mut self, run: &mut GangRun, pc: Pc, registers: Range<Reg>, active: &Active) {
+        self.spend(registers.len() as u64);
+        for register in registers {
+            let marks = Undefined { lanes: active.set, origin: pc };
+            run.registers.set_undefined(register, active, Some(marks));
+        }
+    }
+
+    /// Executes an access to memory.
+    fn access(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+        match instruction {
+            Instruction::Load { .. } => self.load(run, pc, instruction, active),
+            Instruction::Store { .. } => self.store(run, pc, instruction, active),
+            Instruction::Fetch { .. } => self.fetch(run, pc, instruction, active),
+            _ => self.atomic(run, pc, instruction, active),
+        }
+        let searched = self.memory.take_searched();
+        self.spend(searched);
     }
 
     /// Notes which lanes take part in an exchange, to find the one at which other lanes meet in another run.
@@ -356,6 +381,8 @@ impl<'a> Machine<'a> {
         let gang = run.gang;
         let unit = MatrixUnit { layout: &layout, active, gang: &gang, pc };
         unit.check(instruction, &mut self.memory.findings);
+        // The clock is read after each, because a product may take long.
+        self.spend(CHECK_INTERVAL);
         match *instruction {
             MatrixInstruction::Load { memory, matrix, .. } => {
                 let places = self.places(run, &memory.at, active);

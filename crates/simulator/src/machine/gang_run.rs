@@ -104,6 +104,11 @@ impl GangRun {
         self.joins.retain(|join| !join.expected.is_empty());
     }
 
+    /// Returns the number of constructs that lanes leave together.
+    pub(crate) fn joins(&self) -> usize {
+        self.joins.len()
+    }
+
     fn waits_at(&self, pc: Pc) -> bool {
         self.joins.iter().any(|join| join.at == pc)
     }

@@ -26,12 +26,18 @@ use std::time::Instant;
 const SLICE: u64 = 1 << 14;
 /// The same once invocations wait for each other.
 const SHORT_SLICE: u64 = 1 << 8;
+/// Work, roughly in operations of a lane, between looks at the clock: some milliseconds.
+const CHECK_INTERVAL: u64 = 1 << 18;
 /// Rounds in which no invocation changed memory, after which all of them are taken to wait for one that has not begun.
 const IDLE_ROUNDS: u32 = 3;
 /// Most work-groups of a dispatch.
 const MAX_GROUPS: u64 = 1 << 22;
-/// Most bytes of registers of one work-group.
-const MAX_REGISTER_BYTES: u64 = 1 << 30;
+/// Most bytes of registers and shared memory of the work-groups that run at once.
+const MAX_GROUP_BYTES: u64 = 1 << 30;
+/// Bytes of a register's entries in the lists of a gang.
+const ENTRY_BYTES: u64 = 32;
+/// Bytes of a register's heap blocks besides the values: their headers, and marks of undefined values.
+const MARK_BYTES: u64 = 192;
 
 /// Dispatch to execute.
 pub(crate) struct Launch {
@@ -85,6 +91,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) undefined_stores: UndefinedStores,
     /// Blocks that a gang runs before others have their turn.
     slice: u64,
+    /// Work until the clock is read again, roughly in operations of a lane.
+    until_check: u64,
+    /// Whether the deadline has passed.
+    is_late: bool,
     /// Operands for which an operation's result was undefined first.
     pub(crate) hazards: HashMap<Pc, [u64; 2]>,
     /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
@@ -116,6 +126,8 @@ impl<'a> Machine<'a> {
             bad_indices: HashMap::new(),
             undefined_stores: UndefinedStores::new(),
             slice: SLICE,
+            until_check: CHECK_INTERVAL,
+            is_late: false,
             hazards: HashMap::new(),
             exchanges: HashMap::new(),
             operations: 0,
@@ -124,7 +136,7 @@ impl<'a> Machine<'a> {
     }
 
     fn invocations(&self) -> u64 {
-        self.kernel.module.local_size.iter().map(|extent| u64::from(*extent)).product()
+        product(self.kernel.module.local_size)
     }
 
     /// Executes the dispatch. Faults are in the memory's findings.
@@ -133,20 +145,32 @@ impl<'a> Machine<'a> {
         if invocations == 0 || invocations > crate::lanes::MAX_LANES as u64 {
             return Err(Stopped::TooLarge(format!("its work-groups have {invocations} invocations")));
         }
-        let count = self.launch.groups.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        let count = product(self.launch.groups);
         if count > MAX_GROUPS {
             return Err(Stopped::TooLong(format!("it has {count} work-groups; choose a smaller size")));
         }
-        let registers = self.kernel.code.used.iter().filter(|used| **used).count() as u64;
-        let bytes = registers * invocations * 8;
-        if bytes > MAX_REGISTER_BYTES {
-            let [bytes, most] = [bytes, MAX_REGISTER_BYTES].map(gpukern_model::basis::units::Bytes);
-            return Err(Stopped::TooLarge(format!("its values take {bytes} for a work-group, of at most {most}")));
-        }
+        self.check_group_bytes(1)?;
         let (groups, shared) = (count as u32, self.kernel.code.shared_bytes);
         let subgroup = self.launch.subgroup_size;
         self.memory.begin_dispatch(groups, invocations as u32, subgroup, shared, self.kernel.granule);
         self.run_groups(&self.order(groups))
+    }
+
+    /// Checks the memory of work-groups that run at once: registers of single sub-groups, and shared memory.
+    fn check_group_bytes(&self, groups: usize) -> Result<(), Stopped> {
+        let Kernel { code, granule, shadow_bytes, .. } = self.kernel;
+        let (invocations, subgroup_size) = (self.invocations(), u64::from(self.launch.subgroup_size));
+        let used = code.used.iter().filter(|used| **used).count() as u64;
+        let overhead = code.used.len() as u64 * ENTRY_BYTES + used * MARK_BYTES;
+        let registers = used * invocations * 8 + overhead * invocations.div_ceil(subgroup_size);
+        let shared = code.shared_bytes * (2 + shadow_bytes / u64::from(*granule));
+        let bytes = (registers + shared).saturating_mul(groups as u64);
+        if bytes <= MAX_GROUP_BYTES {
+            return Ok(());
+        }
+        let [bytes, most] = [bytes, MAX_GROUP_BYTES].map(gpukern_model::basis::units::Bytes);
+        let whose = if groups == 1 { "a work-group".into() } else { format!("{groups} work-groups that wait") };
+        Err(Stopped::TooLarge(format!("its values take {bytes} for {whose}, of at most {most}")))
     }
 
     /// Returns the order in which work-groups begin: ascending for seed 0, otherwise shuffled.
@@ -197,6 +221,7 @@ impl<'a> Machine<'a> {
                     self.give_up(&running);
                     return Ok(());
                 };
+                self.check_group_bytes(running.len() + 1)?;
                 for group in &mut running {
                     group.waited_for_later |= is_spinning(group);
                 }
@@ -205,8 +230,24 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Counts work, and looks at the clock from time to time. Returns whether the deadline has passed.
+    #[inline]
+    fn spend(&mut self, work: u64) -> bool {
+        if let Some(rest) = self.until_check.checked_sub(work) {
+            self.until_check = rest;
+        } else {
+            self.until_check = CHECK_INTERVAL;
+            self.is_late |= self.memory.is_full();
+            self.is_late |= self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        }
+        self.is_late
+    }
+
     fn check_deadline(&self, done: usize, total: usize) -> Result<(), Stopped> {
-        if self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        if self.memory.is_full() {
+            return Err(Stopped::TooLarge("its invocations synchronise too often; choose a smaller size".into()));
+        }
+        if self.is_late || self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(Stopped::TooLong(format!("{done} of {total} work-groups were done; choose a smaller size")));
         }
         Ok(())
@@ -313,7 +354,7 @@ impl<'a> Machine<'a> {
                 run.atomics = 0;
                 goes_on |= self.run_gang(run, self.slice);
             }
-            if goes_on {
+            if goes_on || self.spend(1 + group.gangs.len() as u64) {
                 return true;
             }
             if !self.release_barrier(group) {
@@ -427,6 +468,15 @@ impl<'a> Machine<'a> {
             // Device index, view index and the like.
             _ => [0; 4],
         }
+    }
+}
+
+/// Returns the product of three extents; the greatest number if it is larger.
+fn product(extents: [u32; 3]) -> u64 {
+    if extents.contains(&0) {
+        0
+    } else {
+        extents.into_iter().fold(1, |all, extent| u64::saturating_mul(all, extent.into()))
     }
 }
 
