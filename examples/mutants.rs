@@ -6,7 +6,7 @@
 //! Prints a line for each mutant: what was removed, and the first fault, "wrong answer" or SURVIVES.
 
 use gpukern::simulator::device::simulated_device;
-use gpukern::simulator::program::{Arithmetic, Reconvergence, Settings, simulate};
+use gpukern::simulator::program::{Arithmetic, Reconvergence, SimulationSettings, simulate};
 use gpukern::{Algorithm, CATALOGUE, CaseSpec, DType, HostArray, Oracle, Program, Shader, Size, Step, Variant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +104,8 @@ struct Posed {
 fn objection(posed: &Posed, program: &Program, subgroup_size: u32) -> Option<String> {
     for (seed, reconvergence) in [(0, Reconvergence::AtMerges), (1, Reconvergence::Late)] {
         let deadline = Some(Instant::now() + TIMEOUT);
-        let settings = Settings { subgroup_size, seed, reconvergence, arithmetic: Arithmetic::Exact, deadline };
+        let settings =
+            SimulationSettings { subgroup_size, seed, reconvergence, arithmetic: Arithmetic::Exact, deadline };
         match simulate(program, &posed.specs, &posed.inputs, &settings) {
             Err(error) => return Some(format!("{error:?}")),
             Ok(simulated) => {

@@ -8,7 +8,7 @@ use crate::compare::known::KnownFailure;
 use crate::plan::axes;
 use crate::simulator::fault::FaultKind;
 use crate::simulator::program::Arithmetic;
-use crate::simulator::sanitize::{CaseReport, Options, sanitize};
+use crate::simulator::sanitize::{CaseReport, SanitizeOptions, sanitize};
 use crate::user::{options, resolve};
 use crate::{
     CATALOGUE, CaseGroup, DeviceKind, Error, Exit, FieldOptions, Host, PlanSection, Purpose, Result, Selection, Setup,
@@ -32,7 +32,7 @@ const WRONG_ANSWER: &str = "wrong-answer";
 
 /// Findings as JSON.
 #[derive(Serialize)]
-struct Findings<'a> {
+struct SanitizeDocument<'a> {
     /// Version of the format.
     sanitize: u32,
     gpukern: &'a str,
@@ -42,7 +42,7 @@ struct Findings<'a> {
 
 pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let allowed = args.allow.iter().map(|id| fault_kind(id)).collect::<Result<Vec<_>>>()?;
-    let options = Options {
+    let options = SanitizeOptions {
         subgroup_sizes: subgroup_sizes(&args.subgroup).map_err(Error::Usage)?,
         schedules: args.schedules,
         arithmetic: if args.arithmetic == "loose" { Arithmetic::Loose } else { Arithmetic::Exact },
@@ -71,8 +71,12 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     };
     notes += &report::sanitize::notes(&reports);
     let mut answer = CommandOutput::new(report::sanitize::text(&reports, host.width()), notes, exit);
-    let findings =
-        Findings { sanitize: 1, gpukern: env!("CARGO_PKG_VERSION"), command: host.command_line(), cases: &reports };
+    let findings = SanitizeDocument {
+        sanitize: 1,
+        gpukern: env!("CARGO_PKG_VERSION"),
+        command: host.command_line(),
+        cases: &reports,
+    };
     answer.deliver_json(json, &findings);
     answer.deliver(junit, || Ok(export::junit::findings(&reports)))?;
     Ok(answer)
@@ -215,7 +219,7 @@ fn drop_repeated_inputs(groups: &mut Vec<CaseGroup>) {
 }
 
 /// Simulates the cases, one after the other; each uses all cores.
-fn simulate_all(groups: &[CaseGroup], options: &Options, host: &Host) -> Vec<CaseReport> {
+fn simulate_all(groups: &[CaseGroup], options: &SanitizeOptions, host: &Host) -> Vec<CaseReport> {
     let mut reports: Vec<CaseReport> = vec![];
     for group in groups {
         for variant in &group.variants {

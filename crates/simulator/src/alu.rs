@@ -3,7 +3,7 @@
 // Casts between type aliases lose bits for some widths only.
 #![allow(clippy::cast_lossless)]
 
-use crate::code::{AtomicOp, Combine, Hazard, Operation};
+use crate::code::{AtomicOp, Combine, Hazard, LaneFunction};
 use crate::kernel::interface::Scalar;
 use half::{bf16, f16};
 use rspirv::spirv::Op;
@@ -46,7 +46,7 @@ impl Number for bool {
 
 /// Floating-point type. Its arithmetic is done in `Wide` and rounded once: f32 is precise enough to round sums,
 /// products, quotients and roots of 16-bit floats correctly in spite of the second rounding.
-pub(crate) trait Real: Number {
+pub(crate) trait FloatLane: Number {
     type Wide;
     fn wide(self) -> Self::Wide;
     fn narrow(wide: Self::Wide) -> Self;
@@ -67,7 +67,7 @@ macro_rules! real {
                 u64::from(self.to_bits())
             }
         }
-        impl Real for $type {
+        impl FloatLane for $type {
             type Wide = $wide;
             #[inline]
             fn wide(self) -> $wide {
@@ -141,11 +141,11 @@ macro_rules! with_float {
     };
 }
 
-/// Makes an [`Operation`] of an expression of numbers. The compiler vectorises the loop over whole registers, but not
+/// Makes a [`LaneFunction`] of an expression of numbers. The compiler vectorises the loop over whole registers, but not
 /// through functions on arrays or iterators: an incremental build does not inline all of those.
 macro_rules! lanes {
     ($variant:ident, |$($operand:ident: $type:ty),*| $body:expr) => {
-        crate::code::Operation::$variant(|active, to, $($operand),*| {
+        crate::code::LaneFunction::$variant(|active, to, $($operand),*| {
             let lanes = to.len();
             $(let $operand = &$operand[..lanes];)*
             if active.is_all {
@@ -164,7 +164,7 @@ macro_rules! lanes {
     };
 }
 
-/// Makes an [`Operation`] of an expression in the wide type of a float.
+/// Makes a [`LaneFunction`] of an expression in the wide type of a float.
 macro_rules! wide {
     ($variant:ident $float:ident, |$($operand:ident),*| $body:expr) => {
         lanes!($variant, |$($operand: $float),*| {
@@ -177,7 +177,7 @@ pub(crate) use {lanes, wide, with_float, with_int};
 
 /// Returns the function of a SPIR-V instruction on scalars; `None` for one that is not arithmetic or has no such types.
 /// `from` is the type of the first operand, `to` that of the result.
-pub(crate) fn operation(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
+pub(crate) fn operation(op: Op, from: Scalar, to: Scalar) -> Option<LaneFunction> {
     bitwise(op).or_else(|| convert(op, from, to)).or_else(|| match from {
         Scalar::Int { bits, .. } => integer(op, bits).or_else(|| bit_field(op, bits)),
         _ => float(op, from).or_else(|| compare(op, from)),
@@ -185,7 +185,7 @@ pub(crate) fn operation(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
 }
 
 /// Operations that are the same for all widths, because registers are zero-extended.
-fn bitwise(op: Op) -> Option<Operation> {
+fn bitwise(op: Op) -> Option<LaneFunction> {
     Some(match op {
         Op::CopyObject | Op::CopyLogical => lanes!(One, |a: u64| a),
         Op::BitwiseAnd | Op::LogicalAnd => lanes!(Two, |a: u64, b: u64| a & b),
@@ -204,7 +204,7 @@ fn bitwise(op: Op) -> Option<Operation> {
 }
 
 /// Integer arithmetic. The instruction says whether operands are signed, not their type. Undefined results are 0.
-fn integer(op: Op, bits: u32) -> Option<Operation> {
+fn integer(op: Op, bits: u32) -> Option<LaneFunction> {
     with_int!(bits, S, U => Some(match op {
         Op::SNegate => lanes!(One, |a: U| a.wrapping_neg()),
         Op::IAdd => lanes!(Two, |a: U, b: U| a.wrapping_add(b)),
@@ -238,7 +238,7 @@ fn field_mask(width: u32, offset: u64, count: u64) -> Option<u64> {
     (offset.checked_add(count)? <= u64::from(width) && offset < 64).then(|| !u64::MAX.unbounded_shl(count as u32))
 }
 
-fn bit_field(op: Op, bits: u32) -> Option<Operation> {
+fn bit_field(op: Op, bits: u32) -> Option<LaneFunction> {
     with_int!(bits, S, U => Some(match op {
         Op::BitFieldInsert => lanes!(Four, |base: u64, insert: u64, offset: u64, count: u64| {
             field_mask(U::BITS, offset, count).map_or(0, |mask| base & !(mask << offset) | (insert & mask) << offset)
@@ -258,7 +258,7 @@ fn bit_field(op: Op, bits: u32) -> Option<Operation> {
 }
 
 /// Arithmetic and classification of floats.
-fn float(op: Op, scalar: Scalar) -> Option<Operation> {
+fn float(op: Op, scalar: Scalar) -> Option<LaneFunction> {
     with_float!(scalar, F => Some(match op {
         Op::FNegate => lanes!(One, |a: F| -a),
         Op::FAdd => wide!(Two F, |a, b| a + b),
@@ -281,7 +281,7 @@ fn float(op: Op, scalar: Scalar) -> Option<Operation> {
 
 /// Comparisons of floats: ordered ones are false, unordered ones true for NaN, which negation gives.
 #[allow(clippy::neg_cmp_op_on_partial_ord)]
-fn compare(op: Op, scalar: Scalar) -> Option<Operation> {
+fn compare(op: Op, scalar: Scalar) -> Option<LaneFunction> {
     with_float!(scalar, F => Some(match op {
         Op::Ordered => lanes!(Two, |a: F, b: F| a.partial_cmp(&b).is_some()),
         Op::Unordered => lanes!(Two, |a: F, b: F| a.partial_cmp(&b).is_none()),
@@ -302,7 +302,7 @@ fn compare(op: Op, scalar: Scalar) -> Option<Operation> {
 }
 
 /// Conversions. Floats beyond an integer type become its nearest value, NaN 0.
-fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
+fn convert(op: Op, from: Scalar, to: Scalar) -> Option<LaneFunction> {
     let (from_bits, to_bits) = (from.bytes() * 8, to.bytes() * 8);
     match op {
         Op::UConvert | Op::ConvertPtrToU | Op::ConvertUToPtr => with_int!(to_bits, S, U => Some(lanes!(One, |a: U| a))),
@@ -318,10 +318,10 @@ fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
             with_int!(from_bits, S, U => Some(lanes!(One, |a: U| bf16::of_f64(a as f64))))
         }
         Op::ConvertSToF => with_int!(from_bits, S, U => with_float!(to, F => {
-            Some(lanes!(One, |a: S| F::narrow(a as <F as Real>::Wide)))
+            Some(lanes!(One, |a: S| F::narrow(a as <F as FloatLane>::Wide)))
         })),
         Op::ConvertUToF => with_int!(from_bits, S, U => with_float!(to, F => {
-            Some(lanes!(One, |a: U| F::narrow(a as <F as Real>::Wide)))
+            Some(lanes!(One, |a: U| F::narrow(a as <F as FloatLane>::Wide)))
         })),
         Op::FConvert => match (from, to) {
             (Scalar::Float { bits: 32 }, Scalar::Float { bits: 16 }) => Some(lanes!(One, |a: f32| f16::from_f32(a))),
@@ -338,7 +338,7 @@ fn convert(op: Op, from: Scalar, to: Scalar) -> Option<Operation> {
 
 /// Returns the function for member `part` of a result with two members: sum and carry, difference and borrow, low and
 /// high half of a product.
-pub(crate) fn operation_part(op: Op, scalar: Scalar, part: u32) -> Option<Operation> {
+pub(crate) fn operation_part(op: Op, scalar: Scalar, part: u32) -> Option<LaneFunction> {
     with_int!(scalar.bytes() * 8, S, U => Some(match (op, part) {
         (Op::IAddCarry, 0) => lanes!(Two, |a: U, b: U| a.wrapping_add(b)),
         (Op::IAddCarry, 1) => lanes!(Two, |a: U, b: U| a.overflowing_add(b).1),
@@ -507,7 +507,7 @@ fn dot(a: u64, b: u64, is_signed: [bool; 2]) -> i64 {
 
 /// Returns the function of an integer dot product of words with four bytes each, with a result of type `to`. Forms that
 /// accumulate add the third operand and saturate.
-pub(crate) fn packed_dot(op: Op, to: Scalar) -> Option<Operation> {
+pub(crate) fn packed_dot(op: Op, to: Scalar) -> Option<LaneFunction> {
     with_int!(to.bytes() * 8, S, U => Some(match op {
         Op::SDot => lanes!(Two, |a: u64, b: u64| dot(a, b, [true, true]) as S),
         Op::UDot => lanes!(Two, |a: u64, b: u64| dot(a, b, [false, false]) as U),
@@ -538,20 +538,20 @@ mod tests {
     const NAN: f64 = f64::NAN;
     const INF: f64 = f64::INFINITY;
 
-    fn compute(operation: Operation, active: &Active, from: &[Vec<u64>; 4]) -> Vec<u64> {
+    fn compute(operation: LaneFunction, active: &Active, from: &[Vec<u64>; 4]) -> Vec<u64> {
         let [a, b, c, d] = from;
         let mut to = vec![u64::MAX; a.len()];
         match operation {
-            Operation::One(f) => f(active, &mut to, a),
-            Operation::Two(f) => f(active, &mut to, a, b),
-            Operation::Three(f) => f(active, &mut to, a, b, c),
-            Operation::Four(f) => f(active, &mut to, a, b, c, d),
+            LaneFunction::One(f) => f(active, &mut to, a),
+            LaneFunction::Two(f) => f(active, &mut to, a, b),
+            LaneFunction::Three(f) => f(active, &mut to, a, b, c),
+            LaneFunction::Four(f) => f(active, &mut to, a, b, c, d),
         }
         to
     }
 
     /// Computes one lane of three, with the others active and inactive.
-    fn evaluate(operation: Operation, operands: &[u64]) -> u64 {
+    fn evaluate(operation: LaneFunction, operands: &[u64]) -> u64 {
         let from = std::array::from_fn(|index| vec![operands.get(index).copied().unwrap_or(0); 3]);
         let mut one = LaneSet::EMPTY;
         one.insert(1);
@@ -561,7 +561,7 @@ mod tests {
         all[1]
     }
 
-    fn check(name: &str, operation: Option<Operation>, from: Scalar, to: Scalar, operands: &[f64], expected: f64) {
+    fn check(name: &str, operation: Option<LaneFunction>, from: Scalar, to: Scalar, operands: &[f64], expected: f64) {
         let bits: Vec<u64> = operands.iter().map(|&operand| from_f64(from, operand)).collect();
         let result = evaluate(operation.unwrap_or_else(|| panic!("no {name} of {from:?}")), &bits);
         let value = to_f64(to, result);
@@ -685,7 +685,7 @@ mod tests {
             let operands = awkward(from);
             let lanes = operands[0].len();
             let active = Active { set: LaneSet::first(lanes), list: (0..lanes as u16).collect(), is_all: true };
-            let check = |name: String, operation: Option<Operation>, to: Scalar, bound: Option<ErrorBound>| {
+            let check = |name: String, operation: Option<LaneFunction>, to: Scalar, bound: Option<ErrorBound>| {
                 let Some(operation) = operation else { return };
                 for (lane, bits) in compute(operation, &active, &operands).into_iter().enumerate() {
                     assert!(bits <= mask(to), "{name} of {from:?} to {to:?}: {bits:#x}");

@@ -34,7 +34,7 @@ pub(crate) fn rank(scope: u32) -> Option<usize> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Entry {
+enum LogEntry {
     /// Accesses before a time of all invocations whose number equals `who` above the lowest `shift` bits.
     Accesses { who: u32, shift: u32, before: u32 },
     /// The first `length` entries of another log, which `who` wrote if it is an invocation's.
@@ -49,7 +49,7 @@ const MAX_SEARCH: u64 = 1 << 16;
 /// Logs by number; 0 is an empty log.
 #[derive(Default)]
 struct Logs {
-    entries: Vec<Vec<Entry>>,
+    entries: Vec<Vec<LogEntry>>,
     /// Entries of all logs, and of the lists of what invocations observed.
     count: usize,
     /// Entries that searches have read.
@@ -58,7 +58,7 @@ struct Logs {
 
 impl Logs {
     /// Adds an entry, unless it was added just before; creates the log if its number is 0.
-    fn push(&mut self, log: &mut u32, entry: Entry) {
+    fn push(&mut self, log: &mut u32, entry: LogEntry) {
         if *log == 0 {
             *log = self.entries.len().max(1) as u32;
             self.entries.resize_with(*log as usize + 1, Vec::new);
@@ -71,9 +71,9 @@ impl Logs {
     }
 
     /// Returns a reference to the present entries of a log, if any.
-    fn past(&self, log: u32, who: u32) -> Option<Entry> {
+    fn past(&self, log: u32, who: u32) -> Option<LogEntry> {
         let length = self.entries.get(log as usize).map_or(0, Vec::len) as u32;
-        (length > 0).then_some(Entry::Past { log, length, who })
+        (length > 0).then_some(LogEntry::Past { log, length, who })
     }
 
     fn refer(&mut self, log: &mut u32, to: u32, who: u32) {
@@ -87,7 +87,7 @@ impl Logs {
         let mut stack: Vec<_> = roots.into_iter().filter_map(|log| self.past(log, 0)).collect();
         let mut visited = HashMap::new();
         let mut left = MAX_SEARCH;
-        while let Some(Entry::Past { log, length, .. }) = stack.pop() {
+        while let Some(LogEntry::Past { log, length, .. }) = stack.pop() {
             let seen = visited.entry(log).or_insert(0);
             let Some(entries) = self.entries[log as usize].get(*seen..length as usize) else { continue };
             *seen = length as usize;
@@ -100,11 +100,11 @@ impl Logs {
             let mut likely = None;
             for entry in entries {
                 match *entry {
-                    Entry::Accesses { who, shift, before } if (who ^ target) >> shift == 0 && time < before => {
+                    LogEntry::Accesses { who, shift, before } if (who ^ target) >> shift == 0 && time < before => {
                         return true;
                     }
-                    Entry::Accesses { .. } => {}
-                    Entry::Past { who, .. } => {
+                    LogEntry::Accesses { .. } => {}
+                    LogEntry::Past { who, .. } => {
                         stack.push(*entry);
                         likely = if (who ^ target) >> shift == 0 { Some(*entry) } else { likely };
                     }
@@ -128,14 +128,14 @@ struct Lane {
     /// Time of the last acquisition.
     acquired: u32,
     /// Logs of locations that were read and not yet acquired, with the rank of the atomic.
-    observed: Vec<(usize, Entry)>,
+    observed: Vec<(usize, LogEntry)>,
 }
 
 impl Lane {
     /// Notes the log of a location that an atomic read; a poll replaces the one before.
     /// Returns the number of entries that this adds.
-    fn observe(&mut self, rank: usize, entry: Entry) -> usize {
-        let same = |old: &Entry| matches!((old, &entry), (Entry::Past { log, .. }, Entry::Past { log: new, .. }) if log == new);
+    fn observe(&mut self, rank: usize, entry: LogEntry) -> usize {
+        let same = |old: &LogEntry| matches!((old, &entry), (LogEntry::Past { log, .. }, LogEntry::Past { log: new, .. }) if log == new);
         if let Some(old) = self.observed.iter_mut().rev().take(16).find(|(_, old)| same(old)) {
             *old = (rank, entry);
             return 0;
@@ -184,14 +184,14 @@ impl Group {
             for (local, lane) in (0..).zip(&self.lanes) {
                 logs.push(
                     &mut self.log,
-                    Entry::Accesses { who: me ^ who.local ^ local, shift: 0, before: lane.released },
+                    LogEntry::Accesses { who: me ^ who.local ^ local, shift: 0, before: lane.released },
                 );
             }
         }
         let (barrier, known) = self.subgroups.get(who.subgroup as usize).copied().unwrap_or_default();
         let log = &mut self.lanes[who.local as usize].log;
         for (shift, before) in [(0, fence), (subgroup, barrier.min(fence)), (group, self.fences[1].min(fence))] {
-            logs.push(log, Entry::Accesses { who: me, shift, before });
+            logs.push(log, LogEntry::Accesses { who: me, shift, before });
         }
         logs.refer(log, known, me);
         logs.refer(log, self.log, me);
@@ -200,7 +200,7 @@ impl Group {
 
 /// Clock of one class of storage in a dispatch.
 #[derive(Default)]
-pub(crate) struct Clock {
+pub(crate) struct SyncClock {
     /// Bit of the class in semantics.
     class: u32,
     /// Time; saturates, which makes later accesses unordered.
@@ -229,7 +229,7 @@ pub(crate) struct Horizon {
     pub(crate) group_mask: u32,
 }
 
-impl Clock {
+impl SyncClock {
     pub(crate) fn new(class: u32) -> Self {
         Self { class, ..Self::default() }
     }

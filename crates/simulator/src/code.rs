@@ -15,7 +15,7 @@ pub(crate) type Pc = u32;
 /// Lowered kernel.
 #[derive(Default)]
 pub(crate) struct Code {
-    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) instructions: Vec<RegisterOp>,
     /// First instruction of each block.
     pub(crate) blocks: Vec<Pc>,
     /// Merge block of the selection or loop that each block begins, if it begins one.
@@ -26,7 +26,7 @@ pub(crate) struct Code {
     pub(crate) used: Vec<bool>,
     /// Registers that hold a constant.
     pub(crate) constants: Vec<(Reg, u64)>,
-    /// Terms of all [`Instruction::Offset`]s.
+    /// Terms of all [`RegisterOp::Offset`]s.
     pub(crate) terms: Vec<Term>,
     /// Moves of all edges: values of phis.
     pub(crate) moves: Vec<(Reg, Reg)>,
@@ -36,7 +36,7 @@ pub(crate) struct Code {
 
 /// Function that computes a register from up to four others, for all active lanes.
 #[derive(Clone, Copy)]
-pub(crate) enum Operation {
+pub(crate) enum LaneFunction {
     One(fn(&crate::lanes::Active, &mut [u64], &[u64])),
     Two(fn(&crate::lanes::Active, &mut [u64], &[u64], &[u64])),
     Three(fn(&crate::lanes::Active, &mut [u64], &[u64], &[u64], &[u64])),
@@ -71,7 +71,7 @@ pub(crate) struct Edge {
 
 /// Memory that a load or store names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryPlace {
     /// Shared memory of the work-group.
     Shared,
     /// Descriptor by its index in the kernel's list of slots. `element` selects one of `count` descriptors of an array.
@@ -85,7 +85,7 @@ pub(crate) enum Place {
 /// Location of a scalar: `offset` (a register, if any) plus `constant` bytes from the start of the place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Location {
-    pub(crate) place: Place,
+    pub(crate) place: MemoryPlace,
     pub(crate) offset: Option<Reg>,
     pub(crate) constant: u64,
     /// Alignment that the access must have, in bytes.
@@ -176,9 +176,9 @@ pub(crate) enum SubgroupOp {
 }
 
 #[derive(Clone)]
-pub(crate) enum Instruction {
+pub(crate) enum RegisterOp {
     Compute {
-        operation: Operation,
+        operation: LaneFunction,
         to: Reg,
         from: [Reg; 4],
         hazard: Option<Hazard>,
@@ -258,7 +258,7 @@ pub(crate) enum Instruction {
     /// Elements of the run-time array `stride` bytes each, from byte `start` of a slot.
     ArrayLength {
         to: Reg,
-        place: Place,
+        place: MemoryPlace,
         start: u64,
         stride: u64,
     },
@@ -309,7 +309,7 @@ impl Code {
     }
 }
 
-impl Operation {
+impl LaneFunction {
     pub(crate) fn operand_count(self) -> usize {
         match self {
             Self::One(_) => 1,

@@ -116,7 +116,7 @@ pub struct SourcePlace {
 
 /// One fault, found at least once.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fault {
+pub struct KernelFault {
     pub kind: FaultKind,
     /// Name of the kernel.
     pub kernel: String,
@@ -136,7 +136,7 @@ pub struct Fault {
     pub count: u64,
 }
 
-impl Fault {
+impl KernelFault {
     /// Returns the places, each with what happens there.
     pub fn events(&self) -> Vec<String> {
         let sentence = |place: &Option<SourcePlace>, what: &str| {

@@ -53,7 +53,7 @@ pub(crate) enum Subject {
 
 /// A fault at an instruction.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finding {
+pub(crate) struct FoundFault {
     pub(crate) kind: FaultKind,
     pub(crate) pc: Pc,
     /// Instruction of the other access, or the origin of an undefined value.
@@ -82,11 +82,11 @@ pub(crate) const MAX_STORES: usize = 1 << 21;
 
 /// Findings of a dispatch: the first of each kind and place, with its count.
 #[derive(Default)]
-pub(crate) struct Findings(BTreeMap<(FaultKind, Pc, Option<Pc>), (Finding, u64)>);
+pub(crate) struct Findings(BTreeMap<(FaultKind, Pc, Option<Pc>), (FoundFault, u64)>);
 
 impl Findings {
     /// Adds a finding, or counts it if it is known. `make` is called only for new ones.
-    pub(crate) fn add(&mut self, kind: FaultKind, pc: Pc, other: Option<Pc>, make: impl FnOnce() -> Finding) {
+    pub(crate) fn add(&mut self, kind: FaultKind, pc: Pc, other: Option<Pc>, make: impl FnOnce() -> FoundFault) {
         let key = (kind, pc, other);
         if let Some((_, count)) = self.0.get_mut(&key) {
             *count += 1;
@@ -99,7 +99,7 @@ impl Findings {
         self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Finding, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&FoundFault, u64)> {
         self.0.values().map(|(finding, count)| (finding, *count))
     }
 }

@@ -4,15 +4,15 @@
 // Casts between type aliases lose bits for some widths only.
 #![allow(clippy::cast_lossless)]
 
-use crate::alu::{Real, lanes, wide, with_float, with_int};
-use crate::code::Operation;
+use crate::alu::{FloatLane, lanes, wide, with_float, with_int};
+use crate::code::LaneFunction;
 use crate::kernel::interface::Scalar;
 use half::f16;
 use rspirv::spirv::GlslStd450Op as Glsl;
 
 /// Returns the function of a GLSL.std.450 instruction by its number; `None` if it does not work by components.
 /// `scalar` is the type of its first operand. The exponent of `Ldexp` is an i32.
-pub(crate) fn extended(number: u32, scalar: Scalar) -> Option<Operation> {
+pub(crate) fn extended(number: u32, scalar: Scalar) -> Option<LaneFunction> {
     let op = Glsl::from_u32(number)?;
     match scalar {
         Scalar::Int { bits, .. } => integer(op, bits),
@@ -20,7 +20,7 @@ pub(crate) fn extended(number: u32, scalar: Scalar) -> Option<Operation> {
     }
 }
 
-fn integer(op: Glsl, bits: u32) -> Option<Operation> {
+fn integer(op: Glsl, bits: u32) -> Option<LaneFunction> {
     with_int!(bits, S, U => Some(match op {
         Glsl::SAbs => lanes!(One, |a: S| a.wrapping_abs()),
         Glsl::SSign => lanes!(One, |a: S| a.signum()),
@@ -42,7 +42,7 @@ fn integer(op: Glsl, bits: u32) -> Option<Operation> {
 }
 
 /// Rounding and signs.
-fn rounding(op: Glsl, scalar: Scalar) -> Option<Operation> {
+fn rounding(op: Glsl, scalar: Scalar) -> Option<LaneFunction> {
     with_float!(scalar, F => Some(match op {
         // Which way `Round` takes a half is the device's choice.
         Glsl::Round | Glsl::RoundEven => wide!(One F, |a| a.round_ties_even()),
@@ -57,7 +57,7 @@ fn rounding(op: Glsl, scalar: Scalar) -> Option<Operation> {
 }
 
 /// Minima, interpolation and steps.
-fn selection(op: Glsl, scalar: Scalar) -> Option<Operation> {
+fn selection(op: Glsl, scalar: Scalar) -> Option<LaneFunction> {
     with_float!(scalar, F => Some(match op {
         Glsl::FMin | Glsl::NMin => wide!(Two F, |a, b| a.min(b)),
         Glsl::FMax | Glsl::NMax => wide!(Two F, |a, b| a.max(b)),
@@ -78,7 +78,7 @@ fn selection(op: Glsl, scalar: Scalar) -> Option<Operation> {
 }
 
 /// Roots and transcendental functions.
-fn function(op: Glsl, scalar: Scalar) -> Option<Operation> {
+fn function(op: Glsl, scalar: Scalar) -> Option<LaneFunction> {
     macro_rules! through {
         ($float:ident, $f:expr) => {
             lanes!(One, |a: $float| $float::of_f64($f(a.to_f64())))
@@ -141,11 +141,11 @@ fn split(value: f64) -> (f64, i32) {
 /// Returns the function for one part of an instruction with several results or packed components; `None` for others.
 /// `scalar` is the type of the operands. Parts are the fraction and the whole number of `Modf`, the significand and the
 /// exponent (an i32) of `Frexp`, the only result of `Pack*`, and the components of `Unpack*`.
-pub(crate) fn extended_part(number: u32, scalar: Scalar, part: u32) -> Option<Operation> {
+pub(crate) fn extended_part(number: u32, scalar: Scalar, part: u32) -> Option<LaneFunction> {
     let op = Glsl::from_u32(number)?;
     match op {
         Glsl::Modf | Glsl::ModfStruct => with_float!(scalar, F => match part {
-            0 => Some(wide!(One F, |a| if a.is_infinite() { (0.0 as <F as Real>::Wide).copysign(a) } else { a.fract() })),
+            0 => Some(wide!(One F, |a| if a.is_infinite() { (0.0 as <F as FloatLane>::Wide).copysign(a) } else { a.fract() })),
             1 => Some(wide!(One F, |a| a.trunc())),
             _ => None,
         }),
@@ -169,7 +169,7 @@ fn fixed(value: f32, least: f32, scale: f32) -> i32 {
     (value.max(least).min(1.0) * scale).round_ties_even() as i32
 }
 
-fn pack(op: Glsl) -> Option<Operation> {
+fn pack(op: Glsl) -> Option<LaneFunction> {
     Some(match op {
         Glsl::PackSnorm4x8 => lanes!(Four, |a: f32, b: f32, c: f32, d: f32| {
             u32::from_le_bytes([a, b, c, d].map(|component| fixed(component, -1.0, 127.0) as u8))
@@ -196,7 +196,7 @@ fn join(low: u16, high: u16) -> u32 {
     u32::from(high) << 16 | u32::from(low)
 }
 
-fn unpack<const PART: u32>(op: Glsl) -> Option<Operation> {
+fn unpack<const PART: u32>(op: Glsl) -> Option<LaneFunction> {
     match op {
         Glsl::UnpackSnorm4x8 => Some(lanes!(One, |a: u32| (f32::from((a >> (8 * PART)) as i8) / 127.0).max(-1.0))),
         Glsl::UnpackUnorm4x8 => Some(lanes!(One, |a: u32| f32::from((a >> (8 * PART)) as u8) / 255.0)),

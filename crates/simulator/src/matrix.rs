@@ -133,7 +133,7 @@ pub(crate) struct MatrixUnit<'a> {
 }
 
 /// Elements of a sub-group's matrix, row by row.
-struct Elements {
+struct MatrixElements {
     scalar: Scalar,
     bits: Vec<u64>,
     undefined: Vec<bool>,
@@ -267,7 +267,13 @@ impl MatrixUnit<'_> {
     }
 
     /// Returns a sub-group's matrix. Elements of lanes that are not active are 0: [`Self::check`] reports them.
-    fn gather(&self, source: (Reg, MatrixType), begin: usize, members: &[u16], registers: &Registers) -> Elements {
+    fn gather(
+        &self,
+        source: (Reg, MatrixType),
+        begin: usize,
+        members: &[u16],
+        registers: &Registers,
+    ) -> MatrixElements {
         let (first, matrix) = source;
         let size = self.gang.subgroup_size;
         let count = matrix.elements() as usize;
@@ -286,13 +292,13 @@ impl MatrixUnit<'_> {
                 }
             }
         }
-        Elements { scalar: matrix.scalar, bits, undefined, origin }
+        MatrixElements { scalar: matrix.scalar, bits, undefined, origin }
     }
 }
 
 /// Returns for each element of `a * b + c` whether it is undefined: an undefined element of A spoils its row, one of B
 /// its column.
-fn undefined_results([a, b, c]: &[Elements; 3], [inner, columns]: [usize; 2]) -> Vec<bool> {
+fn undefined_results([a, b, c]: &[MatrixElements; 3], [inner, columns]: [usize; 2]) -> Vec<bool> {
     let mut undefined = c.undefined.clone();
     for (row, a) in undefined.chunks_exact_mut(columns).zip(a.undefined.chunks_exact(inner)) {
         if a.contains(&true) {
@@ -307,8 +313,8 @@ fn undefined_results([a, b, c]: &[Elements; 3], [inner, columns]: [usize; 2]) ->
 
 /// Returns `a * b + c`, rounded or wrapped once to the result's type. `operands` are those of
 /// [`MatrixInstruction::MulAdd`].
-fn multiply(matrices: &[Elements; 3], result: Scalar, operands: u32, shape: [usize; 2]) -> Vec<u64> {
-    let floats = |matrix: &Elements| -> Vec<f64> {
+fn multiply(matrices: &[MatrixElements; 3], result: Scalar, operands: u32, shape: [usize; 2]) -> Vec<u64> {
+    let floats = |matrix: &MatrixElements| -> Vec<f64> {
         matrix.bits.iter().map(|bits| crate::alu::to_f64(matrix.scalar, *bits)).collect()
     };
     match result {
@@ -324,7 +330,7 @@ fn multiply(matrices: &[Elements; 3], result: Scalar, operands: u32, shape: [usi
         }
         Scalar::Int { .. } | Scalar::Bool => {
             let [a, b, c] = [0, 1, 2].map(|index| {
-                let (Elements { scalar, bits, .. }, is_signed) = (&matrices[index], operands >> index & 1 == 1);
+                let (MatrixElements { scalar, bits, .. }, is_signed) = (&matrices[index], operands >> index & 1 == 1);
                 let scalar = Scalar::Int { bits: 8 * scalar.bytes(), signed: true };
                 let value = |bits| if is_signed { crate::alu::sign_extend(scalar, bits).into() } else { bits.into() };
                 bits.iter().map(|bits| Wrapping(value(*bits))).collect::<Vec<Wrapping<i128>>>()
@@ -387,7 +393,7 @@ mod tests {
         let unit = MatrixUnit { layout, active: &active, gang: &gang, pc: 5 };
         let mut registers = Registers::new(&[true; 4 * 128 + 1], count);
         (0..count).for_each(|lane| registers.set(512, lane, 20));
-        let at = Location { place: crate::code::Place::Shared, offset: None, constant: 0, alignment: 1 };
+        let at = Location { place: crate::code::MemoryPlace::Shared, offset: None, constant: 0, alignment: 1 };
         let [a, b, c] = [(0, 8, 4), (1, 4, 16), (2, 8, 16)].map(|(usage, rows, columns)| {
             let matrix = MatrixType { scalar: scalars[usage as usize], rows, columns, usage };
             let bytes = u64::from(matrix.scalar.bytes());

@@ -3,7 +3,7 @@
 //!
 //! Each *cell* (the smallest scalar that the kernel accesses) remembers its last write and two reads since: the last one,
 //! and the latest of the most distant ones that are concurrent with it (another group before another sub-group before
-//! another lane), so that a write by anybody meets a reader that is not itself. [`Clock`] decides whether two accesses are
+//! another lane), so that a write by anybody meets a reader that is not itself. [`SyncClock`] decides whether two accesses are
 //! ordered, not the order in which the simulator happened to run them. Atomics have stamps of their own, so that they hide
 //! no plain access.
 //!
@@ -18,10 +18,10 @@
 // The interface names the invocation, the range, the value and the instruction of each access.
 #![allow(clippy::too_many_arguments)]
 
-use crate::clock::{CLASSES, Clock, Horizon, rank};
+use crate::clock::{CLASSES, Horizon, SyncClock, rank};
 use crate::code::{Pc, Semantics};
 use crate::fault::FaultKind;
-use crate::findings::{AccessKind, Finding, Findings, Invocation, Object, Subject};
+use crate::findings::{AccessKind, Findings, FoundFault, Invocation, Object, Subject};
 
 /// Value that a load returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ const POISON: u8 = 0xe5;
 /// Access to a cell; time 0 is none.
 #[derive(Clone, Copy, Default)]
 struct Stamp {
-    /// Number of the invocation, see [`Clock::number`].
+    /// Number of the invocation, see [`SyncClock::number`].
     who: u32,
     time: u32,
     /// Instruction, with [`SILENT`] for a store that changed nothing and the rank of an atomic's scope from [`RANK`] on.
@@ -61,7 +61,7 @@ struct Accesses {
 
 /// Plain accesses to a cell.
 #[derive(Clone, Copy, Default)]
-struct Cell {
+struct ShadowCell {
     write: Stamp,
     reads: Accesses,
 }
@@ -75,17 +75,17 @@ struct AtomicCell {
 
 /// Bytes of a buffer or of one group's shared memory, with their shadow.
 #[derive(Default)]
-struct Region {
+struct ShadowedMemory {
     bytes: Vec<u8>,
     /// One bit for each byte.
     undefined: Vec<u8>,
     /// Shadow of each cell; empty until the first access.
-    cells: Vec<Cell>,
+    cells: Vec<ShadowCell>,
     /// Shadow of each cell; empty until the first atomic.
     atomics: Vec<AtomicCell>,
 }
 
-impl Region {
+impl ShadowedMemory {
     #[inline(always)]
     fn read(&self, offset: u64, bytes: u32) -> Option<u64> {
         let rest = self.bytes.get(usize::try_from(offset).ok()?..)?;
@@ -133,11 +133,11 @@ impl Region {
 
     /// Returns the cells of an access, and those of atomics if there were any.
     #[inline(always)]
-    fn cells(&mut self, offset: u64, bytes: u32, granule_shift: u32) -> (&mut [Cell], &mut [AtomicCell]) {
+    fn cells(&mut self, offset: u64, bytes: u32, granule_shift: u32) -> (&mut [ShadowCell], &mut [AtomicCell]) {
         let first = offset.wrapping_shr(granule_shift) as usize;
         let end = first + (bytes.wrapping_shr(granule_shift) as usize).max(1);
         if end > self.cells.len() {
-            self.cells.resize((self.bytes.len() >> granule_shift) + 1, Cell::default());
+            self.cells.resize((self.bytes.len() >> granule_shift) + 1, ShadowCell::default());
         }
         (&mut self.cells[first..end], self.atomics.get_mut(first..end).unwrap_or_default())
     }
@@ -145,13 +145,13 @@ impl Region {
 
 /// Returns the bytes of shadow state for each cell.
 pub(crate) fn shadow_bytes(has_atomics: bool) -> u64 {
-    (size_of::<Cell>() + if has_atomics { size_of::<AtomicCell>() } else { 0 }) as u64
+    (size_of::<ShadowCell>() + if has_atomics { size_of::<AtomicCell>() } else { 0 }) as u64
 }
 
 /// Access that is being checked. The rare functions take a copy, so that the compiler keeps it in CPU registers.
 #[derive(Clone, Copy)]
-struct Access<'a> {
-    clock: &'a Clock,
+struct CellAccess<'a> {
+    clock: &'a SyncClock,
     horizon: Horizon,
     stamp: Stamp,
     who: Invocation,
@@ -161,9 +161,16 @@ struct Access<'a> {
     kind: AccessKind,
 }
 
-impl<'a> Access<'a> {
+impl<'a> CellAccess<'a> {
     #[inline(always)]
-    fn new(clock: &'a Clock, who: Invocation, object: Object, range: (u64, u32), kind: AccessKind, pc: u32) -> Self {
+    fn new(
+        clock: &'a SyncClock,
+        who: Invocation,
+        object: Object,
+        range: (u64, u32),
+        kind: AccessKind,
+        pc: u32,
+    ) -> Self {
         let horizon = clock.horizon(who.group);
         let stamp = Stamp { who: clock.number(who), time: horizon.now, pc };
         Self { clock, horizon, stamp, who, object, offset: range.0, bytes: range.1, kind }
@@ -214,7 +221,7 @@ impl<'a> Access<'a> {
         let passed_barrier = self.distance(stamp.who) < 2 && clock.has_barrier_since(who.group, stamp.time);
         findings.add(fault, pc, Some(other), || {
             let subject = Subject::Memory { object, offset, bytes, access, other: Some(kind), passed_barrier };
-            Finding { kind: fault, pc, other: Some(other), who, other_who, subject }
+            FoundFault { kind: fault, pc, other: Some(other), who, other_who, subject }
         });
     }
 
@@ -244,15 +251,15 @@ pub(crate) struct Memory {
     pub(crate) findings: Findings,
     /// Number of stores and atomics that changed a value: whether invocations that wait have something to wait for.
     pub(crate) changes: u64,
-    buffers: Vec<Region>,
+    buffers: Vec<ShadowedMemory>,
     /// Shared memory of each group that runs.
-    shared: Vec<Option<Region>>,
+    shared: Vec<Option<ShadowedMemory>>,
     /// Shared memory of groups that ended, for others.
-    spare: Vec<Region>,
+    spare: Vec<ShadowedMemory>,
     shared_bytes: usize,
     granule_shift: u32,
     /// Clocks of buffers and of shared memory.
-    clocks: [Clock; 2],
+    clocks: [SyncClock; 2],
 }
 
 impl Memory {
@@ -260,7 +267,7 @@ impl Memory {
     pub(crate) fn new(buffers: Vec<(Vec<u8>, bool)>) -> Self {
         let buffers = buffers.into_iter().map(|(bytes, defined)| {
             let undefined = vec![if defined { 0 } else { u8::MAX }; bytes.len().div_ceil(8)];
-            Region { bytes, undefined, ..Region::default() }
+            ShadowedMemory { bytes, undefined, ..ShadowedMemory::default() }
         });
         Self {
             findings: Findings::default(),
@@ -270,7 +277,7 @@ impl Memory {
             spare: Vec::new(),
             shared_bytes: 0,
             granule_shift: 2,
-            clocks: CLASSES.map(Clock::new),
+            clocks: CLASSES.map(SyncClock::new),
         }
     }
 
@@ -331,8 +338,8 @@ impl Memory {
         self.spare.clear();
         self.shared_bytes = shared_bytes as usize;
         self.granule_shift = granule.clamp(1, 4).trailing_zeros();
-        if self.clocks.iter().any(Clock::is_exhausted) {
-            self.clocks = CLASSES.map(Clock::new);
+        if self.clocks.iter().any(SyncClock::is_exhausted) {
+            self.clocks = CLASSES.map(SyncClock::new);
             for region in &mut self.buffers {
                 region.cells.clear();
             }
@@ -357,12 +364,12 @@ impl Memory {
 
     /// Whether synchronisation takes as much memory as it may.
     pub(crate) fn is_full(&self) -> bool {
-        self.clocks.iter().any(Clock::is_full)
+        self.clocks.iter().any(SyncClock::is_full)
     }
 
     /// Returns the work, since the last call, of searches for what orders accesses.
     pub(crate) fn take_searched(&self) -> u64 {
-        self.clocks.iter().map(Clock::take_searched).sum()
+        self.clocks.iter().map(SyncClock::take_searched).sum()
     }
 
     pub(crate) fn end_group(&mut self, group: u32) {
@@ -372,7 +379,7 @@ impl Memory {
 
     /// Returns the region of an object, its clock and the findings.
     #[inline(always)]
-    fn parts(&mut self, who: Invocation, object: Object) -> Option<(&mut Region, &Clock, &mut Findings)> {
+    fn parts(&mut self, who: Invocation, object: Object) -> Option<(&mut ShadowedMemory, &SyncClock, &mut Findings)> {
         let region = match object {
             Object::Shared => self.shared.get_mut(who.group as usize)?.as_mut()?,
             Object::Buffer(buffer) => self.buffers.get_mut(buffer as usize)?,
@@ -384,7 +391,7 @@ impl Memory {
     pub(crate) fn load(&mut self, who: Invocation, object: Object, offset: u64, bytes: u32, pc: Pc) -> Loaded {
         let granule_shift = self.granule_shift;
         let Some((region, clock, findings)) = self.parts(who, object) else { return OUT_OF_RANGE };
-        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Read, pc & PC);
+        let access = CellAccess::new(clock, who, object, (offset, bytes), AccessKind::Read, pc & PC);
         let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
         let undefined = region.is_undefined(offset, bytes);
         let (cells, atomics) = region.cells(offset, bytes, granule_shift);
@@ -411,7 +418,7 @@ impl Memory {
     ) {
         let granule_shift = self.granule_shift;
         let Some((region, clock, findings)) = self.parts(who, object) else { return };
-        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Write, pc & PC);
+        let access = CellAccess::new(clock, who, object, (offset, bytes), AccessKind::Write, pc & PC);
         let Some(old) = region.read(offset, bytes) else { return };
         let was_undefined = region.is_undefined(offset, bytes);
         if undefined || was_undefined {
@@ -437,7 +444,7 @@ impl Memory {
             } else {
                 access.check(findings, cell.write, AccessKind::Write);
                 access.check_all(findings, &cell.reads, AccessKind::Read);
-                *cell = Cell { write: access.stamp, ..Cell::default() };
+                *cell = ShadowCell { write: access.stamp, ..ShadowCell::default() };
             }
             if let Some(atomic) = atomics.next() {
                 access.check_all(findings, &atomic.writes, AccessKind::Atomic);
@@ -475,7 +482,7 @@ impl Memory {
         let rank = rank(semantics.scope);
         let pc = pc & PC | (rank.unwrap_or(0) as u32) << RANK;
         let Some((region, clock, findings)) = self.parts(who, object) else { return OUT_OF_RANGE };
-        let access = Access::new(clock, who, object, (offset, bytes), AccessKind::Atomic, pc);
+        let access = CellAccess::new(clock, who, object, (offset, bytes), AccessKind::Atomic, pc);
         let Some(bits) = region.read(offset, bytes) else { return OUT_OF_RANGE };
         let undefined = region.is_undefined(offset, bytes);
         let new = update(bits);

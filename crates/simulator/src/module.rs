@@ -2,7 +2,7 @@
 //! and functions as lists of blocks. Errors name the instruction.
 
 use crate::alu;
-use crate::code::Operation;
+use crate::code::LaneFunction;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::instructions::{HEADER, MAGIC, instructions};
 use crate::kernel::interface::Scalar;
@@ -45,7 +45,7 @@ impl Inst {
 
 /// Type of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Type {
+pub(crate) enum ValueType {
     Void,
     Scalar(Scalar),
     Vector {
@@ -90,7 +90,7 @@ pub(crate) struct Constant {
 
 /// Basic block.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub(crate) struct BasicBlock {
     pub(crate) label: Id,
     /// Instructions, with the terminator last.
     pub(crate) instructions: Vec<Inst>,
@@ -120,7 +120,7 @@ struct Layout {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
     pub(crate) parameters: Vec<Id>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<BasicBlock>,
 }
 
 /// Set of extended instructions.
@@ -134,8 +134,8 @@ pub(crate) enum ExtendedSet {
 
 /// Decoded module, specialised.
 #[derive(Default)]
-pub(crate) struct Module {
-    pub(crate) types: HashMap<Id, Type>,
+pub(crate) struct SpirvModule {
+    pub(crate) types: HashMap<Id, ValueType>,
     pub(crate) constants: HashMap<Id, Constant>,
     pub(crate) names: HashMap<Id, String>,
     /// Names of structures' members.
@@ -213,7 +213,7 @@ pub(crate) fn string(words: &[u32]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-impl Module {
+impl SpirvModule {
     /// Decodes a module and evaluates its constants with the values of `specialisation`.
     pub(crate) fn read(words: &[u32], specialisation: &[SpecValue], subgroup_size: u32) -> Result<Self, String> {
         if words.len() < HEADER || words[0] != MAGIC {
@@ -332,7 +332,7 @@ impl Module {
             Op::GroupDecorate | Op::DecorationGroup => return Err(format!("uses Op{:?}", inst.op)),
             _ => {
                 if let Some(ty) = self.read_type(&inst)? {
-                    if self.forward_pointers.contains(&inst.result) && !matches!(ty, Type::Pointer { .. }) {
+                    if self.forward_pointers.contains(&inst.result) && !matches!(ty, ValueType::Pointer { .. }) {
                         return Err(format!("type %{} is announced as a pointer and is none", inst.result));
                     }
                     self.insert_type(inst.result, ty)?;
@@ -345,11 +345,11 @@ impl Module {
     }
 
     /// Adds a type. Its parts are declared already, and no id is declared twice, so that no type contains itself.
-    fn insert_type(&mut self, id: Id, ty: Type) -> Result<(), String> {
+    fn insert_type(&mut self, id: Id, ty: ValueType) -> Result<(), String> {
         let (parts, copies) = match &ty {
-            Type::Struct(members) => (&members[..], 1),
-            Type::Array { element, count } => (std::slice::from_ref(element), *count),
-            Type::RuntimeArray { element } => (std::slice::from_ref(element), 1),
+            ValueType::Struct(members) => (&members[..], 1),
+            ValueType::Array { element, count } => (std::slice::from_ref(element), *count),
+            ValueType::RuntimeArray { element } => (std::slice::from_ref(element), 1),
             _ => (&[][..], 1),
         };
         let mut nesting = Nesting::default();
@@ -384,7 +384,7 @@ impl Module {
 
     fn measure(&self, id: Id) -> Result<Layout, String> {
         let mut offsets = vec![];
-        if let Type::Struct(members) = self.ty(id)? {
+        if let ValueType::Struct(members) = self.ty(id)? {
             let mut end: Result<u64, String> = Ok(0);
             for (index, member) in (0..).zip(members) {
                 let natural = end.and_then(|end| Ok(end.next_multiple_of(self.alignment(*member)?)));
@@ -415,41 +415,43 @@ impl Module {
         Ok(())
     }
 
-    fn read_type(&self, inst: &Inst) -> Result<Option<Type>, String> {
+    fn read_type(&self, inst: &Inst) -> Result<Option<ValueType>, String> {
         let id = |index| inst.operand(index);
         Ok(Some(match inst.op {
-            Op::TypeVoid => Type::Void,
-            Op::TypeBool => Type::Scalar(Scalar::Bool),
+            Op::TypeVoid => ValueType::Void,
+            Op::TypeBool => ValueType::Scalar(Scalar::Bool),
             Op::TypeInt => match id(0)? {
-                bits @ (8 | 16 | 32 | 64) => Type::Scalar(Scalar::Int { bits, signed: id(1)? == 1 }),
+                bits @ (8 | 16 | 32 | 64) => ValueType::Scalar(Scalar::Int { bits, signed: id(1)? == 1 }),
                 bits => return Err(format!("has integers of {bits} bits")),
             },
             Op::TypeFloat => match (id(0)?, inst.operands.get(1)) {
-                (16, Some(&encoding)) if encoding == FPEncoding::BFloat16KHR as u32 => Type::Scalar(Scalar::Bfloat16),
-                (bits @ (16 | 32 | 64), None) => Type::Scalar(Scalar::Float { bits }),
+                (16, Some(&encoding)) if encoding == FPEncoding::BFloat16KHR as u32 => {
+                    ValueType::Scalar(Scalar::Bfloat16)
+                }
+                (bits @ (16 | 32 | 64), None) => ValueType::Scalar(Scalar::Float { bits }),
                 (bits, _) => return Err(format!("has floats of {bits} bits in an encoding that is not simulated")),
             },
-            Op::TypeVector if (2..=16).contains(&id(1)?) && matches!(self.ty(id(0)?)?, Type::Scalar(_)) => {
-                Type::Vector { component: id(0)?, count: id(1)? }
+            Op::TypeVector if (2..=16).contains(&id(1)?) && matches!(self.ty(id(0)?)?, ValueType::Scalar(_)) => {
+                ValueType::Vector { component: id(0)?, count: id(1)? }
             }
-            Op::TypeMatrix if (2..=4).contains(&id(1)?) && matches!(self.ty(id(0)?)?, Type::Vector { .. }) => {
-                Type::Matrix { column: id(0)?, count: id(1)? }
+            Op::TypeMatrix if (2..=4).contains(&id(1)?) && matches!(self.ty(id(0)?)?, ValueType::Vector { .. }) => {
+                ValueType::Matrix { column: id(0)?, count: id(1)? }
             }
-            Op::TypeArray => Type::Array { element: self.declared(id(0)?)?, count: self.scalar_constant(id(1)?)? },
-            Op::TypeRuntimeArray => Type::RuntimeArray { element: self.declared(id(0)?)? },
+            Op::TypeArray => ValueType::Array { element: self.declared(id(0)?)?, count: self.scalar_constant(id(1)?)? },
+            Op::TypeRuntimeArray => ValueType::RuntimeArray { element: self.declared(id(0)?)? },
             Op::TypeStruct => {
                 for member in &inst.operands {
                     self.declared(*member)?;
                 }
-                Type::Struct(inst.operands.clone())
+                ValueType::Struct(inst.operands.clone())
             }
             Op::TypePointer => {
                 let class =
                     StorageClass::from_u32(id(0)?).ok_or_else(|| format!("has storage class {}", inst.operands[0]))?;
-                Type::Pointer { class, pointee: id(1)? }
+                ValueType::Pointer { class, pointee: id(1)? }
             }
-            Op::TypeImage if id(1)? == Dim::DimBuffer as u32 => Type::Texels,
-            Op::TypeSampledImage if self.types.get(&id(0)?) == Some(&Type::Texels) => Type::Texels,
+            Op::TypeImage if id(1)? == Dim::DimBuffer as u32 => ValueType::Texels,
+            Op::TypeSampledImage if self.types.get(&id(0)?) == Some(&ValueType::Texels) => ValueType::Texels,
             Op::TypeCooperativeMatrixKHR => {
                 let constant = |index| self.scalar_constant(id(index)?);
                 let scalar = self.scalar(id(0)?)?;
@@ -461,9 +463,9 @@ impl Module {
                     return Err(format!("has cooperative matrices of {rows}×{columns}"));
                 }
                 let matrix = MatrixType { scalar, rows: rows as u32, columns: columns as u32, usage: usage as u32 };
-                Type::Cooperative { component: id(0)?, matrix }
+                ValueType::Cooperative { component: id(0)?, matrix }
             }
-            op if format!("{op:?}").starts_with("Type") => Type::Opaque(op),
+            op if format!("{op:?}").starts_with("Type") => ValueType::Opaque(op),
             _ => return Ok(None),
         }))
     }
@@ -491,7 +493,7 @@ impl Module {
                     }
                 }
                 // A cooperative matrix is filled with one value, in each register of a lane.
-                if let (Type::Cooperative { .. }, [scalar]) = (self.ty(inst.ty)?, &scalars[..]) {
+                if let (ValueType::Cooperative { .. }, [scalar]) = (self.ty(inst.ty)?, &scalars[..]) {
                     scalars = vec![*scalar; self.scalar_count(inst.ty)? as usize];
                 }
                 scalars
@@ -584,7 +586,7 @@ impl Module {
     }
 
     /// Returns a type. The error says that the id is none.
-    pub(crate) fn ty(&self, id: Id) -> Result<&Type, String> {
+    pub(crate) fn ty(&self, id: Id) -> Result<&ValueType, String> {
         self.types.get(&id).ok_or_else(|| format!("id %{id} is no type"))
     }
 
@@ -601,9 +603,9 @@ impl Module {
     /// Returns a scalar type.
     pub(crate) fn scalar(&self, id: Id) -> Result<Scalar, String> {
         match self.ty(id)? {
-            Type::Scalar(scalar) => Ok(*scalar),
+            ValueType::Scalar(scalar) => Ok(*scalar),
             // Addresses.
-            Type::Pointer { .. } => Ok(Scalar::Int { bits: 64, signed: false }),
+            ValueType::Pointer { .. } => Ok(Scalar::Int { bits: 64, signed: false }),
             _ => Err(format!("type %{id} is no scalar")),
         }
     }
@@ -611,9 +613,9 @@ impl Module {
     /// Returns the scalar type of a scalar, vector, matrix or cooperative matrix.
     pub(crate) fn component_scalar(&self, id: Id) -> Result<Scalar, String> {
         match self.ty(id)? {
-            Type::Vector { component, .. } => self.scalar(*component),
-            Type::Matrix { column, .. } => self.component_scalar(*column),
-            Type::Cooperative { matrix, .. } => Ok(matrix.scalar),
+            ValueType::Vector { component, .. } => self.scalar(*component),
+            ValueType::Matrix { column, .. } => self.component_scalar(*column),
+            ValueType::Cooperative { matrix, .. } => Ok(matrix.scalar),
             _ => self.scalar(id),
         }
     }
@@ -628,20 +630,20 @@ impl Module {
             return Ok(1);
         }
         let count = match self.ty(id)? {
-            Type::Scalar(_) | Type::Pointer { .. } => 1,
-            Type::Vector { component, count } => self.scalar_count(*component)? * u64::from(*count),
-            Type::Matrix { column, count } => self.scalar_count(*column)? * u64::from(*count),
-            Type::Array { element, count } => self.scalar_count(*element)?.saturating_mul(*count),
-            Type::Struct(members) => {
+            ValueType::Scalar(_) | ValueType::Pointer { .. } => 1,
+            ValueType::Vector { component, count } => self.scalar_count(*component)? * u64::from(*count),
+            ValueType::Matrix { column, count } => self.scalar_count(*column)? * u64::from(*count),
+            ValueType::Array { element, count } => self.scalar_count(*element)?.saturating_mul(*count),
+            ValueType::Struct(members) => {
                 let mut sum = 0;
                 for member in members {
                     sum += self.scalar_count(*member)?;
                 }
                 sum
             }
-            Type::Cooperative { matrix, .. } => u64::from(matrix.registers(self.subgroup_size)),
-            Type::Void => 0,
-            Type::RuntimeArray { .. } | Type::Texels | Type::Opaque(_) => {
+            ValueType::Cooperative { matrix, .. } => u64::from(matrix.registers(self.subgroup_size)),
+            ValueType::Void => 0,
+            ValueType::RuntimeArray { .. } | ValueType::Texels | ValueType::Opaque(_) => {
                 return Err(format!("has a value of type %{id}, which is not simulated"));
             }
         };
@@ -651,10 +653,10 @@ impl Module {
     /// Returns the type of a composite's part.
     pub(crate) fn part(&self, id: Id, index: u32) -> Result<Id, String> {
         match self.ty(id)? {
-            Type::Vector { component, .. } | Type::Cooperative { component, .. } => Ok(*component),
-            Type::Matrix { column, .. } => Ok(*column),
-            Type::Array { element, .. } | Type::RuntimeArray { element } => Ok(*element),
-            Type::Struct(members) => {
+            ValueType::Vector { component, .. } | ValueType::Cooperative { component, .. } => Ok(*component),
+            ValueType::Matrix { column, .. } => Ok(*column),
+            ValueType::Array { element, .. } | ValueType::RuntimeArray { element } => Ok(*element),
+            ValueType::Struct(members) => {
                 let member = members.get(index as usize).copied();
                 member.ok_or_else(|| format!("structure %{id} has no member {index}"))
             }
@@ -668,7 +670,7 @@ impl Module {
         for index in indices {
             let part = self.part(ty, *index)?;
             first += match self.ty(ty)? {
-                Type::Struct(members) => {
+                ValueType::Struct(members) => {
                     let mut before = 0;
                     for member in &members[..*index as usize] {
                         before += self.scalar_count(*member)?;
@@ -708,7 +710,7 @@ impl Module {
         if let Some(offset) = self.layouts.get(&id).and_then(|layout| layout.offsets.get(index as usize)) {
             return Ok(*offset);
         }
-        let Type::Struct(members) = self.ty(id)? else { return Err(format!("type %{id} is no structure")) };
+        let ValueType::Struct(members) = self.ty(id)? else { return Err(format!("type %{id} is no structure")) };
         let mut offset = 0u64;
         for (number, member) in members.iter().enumerate().take(index as usize + 1) {
             offset = offset.next_multiple_of(self.alignment(*member)?);
@@ -726,16 +728,16 @@ impl Module {
         }
         let limit = |bytes: u64| if bytes > 1 << 40 { Err(format!("type %{id} is too large")) } else { Ok(bytes) };
         match self.ty(id)? {
-            Type::Scalar(scalar) => Ok(u64::from(scalar.bytes())),
-            Type::Pointer { .. } => Ok(8),
-            Type::Vector { component, count } => Ok(self.bytes(*component)? * u64::from(*count)),
-            Type::Matrix { column, count } => Ok(self.bytes(*column)? * u64::from(*count)),
-            Type::Array { count, .. } => limit(self.stride(id)?.saturating_mul(*count)),
-            Type::Struct(members) => {
+            ValueType::Scalar(scalar) => Ok(u64::from(scalar.bytes())),
+            ValueType::Pointer { .. } => Ok(8),
+            ValueType::Vector { component, count } => Ok(self.bytes(*component)? * u64::from(*count)),
+            ValueType::Matrix { column, count } => Ok(self.bytes(*column)? * u64::from(*count)),
+            ValueType::Array { count, .. } => limit(self.stride(id)?.saturating_mul(*count)),
+            ValueType::Struct(members) => {
                 let Some(last) = members.len().checked_sub(1) else { return Ok(0) };
                 limit(self.member_offset(id, last as u32)?.saturating_add(self.bytes(members[last])?))
             }
-            Type::RuntimeArray { .. } => Ok(0),
+            ValueType::RuntimeArray { .. } => Ok(0),
             _ => Err(format!("type %{id} has no place in memory")),
         }
     }
@@ -746,15 +748,15 @@ impl Module {
             return Ok(layout.alignment);
         }
         match self.ty(id)? {
-            Type::Struct(members) => {
+            ValueType::Struct(members) => {
                 let mut widest = 1;
                 for member in members {
                     widest = widest.max(self.alignment(*member)?);
                 }
                 Ok(widest)
             }
-            Type::Array { element, .. } | Type::RuntimeArray { element } => self.alignment(*element),
-            Type::Cooperative { .. } | Type::Void | Type::Texels | Type::Opaque(_) => {
+            ValueType::Array { element, .. } | ValueType::RuntimeArray { element } => self.alignment(*element),
+            ValueType::Cooperative { .. } | ValueType::Void | ValueType::Texels | ValueType::Opaque(_) => {
                 Err(format!("type %{id} has no place in memory"))
             }
             _ => Ok(u64::from(self.component_scalar(id)?.bytes())),
@@ -772,14 +774,14 @@ pub(crate) fn mask(scalar: Scalar) -> u64 {
 }
 
 /// Computes one value.
-pub(crate) fn apply_once(operation: Operation, [a, b, c, d]: &[[u64; 1]; 4]) -> u64 {
+pub(crate) fn apply_once(operation: LaneFunction, [a, b, c, d]: &[[u64; 1]; 4]) -> u64 {
     let active = Active { set: LaneSet::first(1), list: vec![0], is_all: true };
     let mut to = [0];
     match operation {
-        Operation::One(apply) => apply(&active, &mut to, a),
-        Operation::Two(apply) => apply(&active, &mut to, a, b),
-        Operation::Three(apply) => apply(&active, &mut to, a, b, c),
-        Operation::Four(apply) => apply(&active, &mut to, a, b, c, d),
+        LaneFunction::One(apply) => apply(&active, &mut to, a),
+        LaneFunction::Two(apply) => apply(&active, &mut to, a, b),
+        LaneFunction::Three(apply) => apply(&active, &mut to, a, b, c),
+        LaneFunction::Four(apply) => apply(&active, &mut to, a, b, c, d),
     }
     to[0]
 }
@@ -788,7 +790,7 @@ fn add_to_function(function: &mut Function, inst: Inst) -> Result<(), String> {
     match inst.op {
         Op::FunctionParameter => function.parameters.push(inst.result),
         Op::Label => {
-            function.blocks.push(Block {
+            function.blocks.push(BasicBlock {
                 label: inst.result,
                 instructions: vec![],
                 merge: None,

@@ -1,7 +1,7 @@
 //! Order of blocks by natural loops, as compilers without maximal reconvergence lay them out: a block from which a loop
 //! cannot be continued, such as one that ends in a `break`, runs behind the loop, when all lanes have left it.
 
-use crate::code::{Code, Instruction};
+use crate::code::{Code, RegisterOp};
 
 /// Most blocks and edges times loops to analyse; modules with more are taken to have their blocks in order.
 const MAX_WORK: usize = 1 << 24;
@@ -43,9 +43,9 @@ pub(crate) fn natural_ranks(code: &Code) -> Vec<u32> {
 fn successors(code: &Code, block: usize) -> Vec<usize> {
     let end = code.blocks.get(block + 1).map_or(code.instructions.len(), |next| *next as usize);
     let edges = match end.checked_sub(1).and_then(|last| code.instructions.get(last)) {
-        Some(Instruction::Jump(edge)) => vec![edge],
-        Some(Instruction::Branch { yes, no, .. }) => vec![no, yes],
-        Some(Instruction::Switch { cases, default, .. }) => {
+        Some(RegisterOp::Jump(edge)) => vec![edge],
+        Some(RegisterOp::Branch { yes, no, .. }) => vec![no, yes],
+        Some(RegisterOp::Switch { cases, default, .. }) => {
             [default].into_iter().chain(cases.iter().rev().map(|(_, edge)| edge)).collect()
         }
         _ => vec![],

@@ -2,15 +2,15 @@
 
 use crate::basis::dtype::HostArray;
 use crate::basis::units::Bytes;
-use crate::fault::{Fault, SourcePlace};
+use crate::fault::{KernelFault, SourcePlace};
 use crate::findings::Object;
 use crate::kernel::buffer::{BufferId, BufferSpec, Descriptor, FILLER, RED_ZONE, Start, write_addresses};
 use crate::kernel::program::{Dispatch, Program, Step};
 use crate::lower::{self, Kernel};
-use crate::machine::{Bound, Launch, Machine, Stopped, address};
+use crate::machine::{Bound, Launch, SimulatedDevice, Stopped, address};
 use crate::memory::Memory;
-use crate::module::Module;
-use crate::report::{Reporter, Traces};
+use crate::module::SpirvModule;
+use crate::report::{FaultReporter, Traces};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub enum Reconvergence {
 
 /// Device to simulate, and schedule.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct SimulationSettings {
     pub subgroup_size: u32,
     /// 0 runs work-groups in order and their sub-groups in step; other seeds choose an order of work-groups and
     /// sub-groups, and a layout of cooperative matrices.
@@ -54,7 +54,7 @@ pub struct Settings {
 pub struct Simulated {
     /// Contents of the outputs (in-place ones included), in buffer order.
     pub outputs: Vec<HostArray>,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<KernelFault>,
     /// Instructions times active lanes.
     pub lane_operations: u64,
     /// Whether work-groups waited for others, which were assumed to make progress.
@@ -89,7 +89,7 @@ pub fn simulate(
     program: &Program,
     specs: &[BufferSpec],
     inputs: &[HostArray],
-    settings: &Settings,
+    settings: &SimulationSettings,
 ) -> Result<Simulated, SimulationError> {
     let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
     let bytes = all.iter().fold(0, |sum: u64, spec| sum.saturating_add(spec.bytes().0));
@@ -98,8 +98,8 @@ pub fn simulate(
         return Err(SimulationError::TooLarge(format!("its buffers have {buffers}; the simulator takes {most}")));
     }
     let memory = Memory::new(initial_contents(program, specs, inputs));
-    let reporter = Reporter::new(all.iter().map(|spec| (*spec).clone()).collect());
-    let mut run = Run {
+    let reporter = FaultReporter::new(all.iter().map(|spec| (*spec).clone()).collect());
+    let mut run = ProgramRun {
         memory,
         reporter,
         buffer_bytes: all.iter().map(|spec| spec.bytes().0).collect(),
@@ -128,8 +128,8 @@ pub fn simulate(
         outputs.push(output);
     }
     let faults = run.reporter.finish(&run.memory);
-    let Run { lane_operations, assumed_progress, reporter, .. } = run;
-    let Reporter { matrix_element, exchanges, .. } = reporter;
+    let ProgramRun { lane_operations, assumed_progress, reporter, .. } = run;
+    let FaultReporter { matrix_element, exchanges, .. } = reporter;
     Ok(Simulated { outputs, faults, lane_operations, assumed_progress, matrix_element, exchanges })
 }
 
@@ -176,18 +176,18 @@ impl<'a, I: Iterator<Item = &'a HostArray>> NextIfInput<'a> for I {
 }
 
 /// Program in execution.
-struct Run {
+struct ProgramRun {
     memory: Memory,
-    reporter: Reporter,
+    reporter: FaultReporter,
     buffer_bytes: Vec<u64>,
     /// Kernels by the hash of a dispatch: many steps launch the same one.
     kernels: HashMap<String, Rc<Kernel>>,
-    settings: Settings,
+    settings: SimulationSettings,
     lane_operations: u64,
     assumed_progress: bool,
 }
 
-impl Run {
+impl ProgramRun {
     fn steps(&mut self, steps: &[Step]) -> Result<(), SimulationError> {
         for step in steps {
             match step {
@@ -246,7 +246,7 @@ impl Run {
             is_loose: self.settings.arithmetic == Arithmetic::Loose,
             deadline: self.settings.deadline,
         };
-        let mut machine = Machine::new(&kernel, &mut self.memory, launch);
+        let mut machine = SimulatedDevice::new(&kernel, &mut self.memory, launch);
         let stopped = machine.dispatch();
         self.lane_operations += machine.operations;
         self.assumed_progress |= machine.assumed_progress;
@@ -283,7 +283,7 @@ impl Run {
             .chunks_exact(4)
             .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
-        let kernel = Module::read(&words, &dispatch.constants, subgroup_size).and_then(lower::lower);
+        let kernel = SpirvModule::read(&words, &dispatch.constants, subgroup_size).and_then(lower::lower);
         let kernel = kernel.map_err(|reason| {
             SimulationError::Unsupported(format!("the simulator cannot run {}: {reason}", dispatch.shader.label()))
         })?;

@@ -1,110 +1,110 @@
 //! Reuses registers: values that live within one block share registers, so that those of a gang fit into the host's
 //! caches.
 
-use crate::code::{Code, Instruction, Location, Place, Reg, Term};
+use crate::code::{Code, Location, MemoryPlace, Reg, RegisterOp, Term};
 use crate::matrix::{MatrixInstruction, MatrixType};
 
 /// Use of a register by an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum RegisterUse {
     Read,
     Write,
     /// This and further ones, so many in all, whose numbers must stay.
     Pinned(u32),
 }
 
-type Visit<'v> = &'v mut dyn FnMut(&mut Reg, Use);
+type Visit<'v> = &'v mut dyn FnMut(&mut Reg, RegisterUse);
 
 fn visit_location(at: &mut Location, visit: Visit<'_>) {
     if let Some(offset) = &mut at.offset {
-        visit(offset, Use::Read);
+        visit(offset, RegisterUse::Read);
     }
     visit_place(&mut at.place, visit);
 }
 
-fn visit_place(place: &mut Place, visit: Visit<'_>) {
-    if let Place::Slot { element: Some(element), .. } = place {
-        visit(element, Use::Read);
+fn visit_place(place: &mut MemoryPlace, visit: Visit<'_>) {
+    if let MemoryPlace::Slot { element: Some(element), .. } = place {
+        visit(element, RegisterUse::Read);
     }
 }
 
 fn visit_range(first: Reg, count: u32, visit: Visit<'_>) {
-    visit(&mut { first }, Use::Pinned(count));
+    visit(&mut { first }, RegisterUse::Pinned(count));
 }
 
 /// Calls `visit` for each register of an instruction: those that it reads before the one that it writes.
-fn visit_registers(instruction: &mut Instruction, terms: &mut [Term], visit: Visit<'_>) {
+fn visit_registers(instruction: &mut RegisterOp, terms: &mut [Term], visit: Visit<'_>) {
     match instruction {
-        Instruction::Compute { operation, to, from, .. } => {
+        RegisterOp::Compute { operation, to, from, .. } => {
             let count = operation.operand_count();
             for register in &mut from[..count] {
-                visit(register, Use::Read);
+                visit(register, RegisterUse::Read);
             }
             let first = from[0];
             from[count..].fill(first);
-            visit(to, Use::Write);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::Copy { to, from } => {
-            visit(from, Use::Read);
-            visit(to, Use::Write);
+        RegisterOp::Copy { to, from } => {
+            visit(from, RegisterUse::Read);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::Select { to, condition, yes, no } => {
+        RegisterOp::Select { to, condition, yes, no } => {
             for register in [condition, yes, no] {
-                visit(register, Use::Read);
+                visit(register, RegisterUse::Read);
             }
-            visit(to, Use::Write);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::Undefine { first, count } => visit_range(*first, *count, visit),
-        Instruction::LoadIndexed { to, first, count, index } => {
+        RegisterOp::Undefine { first, count } => visit_range(*first, *count, visit),
+        RegisterOp::LoadIndexed { to, first, count, index } => {
             visit_range(*first, *count, visit);
-            visit(index, Use::Read);
-            visit(to, Use::Write);
+            visit(index, RegisterUse::Read);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::StoreIndexed { from, first, count, index } => {
+        RegisterOp::StoreIndexed { from, first, count, index } => {
             visit_range(*first, *count, visit);
-            visit(from, Use::Read);
-            visit(index, Use::Read);
+            visit(from, RegisterUse::Read);
+            visit(index, RegisterUse::Read);
         }
-        Instruction::Offset { to, base, terms: range, .. } => {
+        RegisterOp::Offset { to, base, terms: range, .. } => {
             if let Some(base) = base {
-                visit(base, Use::Read);
+                visit(base, RegisterUse::Read);
             }
             for term in &mut terms[range.start as usize..range.end as usize] {
-                visit(&mut term.index, Use::Read);
+                visit(&mut term.index, RegisterUse::Read);
             }
-            visit(to, Use::Write);
+            visit(to, RegisterUse::Write);
         }
         _ => visit_memory(instruction, visit),
     }
 }
 
 /// Calls `visit` for each register of an instruction that accesses memory, exchanges values or branches.
-fn visit_memory(instruction: &mut Instruction, visit: Visit<'_>) {
+fn visit_memory(instruction: &mut RegisterOp, visit: Visit<'_>) {
     match instruction {
-        Instruction::AddressOf { to, location } | Instruction::Load { to, at: location, .. } => {
+        RegisterOp::AddressOf { to, location } | RegisterOp::Load { to, at: location, .. } => {
             visit_location(location, visit);
-            visit(to, Use::Write);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::Store { from, at, .. } => {
+        RegisterOp::Store { from, at, .. } => {
             visit_location(at, visit);
-            visit(from, Use::Read);
+            visit(from, RegisterUse::Read);
         }
-        Instruction::Fetch { to, index, .. } => {
-            visit(index, Use::Read);
-            visit(to, Use::Write);
+        RegisterOp::Fetch { to, index, .. } => {
+            visit(index, RegisterUse::Read);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::Atomic { to, at, value, comparator, .. } => {
+        RegisterOp::Atomic { to, at, value, comparator, .. } => {
             visit_location(at, visit);
-            visit(value, Use::Read);
-            visit(comparator, Use::Read);
-            visit(to, Use::Write);
+            visit(value, RegisterUse::Read);
+            visit(comparator, RegisterUse::Read);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::ArrayLength { to, place, .. } => {
+        RegisterOp::ArrayLength { to, place, .. } => {
             visit_place(place, visit);
-            visit(to, Use::Write);
+            visit(to, RegisterUse::Write);
         }
-        Instruction::TexelCount { to, .. } | Instruction::Clock { to } => visit(to, Use::Write),
-        Instruction::Subgroup { to, value, argument, second, .. } => {
+        RegisterOp::TexelCount { to, .. } | RegisterOp::Clock { to } => visit(to, RegisterUse::Write),
+        RegisterOp::Subgroup { to, value, argument, second, .. } => {
             // Results and operands may be ballots, of four registers.
             for first in [*to, *value, *argument] {
                 visit_range(first, 4, visit);
@@ -113,9 +113,9 @@ fn visit_memory(instruction: &mut Instruction, visit: Visit<'_>) {
                 visit_range(*second, 1, visit);
             }
         }
-        Instruction::Matrix(matrix) => visit_matrix(matrix, visit),
-        Instruction::Branch { condition: register, .. } | Instruction::Switch { selector: register, .. } => {
-            visit(register, Use::Read);
+        RegisterOp::Matrix(matrix) => visit_matrix(matrix, visit),
+        RegisterOp::Branch { condition: register, .. } | RegisterOp::Switch { selector: register, .. } => {
+            visit(register, RegisterUse::Read);
         }
         // Barriers and plain branches have none; the rest is visited above.
         _ => {}
@@ -156,7 +156,7 @@ enum Life {
 }
 
 /// Returns the life of each register.
-fn lives(code: &Code, instructions: &mut [Instruction], terms: &mut [Term]) -> Vec<Life> {
+fn lives(code: &Code, instructions: &mut [RegisterOp], terms: &mut [Term]) -> Vec<Life> {
     let mut lives = vec![Life::Unused; code.registers as usize];
     // How many more ranges of pinned registers there are from a register on than at the one before.
     let mut pinned = vec![0i64; code.registers as usize + 1];
@@ -166,7 +166,7 @@ fn lives(code: &Code, instructions: &mut [Instruction], terms: &mut [Term]) -> V
             block += 1;
         }
         visit_registers(instruction, terms, &mut |register, usage| {
-            if let Use::Pinned(count) = usage {
+            if let RegisterUse::Pinned(count) = usage {
                 let end = register.saturating_add(count).min(code.registers);
                 pinned[end.min(*register) as usize] += 1;
                 pinned[end as usize] -= 1;
@@ -174,8 +174,8 @@ fn lives(code: &Code, instructions: &mut [Instruction], terms: &mut [Term]) -> V
             }
             let Some(life) = lives.get_mut(*register as usize) else { return };
             *life = match (*life, usage) {
-                (Life::Unused, Use::Write) => Life::Within { block, last: pc },
-                (Life::Within { block: own, .. }, Use::Read | Use::Write) if own == block => {
+                (Life::Unused, RegisterUse::Write) => Life::Within { block, last: pc },
+                (Life::Within { block: own, .. }, RegisterUse::Read | RegisterUse::Write) if own == block => {
                     Life::Within { block, last: pc }
                 }
                 _ => Life::Elsewhere,
@@ -210,7 +210,7 @@ pub(crate) fn recycle(code: &mut Code) {
         visit_registers(instruction, &mut terms, &mut |register, usage| {
             let old = *register as usize;
             let Some(Life::Within { last, .. }) = lives.get(old) else { return };
-            if matches!(usage, Use::Pinned(_)) {
+            if matches!(usage, RegisterUse::Pinned(_)) {
                 return;
             }
             let number = *numbers[old].get_or_insert_with(|| free.pop().unwrap_or(*register));

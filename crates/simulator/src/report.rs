@@ -1,16 +1,16 @@
 //! Puts findings into words: source lines, names of elements, invocations, and what to do.
 
-use crate::code::{Instruction, Pc, Place};
-use crate::fault::{Fault, FaultKind, SourcePlace};
+use crate::code::{MemoryPlace, Pc, RegisterOp};
+use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::findings::{
-    AccessKind, Finding, Findings, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
+    AccessKind, Findings, FoundFault, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
 };
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
 use crate::kernel::program::Dispatch;
 use crate::lower::Kernel;
 use crate::memory::Memory;
-use crate::module::{Id, Type};
+use crate::module::{Id, ValueType};
 use rspirv::spirv::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -20,15 +20,15 @@ use std::path::Path;
 const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
 
 /// Collects the faults of a program's dispatches.
-pub(crate) struct Reporter {
+pub(crate) struct FaultReporter {
     specs: Vec<BufferSpec>,
-    faults: Vec<Fault>,
+    faults: Vec<KernelFault>,
     /// First access to single elements of cooperative matrices.
     pub(crate) matrix_element: Option<SourcePlace>,
     /// Exchanges within sub-groups, with a hash of the lanes that took part.
     pub(crate) exchanges: Vec<(SourcePlace, u64)>,
     /// Stores of undefined values to places in buffers, which are faults if one of the values is still there at the end.
-    pending: Vec<(u32, Vec<u64>, Fault)>,
+    pending: Vec<(u32, Vec<u64>, KernelFault)>,
 }
 
 /// What a dispatch leaves behind for reports.
@@ -53,7 +53,7 @@ struct Scene<'a> {
     hazards: &'a HashMap<Pc, [u64; 2]>,
 }
 
-impl Reporter {
+impl FaultReporter {
     pub(crate) fn new(specs: Vec<BufferSpec>) -> Self {
         Self { specs, faults: vec![], matrix_element: None, exchanges: vec![], pending: vec![] }
     }
@@ -70,7 +70,7 @@ impl Reporter {
         let name = if shader.built_in { name.to_string() } else { name.rsplit('/').next().unwrap_or(name).to_string() };
         let (lines, specs) = (shader.lines(), &self.specs[..]);
         let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
-        let mut added: Vec<Fault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
+        let mut added: Vec<KernelFault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
         self.matrix_element =
             self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
@@ -92,7 +92,7 @@ impl Reporter {
     }
 
     /// Returns all faults. Undefined values count if they are in an output in the end.
-    pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<Fault> {
+    pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<KernelFault> {
         let pending = std::mem::take(&mut self.pending);
         let pending = pending
             .into_iter()
@@ -113,7 +113,7 @@ impl Reporter {
 }
 
 /// Adds a fault to a list, or its count to the same fault there.
-fn merge(faults: &mut Vec<Fault>, fault: Fault) {
+fn merge(faults: &mut Vec<KernelFault>, fault: KernelFault) {
     let same = faults.iter_mut().find(|other| {
         (other.kind, &other.kernel, &other.at, &other.other) == (fault.kind, &fault.kernel, &fault.at, &fault.other)
     });
@@ -124,8 +124,8 @@ fn merge(faults: &mut Vec<Fault>, fault: Fault) {
 }
 
 impl Scene<'_> {
-    fn fault(&self, finding: &Finding, count: u64) -> Fault {
-        let Finding { kind, pc, other, who, other_who, subject } = finding;
+    fn fault(&self, finding: &FoundFault, count: u64) -> KernelFault {
+        let FoundFault { kind, pc, other, who, other_who, subject } = finding;
         let invocation = self.invocation(*who);
         let (what, other_what) = match subject {
             Subject::Memory { object, offset, bytes, access, other, passed_barrier } => {
@@ -151,10 +151,10 @@ impl Scene<'_> {
         self.make(*kind, *pc, *other, what, other_what, count)
     }
 
-    fn undefined_store(&self, buffer: u32, offset: u64, pc: Pc, origin: Pc, who: Invocation) -> Fault {
+    fn undefined_store(&self, buffer: u32, offset: u64, pc: Pc, origin: Pc, who: Invocation) -> KernelFault {
         let kind = match self.kernel.code.instructions[origin as usize] {
-            Instruction::Compute { .. } => FaultKind::UndefinedArithmetic,
-            Instruction::Subgroup { .. } => FaultKind::InactiveLane,
+            RegisterOp::Compute { .. } => FaultKind::UndefinedArithmetic,
+            RegisterOp::Subgroup { .. } => FaultKind::InactiveLane,
             _ => FaultKind::Uninitialised,
         };
         let element = self.element(Object::Buffer(buffer), offset, pc);
@@ -162,11 +162,19 @@ impl Scene<'_> {
         self.make(kind, pc, Some(origin), what, self.origin_text(kind, Some(origin)), 1)
     }
 
-    fn make(&self, kind: FaultKind, pc: Pc, other: Option<Pc>, what: String, other_what: String, count: u64) -> Fault {
+    fn make(
+        &self,
+        kind: FaultKind,
+        pc: Pc,
+        other: Option<Pc>,
+        what: String,
+        other_what: String,
+        count: u64,
+    ) -> KernelFault {
         let (at, other) = (self.place(pc), other.map(|other| self.place(other)));
         let remedy = remedy(kind, &at, other.as_ref(), other_what.contains("a barrier between that"));
         let kernel = self.name.clone();
-        Fault { kind, kernel, at: Some(at), other, what, other_what, remedy, subgroup_sizes: vec![], count }
+        KernelFault { kind, kernel, at: Some(at), other, what, other_what, remedy, subgroup_sizes: vec![], count }
     }
 
     /// Says where an undefined value comes from.
@@ -174,13 +182,15 @@ impl Scene<'_> {
         let Some(origin) = origin else { return String::new() };
         let text = match (&self.kernel.code.instructions[origin as usize], kind) {
             (_, FaultKind::DivergentBarrier) => "others wait here",
-            (Instruction::Load { at, .. }, _) if at.place == Place::Shared => "reads shared memory that nothing wrote",
-            (Instruction::Load { .. } | Instruction::Fetch { .. } | Instruction::Atomic { .. }, _) => READS_UNWRITTEN,
-            (Instruction::Compute { .. }, _) => return self.hazard_text(origin),
-            (Instruction::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
-            (Instruction::Matrix(_), _) => "uses an element that the matrix lacks",
-            (Instruction::Undefine { .. }, _) => "has no value",
-            (Instruction::Copy { .. } | Instruction::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
+            (RegisterOp::Load { at, .. }, _) if at.place == MemoryPlace::Shared => {
+                "reads shared memory that nothing wrote"
+            }
+            (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => READS_UNWRITTEN,
+            (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin),
+            (RegisterOp::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
+            (RegisterOp::Matrix(_), _) => "uses an element that the matrix lacks",
+            (RegisterOp::Undefine { .. }, _) => "has no value",
+            (RegisterOp::Copy { .. } | RegisterOp::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
             _ => "makes it",
         };
         text.into()
@@ -268,18 +278,18 @@ impl Scene<'_> {
         let module = &self.kernel.module;
         loop {
             match module.ty(ty) {
-                Ok(Type::Array { element, .. }) => {
+                Ok(ValueType::Array { element, .. }) => {
                     let stride = module.stride(ty).unwrap_or(1).max(1);
                     let _ = write!(name, "[{}]", offset / stride);
                     offset %= stride;
                     ty = *element;
                 }
-                Ok(Type::Vector { component, .. }) => {
+                Ok(ValueType::Vector { component, .. }) => {
                     let bytes = module.bytes(*component).unwrap_or(1).max(1);
                     let component = ["x", "y", "z", "w"].get((offset / bytes) as usize);
                     return name + "." + component.unwrap_or(&"?");
                 }
-                Ok(Type::Struct(members)) => {
+                Ok(ValueType::Struct(members)) => {
                     let holder = (0..members.len() as u32)
                         .rfind(|member| module.member_offset(ty, *member).is_ok_and(|begin| begin <= offset));
                     let Some(member) = holder else { return name };

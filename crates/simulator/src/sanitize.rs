@@ -5,10 +5,10 @@ use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::threads;
 use crate::device::simulated_device;
-use crate::fault::{Fault, FaultKind, SourcePlace};
+use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::program::{Program, Step};
-use crate::program::{Arithmetic, Reconvergence, Settings, Simulated, SimulationError, simulate};
+use crate::program::{Arithmetic, Reconvergence, Simulated, SimulationError, SimulationSettings, simulate};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ const COMMON_SIZE: u32 = 32;
 
 /// Devices and schedules to simulate.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SanitizeOptions {
     pub subgroup_sizes: Vec<u32>,
     /// Schedules of each size: 0, and others seeded by the case.
     pub schedules: u32,
@@ -47,9 +47,9 @@ pub struct CaseReport {
     /// Whether the sub-group size makes no difference, so that one of them was enough.
     pub any_size: bool,
     /// Faults that count.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<KernelFault>,
     /// Faults that the caller accepts.
-    pub accepted: Vec<Fault>,
+    pub accepted: Vec<KernelFault>,
     /// Simulated runs.
     pub runs: u32,
     pub lane_operations: u64,
@@ -144,7 +144,7 @@ impl CaseReport {
         text
     }
 
-    fn add_faults(&mut self, faults: impl IntoIterator<Item = Fault>) {
+    fn add_faults(&mut self, faults: impl IntoIterator<Item = KernelFault>) {
         for fault in faults {
             let same = self.faults.iter_mut().find(|known| is_same(known, &fault) || is_reverse(known, &fault));
             let Some(known) = same else {
@@ -153,8 +153,8 @@ impl CaseReport {
             };
             if is_reverse(known, &fault) && fault.at > fault.other {
                 // The later line comes first.
-                let Fault { at, other, what, other_what, remedy, .. } = fault.clone();
-                *known = Fault { at, other, what, other_what, remedy, ..known.clone() };
+                let KernelFault { at, other, what, other_what, remedy, .. } = fault.clone();
+                *known = KernelFault { at, other, what, other_what, remedy, ..known.clone() };
             }
             known.count = known.count.saturating_add(fault.count);
             known.subgroup_sizes.extend(fault.subgroup_sizes);
@@ -168,10 +168,10 @@ impl CaseReport {
     /// Drops consequences of races: reliance on lockstep at the same places at other sub-group sizes, and values that
     /// were read before the other invocation wrote them.
     fn drop_consequences(&mut self) {
-        let is_race = |fault: &&Fault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+        let is_race = |fault: &&KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
         let races: Vec<_> = self.faults.iter().filter(is_race).cloned().collect();
         self.faults.retain(|fault| {
-            let is_cause = |race: &Fault| match fault.kind {
+            let is_cause = |race: &KernelFault| match fault.kind {
                 FaultKind::Lockstep => {
                     let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
                     is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
@@ -203,7 +203,7 @@ pub fn listed<T: ToString>(numbers: &[T]) -> String {
 
 /// Simulated run of one program.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct PlannedRun {
     /// Index of the program.
     program: usize,
     seed: u64,
@@ -213,7 +213,7 @@ struct Run {
 
 /// Run with its judged answer.
 struct JudgedRun {
-    run: Run,
+    run: PlannedRun,
     /// Hash of the outputs.
     answer: u64,
     matrix_element: Option<SourcePlace>,
@@ -226,14 +226,14 @@ type SizedProgram = (u32, Program);
 
 /// A posed case, with everything that its runs share.
 struct PosedCase<'a> {
-    options: &'a Options,
+    options: &'a SanitizeOptions,
     specs: Vec<BufferSpec>,
     inputs: Vec<HostArray>,
     deadline: Option<Instant>,
 }
 
 /// Simulates a case at every sub-group size of `options`. The caller fills in the names of the case.
-pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, options: &Options) -> CaseReport {
+pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, options: &SanitizeOptions) -> CaseReport {
     let deadline = Instant::now().checked_add(options.timeout);
     let mut report = CaseReport::default();
     let posed = (algorithm.problem)(case).and_then(|problem| {
@@ -285,9 +285,9 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
 }
 
 impl PosedCase<'_> {
-    fn simulate(&self, program: &Program, subgroup_size: u32, run: Run) -> Result<Simulated, String> {
-        let Run { seed, reconvergence, arithmetic, .. } = run;
-        let settings = Settings { subgroup_size, seed, reconvergence, arithmetic, deadline: self.deadline };
+    fn simulate(&self, program: &Program, subgroup_size: u32, run: PlannedRun) -> Result<Simulated, String> {
+        let PlannedRun { seed, reconvergence, arithmetic, .. } = run;
+        let settings = SimulationSettings { subgroup_size, seed, reconvergence, arithmetic, deadline: self.deadline };
         simulate(program, &self.specs, &self.inputs, &settings).map_err(|error| match error {
             SimulationError::Unsupported(reason)
             | SimulationError::TooLong(reason)
@@ -297,7 +297,8 @@ impl PosedCase<'_> {
 
     /// Returns the oracle, from the reference program on a simulated device if the problem has one.
     fn right_answer(&self, problem: &dyn Problem) -> Result<Box<dyn Oracle>, String> {
-        let exact = Run { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
+        let exact =
+            PlannedRun { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
         let mut reason = String::new();
         for subgroup_size in [COMMON_SIZE].iter().chain(&self.options.subgroup_sizes) {
             let device = simulated_device(*subgroup_size);
@@ -334,11 +335,11 @@ impl PosedCase<'_> {
                 let seeds = std::iter::once(0).chain(others);
                 runs.extend(seeds.map(|seed| {
                     let reconvergence = reconvergence(&programs[program].1, seed);
-                    Run { program, seed, reconvergence, arithmetic: *arithmetic }
+                    PlannedRun { program, seed, reconvergence, arithmetic: *arithmetic }
                 }));
             }
         }
-        let simulate = |run: &Run| {
+        let simulate = |run: &PlannedRun| {
             if self.options.interrupted.load(Ordering::Relaxed) {
                 return Err("interrupted".into());
             }
@@ -362,7 +363,7 @@ impl PosedCase<'_> {
     /// is the fault, and the others are consequences.
     fn judge(
         &self,
-        run: Run,
+        run: PlannedRun,
         sized: &SizedProgram,
         oracle: &dyn Oracle,
         simulated: Simulated,
@@ -372,10 +373,10 @@ impl PosedCase<'_> {
         let (answer, matrix_element) = (hash(&simulated.outputs), simulated.matrix_element.clone());
         let mut counted = simulated;
         if run.reconvergence != Reconvergence::AtMerges && (wrong.is_some() || !counted.faults.is_empty()) {
-            let in_order = Run { reconvergence: Reconvergence::AtMerges, ..run };
+            let in_order = PlannedRun { reconvergence: Reconvergence::AtMerges, ..run };
             if let Ok(other) = self.simulate(&sized.1, sized.0, in_order) {
                 let is_wrong = report.wrong(&sized.1, oracle, &other).is_some();
-                let is_only_here = |fault: &&Fault| !other.faults.iter().any(|known| is_same(known, fault));
+                let is_only_here = |fault: &&KernelFault| !other.faults.iter().any(|known| is_same(known, fault));
                 let consequence = counted.faults.iter().find(is_only_here);
                 if wrong.is_some() && !is_wrong || consequence.is_some() {
                     let what = match (&wrong, consequence) {
@@ -423,13 +424,13 @@ fn is_of_subgroups(name: &str) -> bool {
 }
 
 /// Whether two faults are a race seen from both sides.
-fn is_reverse(a: &Fault, b: &Fault) -> bool {
+fn is_reverse(a: &KernelFault, b: &KernelFault) -> bool {
     let is_race = matches!(a.kind, FaultKind::RaceShared | FaultKind::RaceStorage | FaultKind::Lockstep);
     is_race && (a.kind, &a.kernel, &a.at, &a.other) == (b.kind, &b.kernel, &b.other, &b.at)
 }
 
 /// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
-fn is_same(a: &Fault, b: &Fault) -> bool {
+fn is_same(a: &KernelFault, b: &KernelFault) -> bool {
     let places = (&a.kernel, &a.at, &a.other) == (&b.kernel, &b.at, &b.other);
     a.kind == b.kind && places && (b.at.is_some() || a.what == b.what)
 }
@@ -441,7 +442,7 @@ impl CaseReport {
         self.lane_operations = self.lane_operations.saturating_add(simulated.lane_operations);
         self.assumed_progress |= simulated.assumed_progress;
         let faults = simulated.faults.into_iter();
-        self.add_faults(faults.map(|fault| Fault { subgroup_sizes: vec![subgroup_size], ..fault }));
+        self.add_faults(faults.map(|fault| KernelFault { subgroup_sizes: vec![subgroup_size], ..fault }));
     }
 
     /// Returns what is wrong with the answer of a run, if anything.
@@ -484,14 +485,14 @@ fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
 }
 
 /// Returns a fault that only the answers of a program show.
-fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> Fault {
+fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> KernelFault {
     let remedy = match kind {
         FaultKind::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
         FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
         FaultKind::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
         _ => "use operations that Vulkan requires to be more precise, or widen the tolerance",
     };
-    Fault {
+    KernelFault {
         kind,
         kernel: distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
         at: None,
@@ -506,7 +507,7 @@ fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, wha
 
 /// Adds the faults that only answers show: they depend on the sub-group size, the schedule or the arithmetic.
 fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], judged: &[JudgedRun]) {
-    let mut found: Vec<Fault> = vec![];
+    let mut found: Vec<KernelFault> = vec![];
     let mut add = |kind, sized: &SizedProgram, what| match found.iter_mut().find(|fault| fault.kind == kind) {
         Some(fault) => fault.subgroup_sizes.push(sized.0),
         None => found.push(fault_of_answer(kind, sized, what)),

@@ -1,8 +1,8 @@
 //! Sub-group operations (`OpGroupNonUniform*`): each sub-group of a gang computes among its active lanes.
 
-use crate::code::{Combine, Instruction, Pc, Reduction, Reg, SubgroupOp};
+use crate::code::{Combine, Pc, Reduction, Reg, RegisterOp, SubgroupOp};
 use crate::fault::FaultKind;
-use crate::findings::{Finding, Findings, Subject};
+use crate::findings::{Findings, FoundFault, Subject};
 use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
@@ -19,20 +19,20 @@ pub(crate) fn subgroups<'a>(active: &'a Active, gang: &'a Gang) -> impl Iterator
     })
 }
 
-/// Executes an [`Instruction::Subgroup`]; does nothing for others.
+/// Executes a [`RegisterOp::Subgroup`]; does nothing for others.
 ///
 /// A result is undefined where an operand is, or where it comes from a lane that is inactive or missing. The origin of
 /// the undefined value is that of the operand if there is one, else this instruction: most exchanges have lanes at the
 /// edge whose result nobody uses, so an operand explains a fault better.
 pub(crate) fn execute(
-    instruction: &Instruction,
+    instruction: &RegisterOp,
     registers: &mut Registers,
     active: &Active,
     gang: &Gang,
     pc: Pc,
     findings: &mut Findings,
 ) {
-    let Instruction::Subgroup { op, scalar, to, value, argument, second } = *instruction else { return };
+    let RegisterOp::Subgroup { op, scalar, to, value, argument, second } = *instruction else { return };
     let lanes = gang.lanes as usize;
     let components = if matches!(op, SubgroupOp::Ballot | SubgroupOp::Partition) { 4 } else { 1 };
     let results = vec![0; lanes * components];
@@ -56,7 +56,7 @@ pub(crate) fn execute(
     }
 }
 
-/// Fields of [`Instruction::Subgroup`] that are read.
+/// Fields of [`RegisterOp::Subgroup`] that are read.
 #[derive(Clone, Copy)]
 struct Operands {
     op: SubgroupOp,
@@ -321,7 +321,7 @@ impl Execution<'_> {
 /// Reports misuse of a sub-group at a lane.
 pub(crate) fn report(findings: &mut Findings, gang: &Gang, pc: Pc, lane: u16, text: impl FnOnce() -> String) {
     let (kind, who) = (FaultKind::InactiveLane, gang.invocation(lane.into()));
-    let make = || Finding { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
+    let make = || FoundFault { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
     findings.add(kind, pc, None, make);
 }
 
@@ -363,7 +363,7 @@ mod tests {
     const TO: Reg = 9;
 
     /// Operands by lane of the gang; an undefined value is `None`.
-    struct Case {
+    struct GroupCase {
         op: SubgroupOp,
         size: usize,
         cluster: usize,
@@ -372,7 +372,7 @@ mod tests {
         argument: Vec<u128>,
     }
 
-    impl Case {
+    impl GroupCase {
         /// Makes random operands that the operation accepts: some must be equal in all lanes, or a partition.
         fn random(op: SubgroupOp, size: usize, is_partial: bool, random: &mut ChaCha8Rng) -> Self {
             let mut below = |limit: usize| random.next_u32() as usize % limit;
@@ -477,7 +477,7 @@ mod tests {
                 }
             }
             let (op, scalar) = (self.op, Scalar::Int { bits: 32, signed: false });
-            let instruction = Instruction::Subgroup { op, scalar, to: TO, value: 0, argument: 4, second: Some(8) };
+            let instruction = RegisterOp::Subgroup { op, scalar, to: TO, value: 0, argument: 4, second: Some(8) };
             let mut findings = Findings::default();
             execute(&instruction, &mut registers, &active, &gang, 7, &mut findings);
             let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
@@ -505,7 +505,7 @@ mod tests {
         let runs = ops.iter().flat_map(|op| [1, 4, 8, 32, 128].map(|size| (*op, size)));
         let runs = runs.filter(|(op, size)| *size >= 4 || !format!("{op:?}").starts_with("Quad"));
         for (op, size, round) in runs.flat_map(|(op, size)| (0..12).map(move |round| (op, size, round))) {
-            let case = Case::random(op, size, round > 2, &mut random);
+            let case = GroupCase::random(op, size, round > 2, &mut random);
             let (results, finding) = case.execute();
             assert_eq!(finding, None, "{op:?} {size}");
             for &lane in &case.active {
@@ -532,7 +532,7 @@ mod tests {
         for (op, size, operands, cluster, expected) in cases {
             let argument: Vec<u128> = (0..size).map(|lane| operands[lane % 2]).collect();
             let value = argument.iter().map(|operand| Some(*operand)).collect();
-            let case = Case { op, size, cluster, active: (0..size).collect(), value, argument };
+            let case = GroupCase { op, size, cluster, active: (0..size).collect(), value, argument };
             let expected = (!expected.is_empty()).then(|| Subject::Text(expected.to_string()));
             assert_eq!(case.execute().1, expected, "{op:?}");
         }

@@ -6,7 +6,7 @@ use crate::kernel::buffer::{Address, Binding, BufferId, BufferSpec, Descriptor, 
 use crate::kernel::interface::{ArgumentKind, Interface};
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
-use crate::program::{Arithmetic, Reconvergence, Settings, SimulationError, simulate};
+use crate::program::{Arithmetic, Reconvergence, SimulationError, SimulationSettings, simulate};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ pub fn try_kernel(spirv: &[u8]) -> Result<(), String> {
     let dispatch = Dispatch { push, addresses, descriptors, ..bare.groups([2, 1, 1]) };
     let reconvergence = [Reconvergence::AtMerges, Reconvergence::Late, Reconvergence::BehindLoops][seed as usize];
     let deadline = Instant::now().checked_add(TIMEOUT);
-    let settings = Settings { subgroup_size, seed, reconvergence, arithmetic: Arithmetic::Loose, deadline };
+    let settings = SimulationSettings { subgroup_size, seed, reconvergence, arithmetic: Arithmetic::Loose, deadline };
     match simulate(&Program::single(dispatch), &specs, &inputs, &settings) {
         Err(SimulationError::Unsupported(reason)) => Err(reason),
         // A limit is a valid answer.

@@ -3,7 +3,7 @@
 use super::table::{Table, prose};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::units::counted;
-use crate::simulator::fault::Fault;
+use crate::simulator::fault::KernelFault;
 use crate::simulator::sanitize::{CaseReport, SizeResult, spans};
 use std::fmt::Write;
 
@@ -31,10 +31,10 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
         table.row([first.kernel.clone(), sizes, sub_groups(first), first.answer(), first.faults.len().to_string()]);
     }
     let mut out = table.terminal(width);
-    let mut shown: Vec<(Fault, Vec<&CaseReport>)> = vec![];
+    let mut shown: Vec<(KernelFault, Vec<&CaseReport>)> = vec![];
     for report in reports {
         for fault in &report.faults {
-            let is_same = |known: &Fault| {
+            let is_same = |known: &KernelFault| {
                 known.kind == fault.kind
                     && (&known.at, &known.other) == (&fault.at, &fault.other)
                     && (fault.at.is_some() || known.what == fault.what)
@@ -65,7 +65,7 @@ fn sub_groups(report: &CaseReport) -> String {
 }
 
 /// Prints the kind of a fault, beside it both places, the remedy, and where else it is.
-fn fault_text(fault: &Fault, cases: &[&CaseReport], width: usize) -> String {
+fn fault_text(fault: &KernelFault, cases: &[&CaseReport], width: usize) -> String {
     let mut lines = fault.events();
     if !fault.remedy.is_empty() {
         lines.push(format!("remedy: {}", fault.remedy));
@@ -159,7 +159,7 @@ mod tests {
     use crate::simulator::fault::{FaultKind, SourcePlace};
     use crate::simulator::sanitize::SizeReport;
 
-    fn report(extents: &str, faults: Vec<Fault>) -> CaseReport {
+    fn report(extents: &str, faults: Vec<KernelFault>) -> CaseReport {
         let wrong = SizeResult::Wrong { reason: "B[1] is 0, expected 2".into(), schedules: vec![0, 1] };
         let first = if faults.is_empty() { SizeResult::Right } else { wrong };
         CaseReport {
@@ -176,11 +176,11 @@ mod tests {
         }
     }
 
-    fn race() -> Fault {
+    fn race() -> KernelFault {
         let place = |line| {
             Some(SourcePlace { line: Some(("transpose.comp".into(), line)), instruction: String::new(), text: None })
         };
-        Fault {
+        KernelFault {
             kind: FaultKind::RaceShared,
             kernel: "transpose".into(),
             at: place(24),

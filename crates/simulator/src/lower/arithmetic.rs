@@ -1,10 +1,10 @@
 //! Values: arithmetic component by component, composites, matrices, and what is made of simpler operations.
 
-use super::{Lowerer, Value};
+use super::{LoweredValue, Lowerer};
 use crate::alu;
-use crate::code::{Instruction, Reg};
+use crate::code::{Reg, RegisterOp};
 use crate::kernel::interface::Scalar;
-use crate::module::{Inst, Type};
+use crate::module::{Inst, ValueType};
 use rspirv::spirv::Op;
 
 /// Widest integers, for shifts and masks of raw bits.
@@ -91,7 +91,7 @@ impl Lowerer {
     }
 
     fn function_variable(&mut self, inst: &Inst) -> Result<(), String> {
-        let Type::Pointer { class, pointee } = *self.module.ty(inst.ty)? else {
+        let ValueType::Pointer { class, pointee } = *self.module.ty(inst.ty)? else {
             return Err("a variable's type is no pointer".into());
         };
         let value = self.private_variable(inst, class, pointee)?;
@@ -100,9 +100,9 @@ impl Lowerer {
     }
 
     fn lower_load(&mut self, inst: &Inst) -> Result<(), String> {
-        if let Some((Value::Texels(slot), _)) = self.find(inst.operand(0)?) {
+        if let Some((LoweredValue::Texels(slot), _)) = self.find(inst.operand(0)?) {
             let slot = *slot;
-            self.define_value(inst, Value::Texels(slot));
+            self.define_value(inst, LoweredValue::Texels(slot));
             return Ok(());
         }
         let pointer = self.pointer(inst.operand(0)?)?;
@@ -112,7 +112,7 @@ impl Lowerer {
 
     fn copy_value(&mut self, inst: &Inst) -> Result<(), String> {
         match self.find(inst.operand(0)?) {
-            Some((value @ (Value::Pointer(_) | Value::Texels(_)), ty)) if *ty == inst.ty => {
+            Some((value @ (LoweredValue::Pointer(_) | LoweredValue::Texels(_)), ty)) if *ty == inst.ty => {
                 let value = value.clone();
                 self.define_value(inst, value);
                 Ok(())
@@ -126,7 +126,7 @@ impl Lowerer {
 
     fn read_clock(&mut self, inst: &Inst) -> Result<(), String> {
         let first = self.new_registers(2)?;
-        self.emit(Instruction::Clock { to: first })?;
+        self.emit(RegisterOp::Clock { to: first })?;
         let zero = self.constant(0)?;
         let count = self.module.scalar_count(inst.ty)?;
         self.define(inst, [first, zero][..count.min(2) as usize].to_vec())
@@ -165,7 +165,7 @@ impl Lowerer {
         for (index, (yes, no)) in yes.into_iter().zip(no).enumerate() {
             let condition = *conditions.get(index).or(conditions.first()).ok_or("OpSelect has no condition")?;
             let to = self.new_register()?;
-            self.emit(Instruction::Select { to, condition, yes, no })?;
+            self.emit(RegisterOp::Select { to, condition, yes, no })?;
             results.push(to);
         }
         self.define(inst, results)
@@ -180,13 +180,13 @@ impl Lowerer {
                 }
                 let count = self.module.scalar_count(inst.ty)? as usize;
                 let is_replicated = inst.op == Op::CompositeConstructReplicateEXT
-                    || matches!(self.module.ty(inst.ty)?, Type::Cooperative { .. });
+                    || matches!(self.module.ty(inst.ty)?, ValueType::Cooperative { .. });
                 if is_replicated { parts.iter().copied().cycle().take(count).collect() } else { parts }
             }
             Op::CompositeExtract => {
                 let composite = self.registers(inst.operand(0)?)?;
                 let whole = self.type_of(inst.operand(0)?)?;
-                if matches!(self.module.ty(whole)?, Type::Cooperative { .. }) {
+                if matches!(self.module.ty(whole)?, ValueType::Cooperative { .. }) {
                     self.matrix_element.get_or_insert(self.at);
                 }
                 let (first, ty) = self.module.component(whole, inst.rest(1))?;
@@ -228,7 +228,9 @@ impl Lowerer {
     /// Returns rows and columns of a matrix.
     fn matrix_extents(&self, id: u32) -> Result<(usize, usize), String> {
         let ty = self.type_of(id)?;
-        let Type::Matrix { column, count } = *self.module.ty(ty)? else { return Err(format!("id %{id} is no matrix")) };
+        let ValueType::Matrix { column, count } = *self.module.ty(ty)? else {
+            return Err(format!("id %{id} is no matrix"));
+        };
         Ok((self.module.scalar_count(column)? as usize, count as usize))
     }
 
@@ -241,19 +243,19 @@ impl Lowerer {
         let count = vector.len() as u32;
         let first = self.new_registers(count)?;
         for (to, from) in (first..).zip(&vector) {
-            self.emit(Instruction::Copy { to, from: *from })?;
+            self.emit(RegisterOp::Copy { to, from: *from })?;
         }
         let term = self.code.terms.len() as u32;
         self.code.terms.push(crate::code::Term { index, scalar, stride: 1, bound: Some(u64::from(count)) });
         let offset = self.new_register()?;
-        self.emit(Instruction::Offset { to: offset, base: None, constant: 0, terms: term..term + 1 })?;
+        self.emit(RegisterOp::Offset { to: offset, base: None, constant: 0, terms: term..term + 1 })?;
         if is_insert {
             let from = self.register(inst.operand(1)?)?;
-            self.emit(Instruction::StoreIndexed { from, first, count, index: offset })?;
+            self.emit(RegisterOp::StoreIndexed { from, first, count, index: offset })?;
             return self.define(inst, (first..first + count).collect());
         }
         let to = self.new_register()?;
-        self.emit(Instruction::LoadIndexed { to, first, count, index: offset })?;
+        self.emit(RegisterOp::LoadIndexed { to, first, count, index: offset })?;
         self.define(inst, vec![to])
     }
 
@@ -372,7 +374,7 @@ impl Lowerer {
         let is_saturating = matches!(inst.op, Op::SDotAccSat | Op::UDotAccSat | Op::SUDotAccSat);
         let accumulator = if is_saturating { Some(self.register(inst.operand(2)?)?) } else { None };
         let first = self.type_of(inst.operand(0)?)?;
-        let is_packed = matches!(self.module.ty(first)?, Type::Scalar(_));
+        let is_packed = matches!(self.module.ty(first)?, ValueType::Scalar(_));
         if is_packed {
             let operation = alu::packed_dot(inst.op, to).ok_or("has a packed dot product that is not simulated")?;
             let operands: Vec<Reg> = [a[0], b[0]].into_iter().chain(accumulator).collect();

@@ -1,8 +1,8 @@
 //! Control flow: functions inlined, blocks in structured order, phis as moves on edges.
 
-use super::{Label, Lowerer, Value};
-use crate::code::{Edge, Instruction, Reg};
-use crate::module::{Block, Function, Id, Inst};
+use super::{Label, LoweredValue, Lowerer};
+use crate::code::{Edge, Reg, RegisterOp};
+use crate::module::{BasicBlock, Function, Id, Inst};
 use rspirv::spirv::Op;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use std::rc::Rc;
 const MAX_DEPTH: usize = 64;
 
 /// Function being inlined.
-struct Frame<'f> {
+struct InlinedFunction<'f> {
     labels: HashMap<Id, Label>,
-    blocks: HashMap<Id, &'f Block>,
+    blocks: HashMap<Id, &'f BasicBlock>,
     /// Registers for the returned value.
     result: &'f [Reg],
     exit: Label,
@@ -36,9 +36,9 @@ impl Lowerer {
     pub(super) fn resolve_labels(&mut self) -> Result<(), String> {
         for instruction in &mut self.code.instructions {
             let edges: Vec<&mut Edge> = match instruction {
-                Instruction::Jump(edge) => vec![edge],
-                Instruction::Branch { yes, no, .. } => vec![yes, no],
-                Instruction::Switch { cases, default, .. } => {
+                RegisterOp::Jump(edge) => vec![edge],
+                RegisterOp::Branch { yes, no, .. } => vec![yes, no],
+                RegisterOp::Switch { cases, default, .. } => {
                     cases.iter_mut().map(|(_, edge)| edge).chain([default]).collect()
                 }
                 _ => continue,
@@ -57,7 +57,7 @@ impl Lowerer {
     pub(super) fn inline(
         &mut self,
         id: Id,
-        arguments: &[(Value, Id)],
+        arguments: &[(LoweredValue, Id)],
         result: &[Reg],
         exit: Label,
     ) -> Result<(), String> {
@@ -74,7 +74,7 @@ impl Lowerer {
             values.insert(*parameter, argument.clone());
         }
         self.frames.push(values);
-        let mut frame = Frame { labels: HashMap::new(), blocks: HashMap::new(), result, exit };
+        let mut frame = InlinedFunction { labels: HashMap::new(), blocks: HashMap::new(), result, exit };
         for block in &function.blocks {
             frame.labels.insert(block.label, self.new_label());
             frame.blocks.insert(block.label, block);
@@ -83,7 +83,7 @@ impl Lowerer {
         if function.blocks.len() > 1 {
             // Lanes that call a function together meet behind the call, wherever they return.
             let call = self.new_label();
-            self.emit(Instruction::Jump(Edge { block: call, moves: 0..0 }))?;
+            self.emit(RegisterOp::Jump(Edge { block: call, moves: 0..0 }))?;
             self.place(call);
             if let Some(merge) = self.code.merges.last_mut() {
                 *merge = Some(exit);
@@ -92,7 +92,7 @@ impl Lowerer {
         let order = structured_order(&function)?;
         let entry = order.first().ok_or("has a function without blocks")?;
         let entry = Edge { block: frame.labels[entry], moves: 0..0 };
-        self.emit(Instruction::Jump(entry))?;
+        self.emit(RegisterOp::Jump(entry))?;
         for label in order {
             self.place(frame.labels[&label]);
             let merge = frame.blocks[&label].merge.and_then(|merge| frame.labels.get(&merge));
@@ -106,17 +106,17 @@ impl Lowerer {
     }
 
     /// Allocates the registers of a block's phis, which branches to it write.
-    fn allocate_phis(&mut self, block: &Block) -> Result<(), String> {
+    fn allocate_phis(&mut self, block: &BasicBlock) -> Result<(), String> {
         for phi in block.instructions.iter().filter(|inst| inst.op == Op::Phi) {
             self.at = phi.at;
             let count = self.module.scalar_count(phi.ty)? as u32;
             let first = self.new_registers(count)?;
-            self.define_value(phi, Value::Registers((first..first + count).collect()));
+            self.define_value(phi, LoweredValue::Registers((first..first + count).collect()));
         }
         Ok(())
     }
 
-    fn lower_block(&mut self, block: &Block, frame: &Frame<'_>) -> Result<(), String> {
+    fn lower_block(&mut self, block: &BasicBlock, frame: &InlinedFunction<'_>) -> Result<(), String> {
         let Some((last, body)) = block.instructions.split_last() else {
             return Err(format!("block %{} is empty", block.label));
         };
@@ -138,7 +138,7 @@ impl Lowerer {
             let ty = self.type_of(*id)?;
             let value = match self.find(*id) {
                 Some((value, _)) => value.clone(),
-                None => Value::Registers(self.registers(*id)?),
+                None => LoweredValue::Registers(self.registers(*id)?),
             };
             arguments.push((value, ty));
         }
@@ -150,21 +150,21 @@ impl Lowerer {
         self.inline(inst.operand(0)?, &arguments, &result, exit)?;
         self.at = at;
         self.place(exit);
-        self.define_value(inst, Value::Registers(result));
+        self.define_value(inst, LoweredValue::Registers(result));
         Ok(())
     }
 
-    fn lower_terminator(&mut self, inst: &Inst, from: Id, frame: &Frame<'_>) -> Result<(), String> {
+    fn lower_terminator(&mut self, inst: &Inst, from: Id, frame: &InlinedFunction<'_>) -> Result<(), String> {
         match inst.op {
             Op::Branch => {
                 let edge = self.edge(from, inst.operand(0)?, frame)?;
-                self.emit(Instruction::Jump(edge))
+                self.emit(RegisterOp::Jump(edge))
             }
             Op::BranchConditional => {
                 let condition = self.register(inst.operand(0)?)?;
                 let yes = self.edge(from, inst.operand(1)?, frame)?;
                 let no = self.edge(from, inst.operand(2)?, frame)?;
-                self.emit(Instruction::Branch { condition, yes, no })
+                self.emit(RegisterOp::Branch { condition, yes, no })
             }
             Op::Switch => {
                 let selector_type = self.type_of(inst.operand(0)?)?;
@@ -177,25 +177,25 @@ impl Lowerer {
                     let value = (u64::from(low) | u64::from(high) << 32) & mask;
                     cases.push((value, self.edge(from, target, frame)?));
                 }
-                self.emit(Instruction::Switch { selector, cases, default })
+                self.emit(RegisterOp::Switch { selector, cases, default })
             }
             Op::Return | Op::Kill | Op::TerminateInvocation if frame.result.is_empty() => {
-                self.emit(Instruction::Jump(Edge { block: frame.exit, moves: 0..0 }))
+                self.emit(RegisterOp::Jump(Edge { block: frame.exit, moves: 0..0 }))
             }
             Op::ReturnValue => {
                 let from = self.registers(inst.operand(0)?)?;
                 for (to, from) in frame.result.iter().zip(from) {
-                    self.emit(Instruction::Copy { to: *to, from })?;
+                    self.emit(RegisterOp::Copy { to: *to, from })?;
                 }
-                self.emit(Instruction::Jump(Edge { block: frame.exit, moves: 0..0 }))
+                self.emit(RegisterOp::Jump(Edge { block: frame.exit, moves: 0..0 }))
             }
-            Op::Unreachable => self.emit(Instruction::Unreachable),
+            Op::Unreachable => self.emit(RegisterOp::Unreachable),
             op => Err(format!("Op{op:?} ends a block, which is not simulated")),
         }
     }
 
     /// Returns the edge from one block to another, with the moves of the target's phis.
-    fn edge(&mut self, from: Id, to: Id, frame: &Frame<'_>) -> Result<Edge, String> {
+    fn edge(&mut self, from: Id, to: Id, frame: &InlinedFunction<'_>) -> Result<Edge, String> {
         let block = *frame.labels.get(&to).ok_or_else(|| format!("branches to %{to}, which is no block here"))?;
         let mut moves = vec![];
         for phi in frame.blocks[&to].instructions.iter().filter(|inst| inst.op == Op::Phi) {
@@ -226,7 +226,7 @@ impl Lowerer {
 /// loop before its continue target, and all blocks of a construct before its merge block. Blocks that cannot be reached
 /// are left out.
 fn structured_order(function: &Function) -> Result<Vec<Id>, String> {
-    let blocks: HashMap<Id, &Block> = function.blocks.iter().map(|block| (block.label, block)).collect();
+    let blocks: HashMap<Id, &BasicBlock> = function.blocks.iter().map(|block| (block.label, block)).collect();
     let Some(entry) = function.blocks.first() else { return Ok(vec![]) };
     let mut seen = HashSet::from([entry.label]);
     let mut stack = vec![(entry.label, successors(entry))];
@@ -250,7 +250,7 @@ fn structured_order(function: &Function) -> Result<Vec<Id>, String> {
 
 /// Returns the blocks that a block leads to, and those that it names as merge and continue blocks, which come last: they
 /// are visited first.
-fn successors(block: &Block) -> Vec<Id> {
+fn successors(block: &BasicBlock) -> Vec<Id> {
     let mut targets = vec![];
     if let Some(inst) = block.instructions.last() {
         match inst.op {

@@ -4,7 +4,7 @@ use super::Lowerer;
 use crate::alu;
 use crate::code::Reg;
 use crate::kernel::interface::Scalar;
-use crate::module::{ExtendedSet, Inst, Type};
+use crate::module::{ExtendedSet, Inst, ValueType};
 use rspirv::spirv::{GlslStd450Op, Op};
 
 impl Lowerer {
@@ -146,7 +146,7 @@ impl Lowerer {
                 for value in a {
                     let negated = self.compute(Op::FNegate, scalar, scalar, &[*value])?;
                     let to = self.new_register()?;
-                    self.emit(crate::code::Instruction::Select { to, condition: is_facing, yes: *value, no: negated })?;
+                    self.emit(crate::code::RegisterOp::Select { to, condition: is_facing, yes: *value, no: negated })?;
                     results.push(to);
                 }
                 results
@@ -199,26 +199,26 @@ impl Lowerer {
     /// Lowers reads of texel buffers.
     pub(super) fn texels(&mut self, inst: &Inst) -> Result<(), String> {
         let slot = match self.find(inst.operand(0)?) {
-            Some((super::Value::Texels(slot), _)) => *slot,
+            Some((super::LoweredValue::Texels(slot), _)) => *slot,
             _ => return Err(format!("Op{:?} of an image that is no texel buffer is not simulated", inst.op)),
         };
         if inst.op == Op::Image {
-            self.define_value(inst, super::Value::Texels(slot));
+            self.define_value(inst, super::LoweredValue::Texels(slot));
             return Ok(());
         }
         if inst.op == Op::ImageQuerySize {
             let to = self.new_register()?;
-            self.emit(crate::code::Instruction::TexelCount { to, slot })?;
+            self.emit(crate::code::RegisterOp::TexelCount { to, slot })?;
             return self.define(inst, vec![to]);
         }
         let index = self.register(inst.operand(1)?)?;
-        if !matches!(self.module.ty(inst.ty)?, Type::Vector { count: 4, .. }) {
+        if !matches!(self.module.ty(inst.ty)?, ValueType::Vector { count: 4, .. }) {
             return Err("fetches texels that are not four f32".into());
         }
         let mut results = vec![];
         for component in 0..4 {
             let to = self.new_register()?;
-            self.emit(crate::code::Instruction::Fetch { to, slot, index, component })?;
+            self.emit(crate::code::RegisterOp::Fetch { to, slot, index, component })?;
             results.push(to);
         }
         self.define(inst, results)

@@ -1,10 +1,10 @@
 //! Operations of sub-groups, barriers and cooperative matrices.
 
 use super::Lowerer;
-use crate::code::{Combine, Instruction, Reduction, Reg, Semantics, SubgroupOp};
+use crate::code::{Combine, Reduction, Reg, RegisterOp, Semantics, SubgroupOp};
 use crate::kernel::interface::Scalar;
 use crate::matrix::{MatrixInstruction, MatrixMemory, MatrixType};
-use crate::module::{Id, Inst, Type};
+use crate::module::{Id, Inst, ValueType};
 use rspirv::spirv::{GroupOperation, Op};
 
 /// SPIR-V's `Scope` of a sub-group.
@@ -15,9 +15,9 @@ impl Lowerer {
         let constant = |index| self.module.scalar_constant(inst.operand(index)?).map(|value| value as u32);
         let instruction = if inst.op == Op::ControlBarrier {
             let memory = Semantics { scope: constant(1)?, bits: constant(2)? };
-            Instruction::ControlBarrier { execution: constant(0)?, memory }
+            RegisterOp::ControlBarrier { execution: constant(0)?, memory }
         } else {
-            Instruction::MemoryBarrier(Semantics { scope: constant(0)?, bits: constant(1)? })
+            RegisterOp::MemoryBarrier(Semantics { scope: constant(0)?, bits: constant(1)? })
         };
         self.emit(instruction)
     }
@@ -112,7 +112,7 @@ impl Lowerer {
         let mut results = vec![];
         for value in values {
             let to = self.new_registers(width)?;
-            self.emit(Instruction::Subgroup { op, scalar, to, value, argument, second })?;
+            self.emit(RegisterOp::Subgroup { op, scalar, to, value, argument, second })?;
             results.extend(to..to + width);
         }
         if op == SubgroupOp::AllEqual && results.len() > 1 {
@@ -141,7 +141,7 @@ impl Lowerer {
         let [_, _, _, _] = registers else { return Err("has a ballot that is not four words".into()) };
         let first = self.new_registers(4)?;
         for (to, from) in (first..).zip(registers) {
-            self.emit(Instruction::Copy { to, from: *from })?;
+            self.emit(RegisterOp::Copy { to, from: *from })?;
         }
         Ok(first)
     }
@@ -159,14 +159,14 @@ impl Lowerer {
                 let memory = self.matrix_memory(inst.operand(0)?, inst.rest(1), matrix)?;
                 let count = self.module.scalar_count(inst.ty)? as u32;
                 let to = self.new_registers(count)?;
-                self.emit(Instruction::Matrix(Box::new(MatrixInstruction::Load { to, matrix, memory })))?;
+                self.emit(RegisterOp::Matrix(Box::new(MatrixInstruction::Load { to, matrix, memory })))?;
                 self.define(inst, (to..to + count).collect())
             }
             Op::CooperativeMatrixStoreKHR => {
                 let matrix = self.matrix_type(self.type_of(inst.operand(1)?)?)?;
                 let from = self.consecutive_matrix(inst.operand(1)?)?;
                 let memory = self.matrix_memory(inst.operand(0)?, inst.rest(2), matrix)?;
-                self.emit(Instruction::Matrix(Box::new(MatrixInstruction::Store { from, matrix, memory })))
+                self.emit(RegisterOp::Matrix(Box::new(MatrixInstruction::Store { from, matrix, memory })))
             }
             Op::CooperativeMatrixMulAddKHR => {
                 let mut operand = |index: usize| {
@@ -179,7 +179,7 @@ impl Lowerer {
                 let count = self.module.scalar_count(inst.ty)? as u32;
                 let to = self.new_registers(count)?;
                 let instruction = MatrixInstruction::MulAdd { to, a, b, c, result, operands };
-                self.emit(Instruction::Matrix(Box::new(instruction)))?;
+                self.emit(RegisterOp::Matrix(Box::new(instruction)))?;
                 self.define(inst, (to..to + count).collect())
             }
             op => Err(format!("Op{op:?} is not simulated")),
@@ -188,7 +188,7 @@ impl Lowerer {
 
     fn matrix_type(&self, ty: Id) -> Result<MatrixType, String> {
         match self.module.ty(ty)? {
-            Type::Cooperative { matrix, .. } => Ok(*matrix),
+            ValueType::Cooperative { matrix, .. } => Ok(*matrix),
             _ => Err("has a matrix operand that is no cooperative matrix".into()),
         }
     }
@@ -202,7 +202,7 @@ impl Lowerer {
         }
         let first = self.new_registers(registers.len() as u32)?;
         for (to, from) in (first..).zip(registers) {
-            self.emit(Instruction::Copy { to, from })?;
+            self.emit(RegisterOp::Copy { to, from })?;
         }
         Ok(first)
     }
@@ -217,7 +217,7 @@ impl Lowerer {
         }
         let stride = operands.get(1).map(|id| self.register(*id)).transpose()?;
         let stride_bytes = match self.module.ty(pointee)? {
-            Type::Array { .. } | Type::RuntimeArray { .. } => self.module.stride(pointee)?,
+            ValueType::Array { .. } | ValueType::RuntimeArray { .. } => self.module.stride(pointee)?,
             _ => self.module.bytes(pointee)?,
         };
         Ok(MatrixMemory { at, stride, stride_bytes, is_column_major: layout == 1 })

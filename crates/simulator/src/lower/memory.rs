@@ -1,37 +1,37 @@
 //! Pointers, loads and stores: logical pointers become a place and an offset, private memory becomes registers.
 
-use super::{Lowerer, Value};
-use crate::code::{AtomicOp, Instruction, Location, Place, Reg, Semantics, Term};
+use super::{LoweredValue, Lowerer};
+use crate::code::{AtomicOp, Location, MemoryPlace, Reg, RegisterOp, Semantics, Term};
 use crate::kernel::interface::Scalar;
-use crate::module::{Id, Inst, Type};
+use crate::module::{Id, Inst, ValueType};
 use rspirv::spirv::{Decoration, Op, StorageClass};
 
 /// Where the columns or rows of a matrix in memory lie.
 #[derive(Clone, Copy, Debug)]
-struct MatrixLayout {
+struct MatrixStride {
     /// Bytes from one column to the next, or from one row to the next if row-major.
     stride: u64,
     is_row_major: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Root {
+enum PointerRoot {
     /// `count` registers from `first`: offsets count registers.
     Private { first: Reg, count: u32 },
     /// Memory: offsets count bytes.
-    Memory(Place),
+    Memory(MemoryPlace),
 }
 
 /// Pointer during lowering.
 #[derive(Clone, Debug)]
 pub(super) struct Pointer {
-    root: Root,
+    root: PointerRoot,
     offset: Option<Reg>,
     pub(super) constant: u64,
     pub(super) class: StorageClass,
     pub(super) pointee: Id,
     /// Layout of matrices behind the pointer, as the member of the structure that holds them is decorated.
-    matrix: Option<MatrixLayout>,
+    matrix: Option<MatrixStride>,
     /// Bytes between the components of a vector that is a column of a row-major matrix.
     component_stride: Option<u64>,
     /// Whether the next index selects a descriptor of an array.
@@ -51,9 +51,9 @@ const ADDRESS: Scalar = Scalar::Int { bits: 64, signed: false };
 const ALIGNED: u32 = 2;
 
 impl Pointer {
-    pub(super) fn to(place: Place, class: StorageClass, pointee: Id) -> Self {
+    pub(super) fn to(place: MemoryPlace, class: StorageClass, pointee: Id) -> Self {
         Self {
-            root: Root::Memory(place),
+            root: PointerRoot::Memory(place),
             offset: None,
             constant: 0,
             class,
@@ -65,10 +65,10 @@ impl Pointer {
     }
 
     pub(super) fn private(first: Reg, count: u32, class: StorageClass, pointee: Id) -> Self {
-        Self { root: Root::Private { first, count }, ..Self::to(Place::Push, class, pointee) }
+        Self { root: PointerRoot::Private { first, count }, ..Self::to(MemoryPlace::Push, class, pointee) }
     }
 
-    fn location(&self, place: Place, leaf: Leaf, alignment: Option<u32>) -> Location {
+    fn location(&self, place: MemoryPlace, leaf: Leaf, alignment: Option<u32>) -> Location {
         Location {
             place,
             offset: self.offset,
@@ -81,36 +81,36 @@ impl Pointer {
 impl Lowerer {
     /// Returns a pointer value: of a variable, or an address in a register.
     pub(super) fn pointer(&mut self, id: Id) -> Result<Pointer, String> {
-        if let Some((Value::Pointer(pointer), _)) = self.find(id) {
+        if let Some((LoweredValue::Pointer(pointer), _)) = self.find(id) {
             return Ok(pointer.clone());
         }
         let ty = self.type_of(id)?;
-        let Type::Pointer { class, pointee } = *self.module.ty(ty)? else {
+        let ValueType::Pointer { class, pointee } = *self.module.ty(ty)? else {
             return Err(format!("id %{id} is no pointer"));
         };
-        let mut pointer = Pointer::to(Place::Address, class, pointee);
+        let mut pointer = Pointer::to(MemoryPlace::Address, class, pointee);
         pointer.offset = Some(self.register(id)?);
         Ok(pointer)
     }
 
     /// Returns a pointer as a value.
     pub(super) fn address_of(&mut self, pointer: &Pointer) -> Result<Reg, String> {
-        let Root::Memory(place) = pointer.root else {
+        let PointerRoot::Memory(place) = pointer.root else {
             return Err("uses a pointer to private memory as a value".into());
         };
-        if let (Place::Address, 0, Some(address)) = (place, pointer.constant, pointer.offset) {
+        if let (MemoryPlace::Address, 0, Some(address)) = (place, pointer.constant, pointer.offset) {
             return Ok(address);
         }
         let to = self.new_register()?;
         let location = Location { place, offset: pointer.offset, constant: pointer.constant, alignment: 1 };
-        self.emit(Instruction::AddressOf { to, location })?;
+        self.emit(RegisterOp::AddressOf { to, location })?;
         Ok(to)
     }
 
     /// Lowers an access chain; `first_index` is the operand of the first index.
     pub(super) fn access_chain(&mut self, inst: &Inst) -> Result<(), String> {
         let mut pointer = self.pointer(inst.operand(0)?)?;
-        if !matches!(self.module.ty(inst.ty)?, Type::Pointer { .. }) {
+        if !matches!(self.module.ty(inst.ty)?, ValueType::Pointer { .. }) {
             return Err(format!("Op{:?} gives no pointer", inst.op));
         }
         let mut terms = vec![];
@@ -130,11 +130,11 @@ impl Lowerer {
             self.code.terms.extend(terms);
             let to = self.new_register()?;
             let (base, constant) = (pointer.offset, pointer.constant);
-            self.emit(Instruction::Offset { to, base, constant, terms: first..self.code.terms.len() as u32 })?;
+            self.emit(RegisterOp::Offset { to, base, constant, terms: first..self.code.terms.len() as u32 })?;
             pointer.offset = Some(to);
             pointer.constant = 0;
         }
-        self.define_value(inst, Value::Pointer(pointer));
+        self.define_value(inst, LoweredValue::Pointer(pointer));
         Ok(())
     }
 
@@ -143,35 +143,37 @@ impl Lowerer {
         let ty = pointer.pointee;
         if pointer.selects_descriptor {
             let element = self.register(index)?;
-            if let Root::Memory(Place::Slot { element: chosen, .. }) = &mut pointer.root {
+            if let PointerRoot::Memory(MemoryPlace::Slot { element: chosen, .. }) = &mut pointer.root {
                 *chosen = Some(element);
             }
             pointer.selects_descriptor = false;
             pointer.pointee = self.module.part(ty, 0)?;
             return Ok(());
         }
-        let is_private = matches!(pointer.root, Root::Private { .. });
+        let is_private = matches!(pointer.root, PointerRoot::Private { .. });
         let (stride, bound) = match *self.module.ty(ty)? {
-            Type::Struct(_) => return self.descend_to_member(pointer, index, is_private),
-            Type::Array { count, .. } => (if is_private { None } else { Some(self.module.stride(ty)?) }, Some(count)),
-            Type::RuntimeArray { .. } => (Some(self.module.stride(ty)?), None),
-            Type::Vector { component, count } => {
+            ValueType::Struct(_) => return self.descend_to_member(pointer, index, is_private),
+            ValueType::Array { count, .. } => {
+                (if is_private { None } else { Some(self.module.stride(ty)?) }, Some(count))
+            }
+            ValueType::RuntimeArray { .. } => (Some(self.module.stride(ty)?), None),
+            ValueType::Vector { component, count } => {
                 let stride = pointer.component_stride.take().unwrap_or(self.module.bytes(component)?);
                 (Some(stride), Some(u64::from(count)))
             }
-            Type::Matrix { column, count } => {
+            ValueType::Matrix { column, count } => {
                 let layout = pointer.matrix;
                 let stride = match layout {
-                    Some(MatrixLayout { is_row_major: true, .. }) => {
+                    Some(MatrixStride { is_row_major: true, .. }) => {
                         u64::from(self.module.component_scalar(ty)?.bytes())
                     }
-                    Some(MatrixLayout { stride, .. }) => stride,
+                    Some(MatrixStride { stride, .. }) => stride,
                     None => self.module.bytes(column)?,
                 };
                 pointer.component_stride = layout.filter(|layout| layout.is_row_major).map(|layout| layout.stride);
                 (Some(stride), Some(u64::from(count)))
             }
-            Type::Cooperative { .. } => {
+            ValueType::Cooperative { .. } => {
                 self.matrix_element.get_or_insert(self.at);
                 (None, Some(self.module.scalar_count(ty)?))
             }
@@ -202,10 +204,10 @@ impl Lowerer {
         Ok(())
     }
 
-    fn matrix_layout(&self, ty: Id, member: u32) -> Option<MatrixLayout> {
+    fn matrix_layout(&self, ty: Id, member: u32) -> Option<MatrixStride> {
         let stride = self.module.member_decoration(ty, member, Decoration::MatrixStride)?.first()?;
         let is_row_major = self.module.member_decoration(ty, member, Decoration::RowMajor).is_some();
-        Some(MatrixLayout { stride: u64::from(*stride), is_row_major })
+        Some(MatrixStride { stride: u64::from(*stride), is_row_major })
     }
 
     /// Adds `index * stride` to a pointer: at once if the index is constant and in bounds, otherwise as a term.
@@ -243,38 +245,38 @@ impl Lowerer {
         &self,
         ty: Id,
         base: u64,
-        matrix: Option<MatrixLayout>,
+        matrix: Option<MatrixStride>,
         component_stride: Option<u64>,
         leaves: &mut Vec<Leaf>,
     ) -> Result<(), String> {
         match self.module.ty(ty)? {
-            Type::Scalar(scalar) => leaves.push(Leaf { offset: base, scalar: *scalar }),
-            Type::Pointer { .. } => leaves.push(Leaf { offset: base, scalar: ADDRESS }),
-            Type::Vector { component, count } => {
+            ValueType::Scalar(scalar) => leaves.push(Leaf { offset: base, scalar: *scalar }),
+            ValueType::Pointer { .. } => leaves.push(Leaf { offset: base, scalar: ADDRESS }),
+            ValueType::Vector { component, count } => {
                 let stride = component_stride.unwrap_or(self.module.bytes(*component)?);
                 for index in 0..u64::from(*count) {
                     self.add_leaves(*component, base + index * stride, None, None, leaves)?;
                 }
             }
-            Type::Matrix { column, count } => {
+            ValueType::Matrix { column, count } => {
                 let (stride, component_stride) = match matrix {
-                    Some(MatrixLayout { stride, is_row_major: true }) => {
+                    Some(MatrixStride { stride, is_row_major: true }) => {
                         (u64::from(self.module.component_scalar(ty)?.bytes()), Some(stride))
                     }
-                    Some(MatrixLayout { stride, .. }) => (stride, None),
+                    Some(MatrixStride { stride, .. }) => (stride, None),
                     None => (self.module.bytes(*column)?, None),
                 };
                 for index in 0..u64::from(*count) {
                     self.add_leaves(*column, base + index * stride, None, component_stride, leaves)?;
                 }
             }
-            Type::Array { element, count } => {
+            ValueType::Array { element, count } => {
                 let stride = self.module.stride(ty)?;
                 for index in 0..*count {
                     self.add_leaves(*element, base + index * stride, matrix, None, leaves)?;
                 }
             }
-            Type::Struct(members) => {
+            ValueType::Struct(members) => {
                 for (number, member) in (0..).zip(members) {
                     let offset = base + self.module.member_offset(ty, number)?;
                     self.add_leaves(*member, offset, self.matrix_layout(ty, number), None, leaves)?;
@@ -296,15 +298,15 @@ impl Lowerer {
     /// Loads a value.
     pub(super) fn load(&mut self, pointer: &Pointer, operands: &[u32]) -> Result<Vec<Reg>, String> {
         match pointer.root {
-            Root::Private { first, count } => self.load_private(pointer, first, count),
-            Root::Memory(place) => {
+            PointerRoot::Private { first, count } => self.load_private(pointer, first, count),
+            PointerRoot::Memory(place) => {
                 let alignment = Self::alignment(operands);
                 let mut registers = vec![];
                 for (number, leaf) in self.leaves(pointer.pointee, pointer)?.into_iter().enumerate() {
                     let to = self.new_register()?;
                     let at = pointer.location(place, leaf, alignment.filter(|_| number == 0));
                     self.note_access(place, leaf.scalar);
-                    self.emit(Instruction::Load { to, at, scalar: leaf.scalar })?;
+                    self.emit(RegisterOp::Load { to, at, scalar: leaf.scalar })?;
                     registers.push(to);
                 }
                 Ok(registers)
@@ -323,9 +325,9 @@ impl Lowerer {
             }
             let to = self.new_register()?;
             self.emit(match pointer.offset {
-                None => Instruction::Copy { to, from: begin + number },
+                None => RegisterOp::Copy { to, from: begin + number },
                 Some(index) => {
-                    Instruction::LoadIndexed { to, first: begin + number, count: first + count - begin - number, index }
+                    RegisterOp::LoadIndexed { to, first: begin + number, count: first + count - begin - number, index }
                 }
             })?;
             registers.push(to);
@@ -344,18 +346,18 @@ impl Lowerer {
     /// Stores a value.
     pub(super) fn store(&mut self, pointer: &Pointer, values: &[Reg], operands: &[u32]) -> Result<(), String> {
         match pointer.root {
-            Root::Private { first, count } => {
+            PointerRoot::Private { first, count } => {
                 let begin = Self::private_begin(pointer, first, count, values.len() as u32)?;
                 for (to, from) in (begin..).zip(values) {
                     self.emit(match pointer.offset {
-                        None => Instruction::Copy { to, from: *from },
+                        None => RegisterOp::Copy { to, from: *from },
                         Some(index) => {
-                            Instruction::StoreIndexed { from: *from, first: to, count: first + count - to, index }
+                            RegisterOp::StoreIndexed { from: *from, first: to, count: first + count - to, index }
                         }
                     })?;
                 }
             }
-            Root::Memory(place) => {
+            PointerRoot::Memory(place) => {
                 let alignment = Self::alignment(operands);
                 let leaves = self.leaves(pointer.pointee, pointer)?;
                 if leaves.len() != values.len() {
@@ -364,7 +366,7 @@ impl Lowerer {
                 for (number, (leaf, from)) in leaves.into_iter().zip(values).enumerate() {
                     let at = pointer.location(place, leaf, alignment.filter(|_| number == 0));
                     self.note_access(place, leaf.scalar);
-                    self.emit(Instruction::Store { from: *from, at, scalar: leaf.scalar })?;
+                    self.emit(RegisterOp::Store { from: *from, at, scalar: leaf.scalar })?;
                 }
             }
         }
@@ -372,8 +374,8 @@ impl Lowerer {
     }
 
     /// Notes the width of an access to memory that invocations share.
-    fn note_access(&mut self, place: Place, scalar: Scalar) {
-        if place != Place::Push {
+    fn note_access(&mut self, place: MemoryPlace, scalar: Scalar) {
+        if place != MemoryPlace::Push {
             self.granule = self.granule.min(scalar.bytes());
         }
     }
@@ -397,7 +399,7 @@ impl Lowerer {
             op => return Err(format!("Op{op:?} is not simulated")),
         };
         let pointer = self.pointer(inst.operand(0)?)?;
-        let Root::Memory(place) = pointer.root else { return Err("has an atomic in private memory".into()) };
+        let PointerRoot::Memory(place) = pointer.root else { return Err("has an atomic in private memory".into()) };
         let scalar = match self.module.scalar(pointer.pointee)? {
             // The instruction, not the type, says how minima and maxima compare.
             Scalar::Int { bits, .. } => {
@@ -424,28 +426,28 @@ impl Lowerer {
         self.note_access(place, scalar);
         let to = self.new_register()?;
         let at = pointer.location(place, Leaf { offset: 0, scalar }, None);
-        self.emit(Instruction::Atomic { op, to, at, scalar, value, comparator, semantics })?;
+        self.emit(RegisterOp::Atomic { op, to, at, scalar, value, comparator, semantics })?;
         if inst.result == 0 { Ok(()) } else { self.define(inst, vec![to]) }
     }
 
     /// Lowers `OpArrayLength`.
     pub(super) fn array_length(&mut self, inst: &Inst) -> Result<(), String> {
         let pointer = self.pointer(inst.operand(0)?)?;
-        let Root::Memory(place @ Place::Slot { .. }) = pointer.root else {
+        let PointerRoot::Memory(place @ MemoryPlace::Slot { .. }) = pointer.root else {
             return Err("OpArrayLength of memory that no descriptor binds".into());
         };
         let member = inst.operand(1)?;
         let start = self.module.member_offset(pointer.pointee, member)?;
         let stride = self.module.stride(self.module.part(pointer.pointee, member)?)?.max(1);
         let to = self.new_register()?;
-        self.emit(Instruction::ArrayLength { to, place, start, stride })?;
+        self.emit(RegisterOp::ArrayLength { to, place, start, stride })?;
         self.define(inst, vec![to])
     }
 
     /// Returns the location of a pointer, for instructions that access memory themselves.
     pub(super) fn location_of(&mut self, id: Id, scalar: Scalar) -> Result<(Location, Id), String> {
         let pointer = self.pointer(id)?;
-        let Root::Memory(place) = pointer.root else { return Err("accesses private memory".into()) };
+        let PointerRoot::Memory(place) = pointer.root else { return Err("accesses private memory".into()) };
         self.note_access(place, scalar);
         Ok((pointer.location(place, Leaf { offset: 0, scalar }, None), pointer.pointee))
     }

@@ -8,21 +8,21 @@ mod groups;
 mod memory;
 
 use crate::alu;
-use crate::code::{Code, Instruction, Pc, Place, Reg};
+use crate::code::{Code, MemoryPlace, Pc, Reg, RegisterOp};
 use crate::kernel::interface::Scalar;
-use crate::module::{Id, Inst, Module, Type};
+use crate::module::{Id, Inst, SpirvModule, ValueType};
 use memory::Pointer;
 use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
 use std::collections::HashMap;
 
 /// Kernel in register code, with what a launch must know.
 pub(crate) struct Kernel {
-    pub(crate) module: Module,
+    pub(crate) module: SpirvModule,
     pub(crate) code: Code,
     /// Word in the module of the instruction that each instruction comes from.
     pub(crate) sites: Vec<usize>,
     /// Descriptor slots by index.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<KernelSlot>,
     /// Registers that hold built-in values, with their number of components.
     pub(crate) builtins: Vec<(BuiltIn, Reg, u32)>,
     /// Variables in shared memory: id, pointee, first byte.
@@ -39,7 +39,7 @@ pub(crate) struct Kernel {
 
 /// Descriptor slot of a variable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct KernelSlot {
     pub(crate) set: u32,
     pub(crate) binding: u32,
 }
@@ -54,7 +54,7 @@ pub(crate) struct SharedVariable {
 
 /// Value of an id during lowering.
 #[derive(Clone, Debug)]
-enum Value {
+enum LoweredValue {
     /// Registers of the scalars, in order.
     Registers(Vec<Reg>),
     /// Pointer whose variable is known.
@@ -74,18 +74,18 @@ const MAX_REGISTERS: u32 = 1 << 20;
 type Label = u32;
 
 pub(crate) struct Lowerer {
-    module: Module,
+    module: SpirvModule,
     code: Code,
     sites: Vec<usize>,
     /// Word of the instruction that is lowered.
     at: usize,
     /// Values and their types: first those of the module, then those of each function that is being inlined.
-    frames: Vec<HashMap<Id, (Value, Id)>>,
+    frames: Vec<HashMap<Id, (LoweredValue, Id)>>,
     /// Registers of constants by their bits.
     constants: HashMap<u64, Reg>,
     /// Block of each label, once placed.
     labels: Vec<Option<u32>>,
-    slots: Vec<Slot>,
+    slots: Vec<KernelSlot>,
     builtins: Vec<(BuiltIn, Reg, u32)>,
     shared: Vec<SharedVariable>,
     granule: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Lowerer {
 }
 
 /// Lowers the entry point of `module`. The error names the instruction that is not simulated, or invalid.
-pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
+pub(crate) fn lower(module: SpirvModule) -> Result<Kernel, String> {
     let mut lowerer = Lowerer {
         module,
         code: Code::default(),
@@ -117,7 +117,7 @@ pub(crate) fn lower(module: Module) -> Result<Kernel, String> {
     lowerer.lower_module().map_err(|reason| format!("word {} of its module: {reason}", lowerer.at))?;
     lowerer.code.constants = lowerer.constants.into_iter().map(|(bits, register)| (register, bits)).collect();
     crate::recycle::recycle(&mut lowerer.code);
-    let has_atomics = lowerer.code.instructions.iter().any(|inst| matches!(inst, Instruction::Atomic { .. }));
+    let has_atomics = lowerer.code.instructions.iter().any(|inst| matches!(inst, RegisterOp::Atomic { .. }));
     Ok(Kernel {
         shadow_bytes: crate::memory::shadow_bytes(has_atomics),
         natural_ranks: crate::order::natural_ranks(&lowerer.code),
@@ -143,20 +143,20 @@ impl Lowerer {
         let end = self.new_label();
         self.inline(self.module.entry, &[], &[], end)?;
         self.place(end);
-        self.emit(Instruction::Finish)?;
+        self.emit(RegisterOp::Finish)?;
         self.resolve_labels()
     }
 
     /// Gives a module-scope variable its memory or registers.
     fn declare_variable(&mut self, inst: &Inst) -> Result<(), String> {
-        let Type::Pointer { class, pointee } = *self.module.ty(inst.ty)? else {
+        let ValueType::Pointer { class, pointee } = *self.module.ty(inst.ty)? else {
             return Err("a variable's type is no pointer".into());
         };
         let value = match class {
             StorageClass::Private | StorageClass::Output => self.private_variable(inst, class, pointee)?,
             StorageClass::Input => self.builtin_variable(inst, pointee)?,
             StorageClass::Workgroup => self.shared_variable(inst, pointee)?,
-            StorageClass::PushConstant => Value::Pointer(Pointer::to(Place::Push, class, pointee)),
+            StorageClass::PushConstant => LoweredValue::Pointer(Pointer::to(MemoryPlace::Push, class, pointee)),
             StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::UniformConstant => {
                 self.descriptor(inst, class, pointee)?
             }
@@ -166,17 +166,17 @@ impl Lowerer {
         Ok(())
     }
 
-    fn builtin_variable(&mut self, inst: &Inst, pointee: Id) -> Result<Value, String> {
+    fn builtin_variable(&mut self, inst: &Inst, pointee: Id) -> Result<LoweredValue, String> {
         let decoration = self.module.decoration(inst.result, Decoration::BuiltIn).and_then(|words| words.first());
         let builtin = decoration.copied().and_then(BuiltIn::from_u32);
         let builtin = builtin.ok_or("has an input that is no built-in")?;
         let count = self.module.scalar_count(pointee)? as u32;
         let first = self.new_registers(count)?;
         self.builtins.push((builtin, first, count));
-        Ok(Value::Pointer(Pointer::private(first, count, StorageClass::Input, pointee)))
+        Ok(LoweredValue::Pointer(Pointer::private(first, count, StorageClass::Input, pointee)))
     }
 
-    fn shared_variable(&mut self, inst: &Inst, pointee: Id) -> Result<Value, String> {
+    fn shared_variable(&mut self, inst: &Inst, pointee: Id) -> Result<LoweredValue, String> {
         let offset = self.code.shared_bytes.next_multiple_of(16);
         let bytes = self.module.bytes(pointee)?;
         self.code.shared_bytes = offset + bytes;
@@ -184,38 +184,40 @@ impl Lowerer {
             return Err(format!("has {} bytes of shared memory", self.code.shared_bytes));
         }
         self.shared.push(SharedVariable { variable: inst.result, ty: pointee, offset });
-        let mut pointer = Pointer::to(Place::Shared, StorageClass::Workgroup, pointee);
+        let mut pointer = Pointer::to(MemoryPlace::Shared, StorageClass::Workgroup, pointee);
         pointer.constant = offset;
-        Ok(Value::Pointer(pointer))
+        Ok(LoweredValue::Pointer(pointer))
     }
 
     /// Returns the value of a variable that a descriptor binds.
-    fn descriptor(&mut self, inst: &Inst, class: StorageClass, pointee: Id) -> Result<Value, String> {
+    fn descriptor(&mut self, inst: &Inst, class: StorageClass, pointee: Id) -> Result<LoweredValue, String> {
         let number = |decoration| {
             self.module.decoration(inst.result, decoration).and_then(|words| words.first()).copied().unwrap_or(0)
         };
         let (set, binding) = (number(Decoration::DescriptorSet), number(Decoration::Binding));
         let (block, count) = match *self.module.ty(pointee)? {
-            Type::Array { element, count } => (element, count.min(u64::from(u32::MAX)) as u32),
-            Type::RuntimeArray { element } => (element, u32::MAX),
+            ValueType::Array { element, count } => (element, count.min(u64::from(u32::MAX)) as u32),
+            ValueType::RuntimeArray { element } => (element, u32::MAX),
             _ => (pointee, 1),
         };
         let slot = self.slots.len() as u32;
-        self.slots.push(Slot { set, binding });
+        self.slots.push(KernelSlot { set, binding });
         match self.module.ty(block)? {
-            Type::Texels => Ok(Value::Texels(slot)),
-            Type::Opaque(op) => Err(format!("has a descriptor of Op{op:?}; images and samplers are not simulated")),
+            ValueType::Texels => Ok(LoweredValue::Texels(slot)),
+            ValueType::Opaque(op) => {
+                Err(format!("has a descriptor of Op{op:?}; images and samplers are not simulated"))
+            }
             _ => {
-                let place = Place::Slot { slot, count, element: None };
+                let place = MemoryPlace::Slot { slot, count, element: None };
                 let mut pointer = Pointer::to(place, class, pointee);
                 pointer.selects_descriptor = block != pointee;
-                Ok(Value::Pointer(pointer))
+                Ok(LoweredValue::Pointer(pointer))
             }
         }
     }
 
     /// Allocates registers for a variable of functions or of the module's private memory, and initialises them.
-    fn private_variable(&mut self, inst: &Inst, class: StorageClass, pointee: Id) -> Result<Value, String> {
+    fn private_variable(&mut self, inst: &Inst, class: StorageClass, pointee: Id) -> Result<LoweredValue, String> {
         let count = self.module.scalar_count(pointee)? as u32;
         let first = self.new_registers(count)?;
         match inst.operands.get(1) {
@@ -225,15 +227,15 @@ impl Lowerer {
                     return Err("initialises a variable with a value of another type".into());
                 }
                 for (to, from) in (first..).zip(values) {
-                    self.emit(Instruction::Copy { to, from })?;
+                    self.emit(RegisterOp::Copy { to, from })?;
                 }
             }
-            None => self.emit(Instruction::Undefine { first, count })?,
+            None => self.emit(RegisterOp::Undefine { first, count })?,
         }
-        Ok(Value::Pointer(Pointer::private(first, count, class, pointee)))
+        Ok(LoweredValue::Pointer(Pointer::private(first, count, class, pointee)))
     }
 
-    fn emit(&mut self, instruction: Instruction) -> Result<(), String> {
+    fn emit(&mut self, instruction: RegisterOp) -> Result<(), String> {
         let Code { instructions, moves, terms, .. } = &self.code;
         Self::check_count(instructions.len().max(moves.len()).max(terms.len()))?;
         self.code.instructions.push(instruction);
@@ -286,7 +288,7 @@ impl Lowerer {
         self.module.constant(id).map(|constant| constant.ty).map_err(|_| format!("id %{id} has no value here"))
     }
 
-    fn find(&self, id: Id) -> Option<&(Value, Id)> {
+    fn find(&self, id: Id) -> Option<&(LoweredValue, Id)> {
         let inner = self.frames.last().and_then(|frame| frame.get(&id));
         inner.or_else(|| self.frames[0].get(&id))
     }
@@ -294,16 +296,16 @@ impl Lowerer {
     /// Returns the registers of a value's scalars.
     fn registers(&mut self, id: Id) -> Result<Vec<Reg>, String> {
         match self.find(id) {
-            Some((Value::Registers(registers), _)) => {
+            Some((LoweredValue::Registers(registers), _)) => {
                 let registers = registers.clone();
                 self.list(registers.len())?;
                 return Ok(registers);
             }
-            Some((Value::Pointer(pointer), _)) => {
+            Some((LoweredValue::Pointer(pointer), _)) => {
                 let pointer = pointer.clone();
                 return Ok(vec![self.address_of(&pointer)?]);
             }
-            Some((Value::Texels(_), _)) => return Err("uses a texel buffer as a number".into()),
+            Some((LoweredValue::Texels(_), _)) => return Err("uses a texel buffer as a number".into()),
             None => {}
         }
         let constant = self.module.constant(id).map_err(|_| format!("id %{id} has no value here"))?;
@@ -317,14 +319,14 @@ impl Lowerer {
             registers.push(self.constant(bits)?);
         }
         // The next use finds them at once.
-        self.frames[0].insert(id, (Value::Registers(registers.clone()), ty));
+        self.frames[0].insert(id, (LoweredValue::Registers(registers.clone()), ty));
         Ok(registers)
     }
 
     /// Returns new registers with undefined values.
     fn undefined(&mut self, count: u32) -> Result<Vec<Reg>, String> {
         let first = self.new_registers(count)?;
-        self.emit(Instruction::Undefine { first, count })?;
+        self.emit(RegisterOp::Undefine { first, count })?;
         Ok((first..first + count).collect())
     }
 
@@ -342,11 +344,11 @@ impl Lowerer {
             return Err(format!("Op{:?} gives {} numbers, its type has {expected}", inst.op, registers.len()));
         }
         self.list(registers.len())?;
-        self.define_value(inst, Value::Registers(registers));
+        self.define_value(inst, LoweredValue::Registers(registers));
         Ok(())
     }
 
-    fn define_value(&mut self, inst: &Inst, value: Value) {
+    fn define_value(&mut self, inst: &Inst, value: LoweredValue) {
         let frame = self.frames.last_mut().expect("the module's frame stays");
         frame.insert(inst.result, (value, inst.ty));
     }
@@ -357,7 +359,7 @@ impl Lowerer {
             alu::operation(op, from, to).ok_or_else(|| format!("Op{op:?} on {} is not simulated", from.name()))?;
         let error = alu::error_bound(op, from).map(|bound| (bound, to));
         let to = self.emit_compute(operation, operands, alu::hazard(op, from, to), error)?;
-        if let Some(Instruction::Compute { absorbing, .. }) = self.code.instructions.last_mut() {
+        if let Some(RegisterOp::Compute { absorbing, .. }) = self.code.instructions.last_mut() {
             *absorbing = alu::absorbing(op, from);
         }
         Ok(to)
@@ -365,7 +367,7 @@ impl Lowerer {
 
     fn emit_compute(
         &mut self,
-        operation: crate::code::Operation,
+        operation: crate::code::LaneFunction,
         operands: &[Reg],
         hazard: Option<crate::code::Hazard>,
         error: Option<(alu::ErrorBound, Scalar)>,
@@ -378,7 +380,7 @@ impl Lowerer {
         // Unused operands repeat the first.
         let mut from = [operands[0]; 4];
         from[..needed].copy_from_slice(operands);
-        self.emit(Instruction::Compute { operation, to, from, hazard, absorbing: None, error })?;
+        self.emit(RegisterOp::Compute { operation, to, from, hazard, absorbing: None, error })?;
         Ok(to)
     }
 

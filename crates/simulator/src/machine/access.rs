@@ -1,10 +1,10 @@
 //! Loads, stores and atomics: from a location in the code to bytes of a buffer, with checks of bounds and alignment.
 
-use super::{Machine, gang_run::GangRun};
+use super::{SimulatedDevice, gang_run::GangRun};
 use crate::alu;
-use crate::code::{AtomicOp, BAD_OFFSET, Instruction, Location, Pc, Place, Reg};
+use crate::code::{AtomicOp, BAD_OFFSET, Location, MemoryPlace, Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{AccessKind, Finding, Invocation, MAX_STORES, Object, Subject, UndefinedStore};
+use crate::findings::{AccessKind, FoundFault, Invocation, MAX_STORES, Object, Subject, UndefinedStore};
 use crate::lanes::Active;
 use crate::memory::Loaded;
 
@@ -30,7 +30,7 @@ pub(crate) struct Bound {
 
 /// Resolved location: memory that is accessible, and an offset in it that may lie beyond its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct AccessTarget {
     object: Object,
     /// First byte of the accessible range.
     begin: u64,
@@ -39,16 +39,16 @@ pub(super) struct Target {
     offset: u64,
 }
 
-impl Target {
+impl AccessTarget {
     pub(super) fn at(self, offset: u64) -> Self {
         Self { offset: self.offset.wrapping_add(offset), ..self }
     }
 }
 
-impl Machine<'_> {
+impl SimulatedDevice<'_> {
     /// Returns the range that a place's descriptor binds for a lane.
-    pub(super) fn bound_at(&self, run: &GangRun, place: Place, lane: usize) -> Option<Bound> {
-        let Place::Slot { slot, element, .. } = place else { return None };
+    pub(super) fn bound_at(&self, run: &GangRun, place: MemoryPlace, lane: usize) -> Option<Bound> {
+        let MemoryPlace::Slot { slot, element, .. } = place else { return None };
         let element = element.map_or(0, |element| run.registers.get(element)[lane]);
         *self.launch.bindings.get(slot as usize)?.get(usize::try_from(element).ok()?)?
     }
@@ -59,32 +59,32 @@ impl Machine<'_> {
 
     /// Resolves a location for one lane; `None` if it names no memory at all.
     #[inline]
-    fn target(&self, run: &GangRun, at: &Location, lane: usize) -> Option<Target> {
+    fn target(&self, run: &GangRun, at: &Location, lane: usize) -> Option<AccessTarget> {
         let offset = at.offset.map_or(0, |register| run.registers.get(register)[lane]).wrapping_add(at.constant);
         match at.place {
-            Place::Shared => {
-                Some(Target { object: Object::Shared, begin: 0, length: self.kernel.code.shared_bytes, offset })
+            MemoryPlace::Shared => {
+                Some(AccessTarget { object: Object::Shared, begin: 0, length: self.kernel.code.shared_bytes, offset })
             }
-            Place::Slot { .. } => {
+            MemoryPlace::Slot { .. } => {
                 let Bound { buffer, offset: begin, length } = self.bound_at(run, at.place, lane)?;
-                Some(Target { object: Object::Buffer(buffer), begin, length, offset })
+                Some(AccessTarget { object: Object::Buffer(buffer), begin, length, offset })
             }
-            Place::Address => {
+            MemoryPlace::Address => {
                 let (number, offset) = (offset >> OFFSET_BITS, offset & ((1 << OFFSET_BITS) - 1));
                 if number == SHARED {
                     let length = self.kernel.code.shared_bytes;
-                    return Some(Target { object: Object::Shared, begin: 0, length, offset });
+                    return Some(AccessTarget { object: Object::Shared, begin: 0, length, offset });
                 }
                 let buffer = u32::try_from(number.checked_sub(1)?).ok()?;
                 let length = self.launch.buffer_bytes.get(buffer as usize).copied()?;
-                Some(Target { object: Object::Buffer(buffer), begin: 0, length, offset })
+                Some(AccessTarget { object: Object::Buffer(buffer), begin: 0, length, offset })
             }
-            Place::Push => None,
+            MemoryPlace::Push => None,
         }
     }
 
     /// Resolves a location for all active lanes; entries of other lanes are `None`.
-    pub(super) fn places(&self, run: &GangRun, at: &Location, active: &Active) -> Vec<Option<Target>> {
+    pub(super) fn places(&self, run: &GangRun, at: &Location, active: &Active) -> Vec<Option<AccessTarget>> {
         let mut places = vec![None; run.gang.lanes as usize];
         active.lanes().for_each(|lane| places[lane] = self.target(run, at, lane));
         places
@@ -94,8 +94,8 @@ impl Machine<'_> {
     pub(super) fn address_of(&mut self, run: &mut GangRun, to: Reg, at: &Location, active: &Active) {
         for lane in active.lanes() {
             let address = match self.target(run, at, lane) {
-                Some(Target { object: Object::Shared, offset, .. }) => SHARED << OFFSET_BITS | offset,
-                Some(Target { object: Object::Buffer(buffer), begin, offset, .. }) => {
+                Some(AccessTarget { object: Object::Shared, offset, .. }) => SHARED << OFFSET_BITS | offset,
+                Some(AccessTarget { object: Object::Buffer(buffer), begin, offset, .. }) => {
                     address(buffer as usize).wrapping_add(begin).wrapping_add(offset)
                 }
                 None => at.offset.map_or(0, |register| run.registers.get(register)[lane]).wrapping_add(at.constant),
@@ -114,7 +114,7 @@ impl Machine<'_> {
         let Some(register) = at.offset else { return true };
         let value = run.registers.get(register)[lane];
         let is_misaligned = value.wrapping_add(at.constant) & (u64::from(at.alignment) - 1) != 0;
-        if value != BAD_OFFSET && (at.place != Place::Address || !is_misaligned && value >> OFFSET_BITS != 0) {
+        if value != BAD_OFFSET && (at.place != MemoryPlace::Address || !is_misaligned && value >> OFFSET_BITS != 0) {
             return true;
         }
         self.report_address(run, at, register, pc, lane)
@@ -129,13 +129,13 @@ impl Machine<'_> {
             return false;
         }
         let address = value.wrapping_add(at.constant);
-        if at.place == Place::Address && address & (u64::from(at.alignment) - 1) != 0 {
+        if at.place == MemoryPlace::Address && address & (u64::from(at.alignment) - 1) != 0 {
             let alignment = at.alignment;
             self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(lane), || {
                 format!("accesses an address that is no multiple of {alignment} bytes")
             });
         }
-        if at.place == Place::Address && address >> OFFSET_BITS == 0 {
+        if at.place == MemoryPlace::Address && address >> OFFSET_BITS == 0 {
             self.add_text(FaultKind::OutOfBounds, pc, run.gang.invocation(lane), || {
                 format!("accesses address {address:#x}, which is in no buffer")
             });
@@ -148,14 +148,14 @@ impl Machine<'_> {
     #[inline]
     fn in_bounds(
         &mut self,
-        target: Option<Target>,
+        target: Option<AccessTarget>,
         bytes: u32,
         access: AccessKind,
         who: Invocation,
         pc: Pc,
     ) -> Option<(Object, u64)> {
         let kind = FaultKind::OutOfBounds;
-        let Some(Target { object, begin, length, offset }) = target else {
+        let Some(AccessTarget { object, begin, length, offset }) = target else {
             self.add_text(kind, pc, who, || "accesses memory that nothing binds".into());
             return None;
         };
@@ -163,7 +163,7 @@ impl Machine<'_> {
         if end.is_some_and(|end| end <= length) && offset & (u64::from(bytes.min(self.kernel.granule)) - 1) == 0 {
             return Some((object, begin + offset));
         }
-        self.memory.findings.add(kind, pc, None, || Finding {
+        self.memory.findings.add(kind, pc, None, || FoundFault {
             kind,
             pc,
             other: None,
@@ -182,10 +182,10 @@ impl Machine<'_> {
     }
 
     #[inline]
-    pub(super) fn load_at(&mut self, target: Option<Target>, bytes: u32, who: Invocation, pc: Pc) -> Loaded {
+    pub(super) fn load_at(&mut self, target: Option<AccessTarget>, bytes: u32, who: Invocation, pc: Pc) -> Loaded {
         // Only reads may go beyond the data.
         let target = target.map(|target| match target.object {
-            Object::Buffer(_) => Target { length: target.length + self.launch.readable_behind, ..target },
+            Object::Buffer(_) => AccessTarget { length: target.length + self.launch.readable_behind, ..target },
             Object::Shared => target,
         });
         match self.in_bounds(target, bytes, AccessKind::Read, who, pc) {
@@ -196,8 +196,8 @@ impl Machine<'_> {
     }
 
     /// Returns the instruction that made the undefined value in memory, if one stored it.
-    fn origin(&self, target: Option<Target>) -> Option<Pc> {
-        let Target { object, begin, offset, .. } = target?;
+    fn origin(&self, target: Option<AccessTarget>) -> Option<Pc> {
+        let AccessTarget { object, begin, offset, .. } = target?;
         self.undefined_stores.get(&(object, begin.wrapping_add(offset))).map(|store| store.origin)
     }
 
@@ -205,7 +205,7 @@ impl Machine<'_> {
     #[inline]
     pub(super) fn store_at(
         &mut self,
-        target: Option<Target>,
+        target: Option<AccessTarget>,
         bytes: u32,
         bits: u64,
         origin: Option<Pc>,
@@ -221,8 +221,8 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Load { to, at, scalar } = instruction else { return };
+    pub(super) fn load(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Load { to, at, scalar } = instruction else { return };
         if let Some(offset) = at.offset {
             self.report_undefined(run, offset, pc, active, "has an address made of");
         }
@@ -230,7 +230,7 @@ impl Machine<'_> {
         let mut values = run.registers.take(*to);
         run.registers.define(*to, active);
         let mut uniform = None;
-        if let (Place::Push, None, Some(lane)) = (at.place, at.offset, active.lanes().next()) {
+        if let (MemoryPlace::Push, None, Some(lane)) = (at.place, at.offset, active.lanes().next()) {
             uniform = Some(self.load_push(run, at, bytes, run.gang.invocation(lane), pc, lane));
         }
         for lane in active.lanes() {
@@ -239,7 +239,7 @@ impl Machine<'_> {
                 uniform
             } else if !self.check_address(run, at, pc, lane) {
                 Loaded { bits: 0, undefined: false }
-            } else if at.place == Place::Push {
+            } else if at.place == MemoryPlace::Push {
                 self.load_push(run, at, bytes, who, pc, lane)
             } else {
                 let target = self.target(run, at, lane);
@@ -273,8 +273,8 @@ impl Machine<'_> {
         Loaded { bits: u64::from_le_bytes(word), undefined: false }
     }
 
-    pub(super) fn store(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Store { from, at, scalar } = instruction else { return };
+    pub(super) fn store(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Store { from, at, scalar } = instruction else { return };
         if let Some(offset) = at.offset {
             self.report_undefined(run, offset, pc, active, "has an address made of");
         }
@@ -292,8 +292,8 @@ impl Machine<'_> {
     }
 
     /// Reads a component of a texel. The last texel may reach beyond the buffer's data; what lies there is undefined.
-    pub(super) fn fetch(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Fetch { to, slot, index, component } = instruction else { return };
+    pub(super) fn fetch(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Fetch { to, slot, index, component } = instruction else { return };
         self.report_undefined(run, *index, pc, active, "has an address made of");
         run.registers.define(*to, active);
         let bound = self.texel_buffer(*slot);
@@ -305,7 +305,7 @@ impl Machine<'_> {
             let loaded = if offset + 4 > length && offset + 4 <= length.next_multiple_of(TEXEL) {
                 Loaded { bits: 0, undefined: true }
             } else {
-                let target = Target { object: Object::Buffer(buffer), begin, length, offset };
+                let target = AccessTarget { object: Object::Buffer(buffer), begin, length, offset };
                 self.load_at(Some(target), 4, who, pc)
             };
             run.registers.set(*to, lane, loaded.bits);
@@ -315,8 +315,8 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn atomic(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Atomic { op, to, at, scalar, value, comparator, semantics } = instruction else { return };
+    pub(super) fn atomic(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Atomic { op, to, at, scalar, value, comparator, semantics } = instruction else { return };
         if let Some(offset) = at.offset {
             self.report_undefined(run, offset, pc, active, "has an address made of");
         }

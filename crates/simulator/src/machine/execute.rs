@@ -1,9 +1,9 @@
 //! Executes the instructions of a gang.
 
-use super::{CHECK_INTERVAL, Machine, gang_run::GangRun};
-use crate::code::{BAD_OFFSET, Edge, Instruction, Operation, Pc, Reg};
+use super::{CHECK_INTERVAL, SimulatedDevice, gang_run::GangRun};
+use crate::code::{BAD_OFFSET, Edge, LaneFunction, Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{Finding, Invocation, Subject};
+use crate::findings::{FoundFault, Invocation, Subject};
 use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
@@ -22,7 +22,7 @@ pub(super) struct BadIndex {
     pub(super) bound: u64,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> SimulatedDevice<'a> {
     /// Runs a gang for at most `blocks` blocks. Returns whether it could still go on.
     pub(super) fn run_gang(&mut self, run: &mut GangRun, blocks: u64) -> bool {
         let mut left = blocks;
@@ -52,16 +52,16 @@ impl<'a> Machine<'a> {
                 return 0;
             }
             let edge = match instruction {
-                Instruction::Jump(edge) => edge,
-                Instruction::Branch { .. } | Instruction::Switch { .. } => match self.choose(run, pc, &active) {
+                RegisterOp::Jump(edge) => edge,
+                RegisterOp::Branch { .. } | RegisterOp::Switch { .. } => match self.choose(run, pc, &active) {
                     Some(edge) => edge,
                     None => return blocks.saturating_sub(1),
                 },
-                Instruction::Finish => {
+                RegisterOp::Finish => {
                     run.finished = run.finished.or(&lanes);
                     return blocks;
                 }
-                Instruction::Unreachable => {
+                RegisterOp::Unreachable => {
                     self.add_text(
                         FaultKind::OutOfBounds,
                         pc,
@@ -71,7 +71,7 @@ impl<'a> Machine<'a> {
                     run.finished = run.finished.or(&lanes);
                     return blocks;
                 }
-                Instruction::ControlBarrier { execution, memory } if *execution <= WORKGROUP => {
+                RegisterOp::ControlBarrier { execution, memory } if *execution <= WORKGROUP => {
                     run.parked.push((pc, lanes));
                     let _ = memory;
                     return blocks;
@@ -100,7 +100,7 @@ impl<'a> Machine<'a> {
         let kernel = self.kernel;
         let mut ways: Vec<(&Edge, LaneSet)> = vec![];
         let selector = match &kernel.code.instructions[pc as usize] {
-            Instruction::Branch { condition, yes, no } => {
+            RegisterOp::Branch { condition, yes, no } => {
                 let mut taken = LaneSet::EMPTY;
                 let values = run.registers.get(*condition);
                 for lane in active.lanes().filter(|lane| values[*lane] != 0) {
@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
                 ways.push((no, active.set.without(&taken)));
                 *condition
             }
-            Instruction::Switch { selector, cases, default } => {
+            RegisterOp::Switch { selector, cases, default } => {
                 self.spend((cases.len() * active.list.len()) as u64);
                 let values = run.registers.get(*selector);
                 let mut rest = active.set;
@@ -152,64 +152,64 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn execute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+    fn execute(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
         match instruction {
-            Instruction::Compute { .. } => self.compute(run, pc, instruction, active),
-            Instruction::Copy { to, from } => {
+            RegisterOp::Compute { .. } => self.compute(run, pc, instruction, active),
+            RegisterOp::Copy { to, from } => {
                 copy(run, *to, *from, active);
                 self.note_read(run, *to, pc);
             }
-            Instruction::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
-            Instruction::Undefine { first, count } => self.undefine(run, pc, *first..first + count, active),
-            Instruction::LoadIndexed { .. } | Instruction::StoreIndexed { .. } => {
+            RegisterOp::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
+            RegisterOp::Undefine { first, count } => self.undefine(run, pc, *first..first + count, active),
+            RegisterOp::LoadIndexed { .. } | RegisterOp::StoreIndexed { .. } => {
                 self.private(run, pc, instruction, active);
             }
-            Instruction::Offset { .. } => self.offset(run, instruction, active),
-            Instruction::AddressOf { to, location } => self.address_of(run, *to, location, active),
-            Instruction::Load { .. }
-            | Instruction::Store { .. }
-            | Instruction::Fetch { .. }
-            | Instruction::Atomic { .. } => {
+            RegisterOp::Offset { .. } => self.offset(run, instruction, active),
+            RegisterOp::AddressOf { to, location } => self.address_of(run, *to, location, active),
+            RegisterOp::Load { .. }
+            | RegisterOp::Store { .. }
+            | RegisterOp::Fetch { .. }
+            | RegisterOp::Atomic { .. } => {
                 self.access(run, pc, instruction, active);
             }
-            Instruction::ArrayLength { to, place, start, stride } => {
+            RegisterOp::ArrayLength { to, place, start, stride } => {
                 for lane in active.lanes() {
                     let length = self.bound_at(run, *place, lane).map_or(0, |bound| bound.length);
                     run.registers.set(*to, lane, (length.saturating_sub(*start) / stride) & u64::from(u32::MAX));
                 }
                 run.registers.define(*to, active);
             }
-            Instruction::TexelCount { to, slot } => {
+            RegisterOp::TexelCount { to, slot } => {
                 let texels = self.texel_buffer(*slot).map_or(0, |bound| bound.length.div_ceil(16));
                 active.lanes().for_each(|lane| run.registers.set(*to, lane, texels));
                 run.registers.define(*to, active);
             }
-            Instruction::Subgroup { .. } => {
+            RegisterOp::Subgroup { .. } => {
                 let GangRun { registers, gang, .. } = run;
                 subgroup::execute(instruction, registers, active, gang, pc, &mut self.memory.findings);
                 self.note_exchange(pc, gang, active);
             }
-            Instruction::Matrix(matrix) => self.matrix(run, pc, matrix, active),
-            Instruction::ControlBarrier { memory, .. } => {
+            RegisterOp::Matrix(matrix) => self.matrix(run, pc, matrix, active),
+            RegisterOp::ControlBarrier { memory, .. } => {
                 let lanes: Vec<Invocation> = active.lanes().map(|lane| run.gang.invocation(lane)).collect();
                 for who in lanes.chunk_by(|a, b| a.subgroup == b.subgroup).map(|subgroup| subgroup[0]) {
                     self.memory.control_barrier(who.group, Some(who.subgroup), *memory);
                 }
             }
-            Instruction::MemoryBarrier(semantics) => {
+            RegisterOp::MemoryBarrier(semantics) => {
                 active.lanes().for_each(|lane| self.memory.memory_barrier(run.gang.invocation(lane), *semantics));
             }
-            Instruction::Clock { to } => {
+            RegisterOp::Clock { to } => {
                 let now = self.operations;
                 active.lanes().for_each(|lane| run.registers.set(*to, lane, now & u64::from(u32::MAX)));
                 run.registers.define(*to, active);
             }
             // Those that end a block or make lanes wait are not executed here.
-            Instruction::Jump(_)
-            | Instruction::Branch { .. }
-            | Instruction::Switch { .. }
-            | Instruction::Finish
-            | Instruction::Unreachable => {}
+            RegisterOp::Jump(_)
+            | RegisterOp::Branch { .. }
+            | RegisterOp::Switch { .. }
+            | RegisterOp::Finish
+            | RegisterOp::Unreachable => {}
         }
     }
 
@@ -222,11 +222,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Executes an access to memory.
-    fn access(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+    fn access(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
         match instruction {
-            Instruction::Load { .. } => self.load(run, pc, instruction, active),
-            Instruction::Store { .. } => self.store(run, pc, instruction, active),
-            Instruction::Fetch { .. } => self.fetch(run, pc, instruction, active),
+            RegisterOp::Load { .. } => self.load(run, pc, instruction, active),
+            RegisterOp::Store { .. } => self.store(run, pc, instruction, active),
+            RegisterOp::Fetch { .. } => self.fetch(run, pc, instruction, active),
             _ => self.atomic(run, pc, instruction, active),
         }
         let searched = self.memory.take_searched();
@@ -250,23 +250,23 @@ impl<'a> Machine<'a> {
     fn note_read(&self, run: &mut GangRun, register: Reg, pc: Pc) {
         let origin = run.registers.undefined(register).map(|undefined| undefined.origin);
         if let Some(origin) = origin
-            && let Instruction::Undefine { .. } = self.kernel.code.instructions[origin as usize]
+            && let RegisterOp::Undefine { .. } = self.kernel.code.instructions[origin as usize]
         {
             run.registers.set_origin(register, pc);
         }
     }
 
-    fn compute(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
-        let Instruction::Compute { operation, to, from, hazard, absorbing, error } = instruction else { return };
+    fn compute(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Compute { operation, to, from, hazard, absorbing, error } = instruction else { return };
         let registers = &mut run.registers;
         let mut values = registers.take(*to);
         let operands = from.map(|register| registers.get(register));
         let [a, b, c, d] = operands;
         match operation {
-            Operation::One(apply) => apply(active, &mut values, a),
-            Operation::Two(apply) => apply(active, &mut values, a, b),
-            Operation::Three(apply) => apply(active, &mut values, a, b, c),
-            Operation::Four(apply) => apply(active, &mut values, a, b, c, d),
+            LaneFunction::One(apply) => apply(active, &mut values, a),
+            LaneFunction::Two(apply) => apply(active, &mut values, a, b),
+            LaneFunction::Three(apply) => apply(active, &mut values, a, b, c),
+            LaneFunction::Four(apply) => apply(active, &mut values, a, b, c, d),
         }
         if let Some((bound, scalar)) = error
             && self.launch.is_loose
@@ -301,14 +301,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Accesses an array in private memory.
-    fn private(&mut self, run: &mut GangRun, pc: Pc, instruction: &Instruction, active: &Active) {
+    fn private(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
         let (first, count, index) = match instruction {
-            Instruction::LoadIndexed { first, count, index, .. }
-            | Instruction::StoreIndexed { first, count, index, .. } => (*first, *count, *index),
+            RegisterOp::LoadIndexed { first, count, index, .. }
+            | RegisterOp::StoreIndexed { first, count, index, .. } => (*first, *count, *index),
             _ => return,
         };
         self.report_undefined(run, index, pc, active, "has an address made of");
-        if let Instruction::LoadIndexed { to, .. } = instruction {
+        if let RegisterOp::LoadIndexed { to, .. } = instruction {
             run.registers.define(*to, active);
         }
         for lane in active.lanes() {
@@ -319,8 +319,8 @@ impl<'a> Machine<'a> {
             }
             let element = first + offset as Reg;
             let (to, from) = match instruction {
-                Instruction::LoadIndexed { to, .. } => (*to, element),
-                Instruction::StoreIndexed { from, .. } => (element, *from),
+                RegisterOp::LoadIndexed { to, .. } => (*to, element),
+                RegisterOp::StoreIndexed { from, .. } => (element, *from),
                 _ => continue,
             };
             let value = run.registers.get(from)[lane];
@@ -333,13 +333,13 @@ impl<'a> Machine<'a> {
                 _ => run.registers.define_lane(to, lane),
             }
         }
-        if let Instruction::LoadIndexed { to, .. } = instruction {
+        if let RegisterOp::LoadIndexed { to, .. } = instruction {
             self.note_read(run, *to, pc);
         }
     }
 
-    fn offset(&mut self, run: &mut GangRun, instruction: &Instruction, active: &Active) {
-        let Instruction::Offset { to, base, constant, terms } = instruction else { return };
+    fn offset(&mut self, run: &mut GangRun, instruction: &RegisterOp, active: &Active) {
+        let RegisterOp::Offset { to, base, constant, terms } = instruction else { return };
         let terms = &self.kernel.code.terms[terms.start as usize..terms.end as usize];
         let registers = &mut run.registers;
         let mut values = registers.take(*to);
@@ -416,11 +416,11 @@ impl<'a> Machine<'a> {
     /// Reports the use of an undefined value that came from `origin`.
     pub(super) fn report_use(&mut self, origin: Pc, pc: Pc, who: Invocation, verb: &str) {
         let kind = match &self.kernel.code.instructions[origin as usize] {
-            Instruction::Compute { .. } => FaultKind::UndefinedArithmetic,
-            Instruction::Subgroup { .. } => FaultKind::InactiveLane,
+            RegisterOp::Compute { .. } => FaultKind::UndefinedArithmetic,
+            RegisterOp::Subgroup { .. } => FaultKind::InactiveLane,
             _ => FaultKind::Uninitialised,
         };
-        self.memory.findings.add(kind, pc, Some(origin), || Finding {
+        self.memory.findings.add(kind, pc, Some(origin), || FoundFault {
             kind,
             pc,
             other: Some(origin),
@@ -431,7 +431,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn add_text(&mut self, kind: FaultKind, pc: Pc, who: Invocation, text: impl FnOnce() -> String) {
-        self.memory.findings.add(kind, pc, None, || Finding {
+        self.memory.findings.add(kind, pc, None, || FoundFault {
             kind,
             pc,
             other: None,
@@ -446,7 +446,7 @@ impl<'a> Machine<'a> {
         let BadIndex { index, bound } =
             self.bad_indices.get(&register).copied().unwrap_or(BadIndex { index: -1, bound: 0 });
         let (kind, who) = (FaultKind::OutOfBounds, run.gang.invocation(lane));
-        self.memory.findings.add(kind, pc, None, || Finding {
+        self.memory.findings.add(kind, pc, None, || FoundFault {
             kind,
             pc,
             other: None,

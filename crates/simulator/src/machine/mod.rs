@@ -4,9 +4,9 @@ mod access;
 mod execute;
 mod gang_run;
 
-use crate::code::{Instruction, Pc, Reg};
+use crate::code::{Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{Finding, Invocation, Object, Subject, UndefinedStores};
+use crate::findings::{FoundFault, Invocation, Object, Subject, UndefinedStores};
 use crate::gang::Gang;
 use crate::lanes::LaneSet;
 use crate::lower::Kernel;
@@ -80,7 +80,7 @@ impl Random {
     }
 }
 
-pub(crate) struct Machine<'a> {
+pub(crate) struct SimulatedDevice<'a> {
     kernel: &'a Kernel,
     memory: &'a mut Memory,
     launch: Launch,
@@ -113,7 +113,7 @@ struct GroupRun {
     waited_for_later: bool,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> SimulatedDevice<'a> {
     pub(crate) fn new(kernel: &'a Kernel, memory: &'a mut Memory, launch: Launch) -> Self {
         let layout = Rc::new(MatrixLayout::new(launch.seed));
         let random = Random { seed: launch.seed, count: 0 };
@@ -387,7 +387,7 @@ impl<'a> Machine<'a> {
             } else {
                 "waits for all invocations, but this one does not come here"
             };
-            self.memory.findings.add(kind, pc, other, || Finding {
+            self.memory.findings.add(kind, pc, other, || FoundFault {
                 kind,
                 pc,
                 other,
@@ -396,7 +396,7 @@ impl<'a> Machine<'a> {
                 subject: Subject::Text(text.into()),
             });
         }
-        if let Instruction::ControlBarrier { memory, .. } = self.kernel.code.instructions[pc as usize] {
+        if let RegisterOp::ControlBarrier { memory, .. } = self.kernel.code.instructions[pc as usize] {
             self.memory.control_barrier(group.number, None, memory);
         }
         for run in &mut group.gangs {
