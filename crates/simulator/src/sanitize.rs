@@ -7,9 +7,11 @@ use crate::basis::threads;
 use crate::device::simulated_device;
 use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::kernel::buffer::BufferSpec;
-use crate::kernel::program::{Program, Step};
+use crate::kernel::instructions::instructions;
+use crate::kernel::program::{Dispatch, Program, Step};
 use crate::program::{Arithmetic, Reconvergence, Simulated, SimulationError, SimulationSettings, simulate};
 use rayon::prelude::*;
+use rspirv::spirv::Op;
 use serde::Serialize;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
@@ -556,7 +558,27 @@ fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
 /// Whether the programs are equal, and their kernels have no operation that a sub-group takes part in.
 fn is_independent(programs: &[SizedProgram]) -> bool {
     let is_equal = programs.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    is_equal && programs.iter().all(|(_, program)| !has_capability(program, is_of_subgroups))
+    let is_of_any_size = |program: &Program| {
+        !has_capability(program, is_of_subgroups) && !program.dispatches().any(|dispatch| orders_subgroups(dispatch))
+    };
+    is_equal && programs.iter().all(|(_, program)| is_of_any_size(program))
+}
+
+/// Whether a kernel has a barrier of sub-groups, which needs no capability: what it orders depends on their size.
+fn orders_subgroups(dispatch: &Dispatch) -> bool {
+    /// SPIR-V's `Scope` of a sub-group.
+    const SUBGROUP: u32 = 3;
+    let bytes = dispatch.shader.spirv.chunks_exact(4);
+    let words: Vec<u32> = bytes.map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect();
+    let mut scopes = vec![];
+    for instruction in instructions(&words).map_while(Result::ok) {
+        match (instruction.op(), instruction.operands()) {
+            (Some(Op::Constant), [_, id, SUBGROUP]) => scopes.push(*id),
+            (Some(Op::ControlBarrier | Op::MemoryBarrier), [scope, ..]) if scopes.contains(scope) => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Ends the ranges of descriptors with the data of their buffers: an access to a red zone is out of bounds.

@@ -201,7 +201,7 @@ mod tests {
             "\nrace in shared memory  transpose.comp:24 reads tile[9][4] (invocation 3,12 of\n",
             "\n                       transpose.comp:21 writes it (invocation 12,3), with no\n",
             "\n                       remedy: barrier() after line 21\n",
-            " and 1 more case, sub-groups of 4\n",
+            " and 1 more case, sub-groups\n",
             "\n2 faults in 2 cases, 12 runs; 2 wrong\n",
         ] {
             assert!(text.contains(part), "lacks {part:?}:\n{text}");
