@@ -558,9 +558,8 @@ fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
 /// Whether the programs are equal, and their kernels have no operation that a sub-group takes part in.
 fn is_independent(programs: &[SizedProgram]) -> bool {
     let is_equal = programs.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    let is_of_any_size = |program: &Program| {
-        !has_capability(program, is_of_subgroups) && !program.dispatches().any(|dispatch| orders_subgroups(dispatch))
-    };
+    let is_of_any_size =
+        |program: &Program| !has_capability(program, is_of_subgroups) && !program.dispatches().any(orders_subgroups);
     is_equal && programs.iter().all(|(_, program)| is_of_any_size(program))
 }
 
