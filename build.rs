@@ -11,6 +11,9 @@ mod instructions;
 #[allow(unreachable_pub, dead_code)]
 #[path = "crates/program/src/kernel/interface.rs"]
 mod interface;
+#[allow(unreachable_pub, dead_code)]
+#[path = "crates/program/src/kernel/lines.rs"]
+mod lines;
 #[path = "build/pragmas.rs"]
 mod pragmas;
 #[allow(unreachable_pub, dead_code)]
@@ -23,6 +26,7 @@ mod required;
 mod table;
 
 use interface::Interface;
+use lines::Lines;
 use pragmas::{KernelPragma, Pragmas};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,12 +41,13 @@ const ROOT: &str = "../..";
 const INCLUDES: &str = "glsl/include";
 
 /// Sources and library versions that the binaries depend on; part of the key of cached binaries.
-const PROGRAM: [&str; 8] = [
+const PROGRAM: [&str; 9] = [
     include_str!("build.rs"),
     include_str!("build/pragmas.rs"),
     include_str!("build/table.rs"),
     include_str!("crates/program/src/kernel/instructions.rs"),
     include_str!("crates/program/src/kernel/interface.rs"),
+    include_str!("crates/program/src/kernel/lines.rs"),
     include_str!("crates/program/src/kernel/reflection.rs"),
     include_str!("crates/program/src/kernel/required.rs"),
     include_str!("Cargo.lock"),
@@ -171,10 +176,18 @@ fn compile(
             definitions.extend(dtype.map(|name| format!("DTYPE_{}", name.to_uppercase())));
             definitions.extend(layout.map(|name| format!("LAYOUT_{}", name.to_uppercase())));
             definitions.extend(macros.iter().map(ToString::to_string));
-            let binary = compile_to_spirv(compiler, source, &shown, is_newest, &definitions)?;
+            let compiled = |debug| compile_to_spirv(compiler, source, &shown, is_newest, &definitions, debug);
+            let plain = compiled(false)?;
+            // Drivers get binaries without debug information, whose lines are in a table beside them.
+            let line_table = Lines::of_plain(plain.as_binary(), compiled(true)?.as_binary())
+                .ok_or_else(|| format!("{shown}: with debug information it is a different program"))?
+                .encode();
+            let binary = plain.as_binary_u8().to_vec();
             let suffix: String = dtype.iter().chain(&layout).map(|name| format!(".{name}")).collect();
             let file = out.join(format!("{folder}-{name}{suffix}.spv"));
-            fs::write(&file, &binary).map_err(|e| format!("{}: {e}", file.display()))?;
+            for (path, bytes) in [(&file, &binary), (&file.with_extension("lines"), &line_table)] {
+                fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
             let interface = Interface::read_built_in(&binary).map_err(|e| format!("{shown}: {e}"))?;
             lines += &table_line(&format!("{folder}/{name}"), dtype, layout, &file, &interface);
             if let Some(other) = binaries.insert(binary, name) {
@@ -190,29 +203,34 @@ fn compile(
 /// Formats the line of the table for one binary.
 fn table_line(name: &str, dtype: Option<&str>, layout: Option<&str>, file: &Path, interface: &Interface) -> String {
     format!(
-        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
+        "    Shader {{ name: {}, dtype: {}, layout: {}, spirv: Cow::Borrowed(include_bytes!({:?})), line_table: Cow::Borrowed(include_bytes!({:?})), interface: {}, built_in: true }},\n",
         table::string(name),
         table::choice("DType", dtype),
         table::choice("Layout", layout),
         file.display().to_string(),
+        file.with_extension("lines").display().to_string(),
         table::interface(interface),
     )
 }
 
 /// Compiles `source`, which messages call `shown`, to SPIR-V 1.5 for Vulkan 1.2, or if `is_newest` to SPIR-V 1.6 for
-/// Vulkan 1.3. Optimisation is left to the driver, and names are kept for reflection.
+/// Vulkan 1.3, if `debug` with debug information. Optimisation is left to the driver, and names are kept for reflection.
 fn compile_to_spirv(
     compiler: &shaderc::Compiler,
     source: &str,
     shown: &str,
     is_newest: bool,
     macros: &[String],
-) -> Result<Vec<u8>, String> {
+    debug: bool,
+) -> Result<shaderc::CompilationArtifact, String> {
     let mut options = shaderc::CompileOptions::new().map_err(|e| e.to_string())?;
     let vulkan = if is_newest { shaderc::EnvVersion::Vulkan1_3 } else { shaderc::EnvVersion::Vulkan1_2 };
     options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
     options.set_target_spirv(if is_newest { shaderc::SpirvVersion::V1_6 } else { shaderc::SpirvVersion::V1_5 });
     options.set_warnings_as_errors();
+    if debug {
+        options.set_generate_debug_info();
+    }
     for name in macros {
         options.add_macro_definition(name, None);
     }
@@ -226,11 +244,10 @@ fn compile_to_spirv(
         }
         Ok(shaderc::ResolvedInclude { resolved_name, content })
     });
-    let artifact = compiler
-        .compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options))
-        .map_err(|e| match e {
+    compiler.compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options)).map_err(
+        |e| match e {
             shaderc::Error::CompilationError(_, text) => text,
             other => format!("{shown}: {other}"),
-        })?;
-    Ok(artifact.as_binary_u8().to_vec())
+        },
+    )
 }

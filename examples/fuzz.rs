@@ -1,5 +1,5 @@
 //! Feeds mutated files to the program's readers: of records (and every output made from a record), kernel descriptions,
-//! arrays, SPIR-V and expressions. `scripts/fuzz` runs each target.
+//! arrays, SPIR-V and expressions; and to the simulator. `scripts/fuzz` runs each target.
 //!
 //!   fuzz TARGET [--seconds N] [--executions N] [--seed N]
 //!
@@ -10,7 +10,7 @@
 
 use gpukern::{
     CATALOGUE, DType, Format, Layout, NamedRecord, Outcome, Record, Settings, check_array, check_description,
-    check_expression, check_kernel, compare, html, parse_record, tables,
+    check_expression, check_kernel, compare, html, parse_record, tables, try_kernel,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -155,7 +155,7 @@ struct Target {
     accepts: fn(&[u8], &Fixture) -> bool,
 }
 
-const TARGETS: [Target; 5] = [
+const TARGETS: [Target; 6] = [
     Target {
         name: "records",
         corpus: records,
@@ -183,6 +183,12 @@ const TARGETS: [Target; 5] = [
             std::fs::write(&path, input).expect("the folder takes a file");
             check_array(&path).is_ok()
         },
+    },
+    Target {
+        name: "simulator",
+        corpus: simulated_modules,
+        mutate: Mutator::words,
+        accepts: |input, _| try_kernel(input).is_ok(),
     },
     Target { name: "spirv", corpus: modules, mutate: Mutator::words, accepts: |input, _| check_kernel(input).is_ok() },
     Target {
@@ -439,6 +445,11 @@ fn modules() -> Vec<Vec<u8>> {
         all.extend(modules.take(8));
     }
     all
+}
+
+/// Returns those of [`modules`] that the simulator takes: the defaults of some constants do not go together.
+fn simulated_modules() -> Vec<Vec<u8>> {
+    modules().into_iter().filter(|spirv| try_kernel(spirv).is_ok()).collect()
 }
 
 fn expressions() -> Vec<Vec<u8>> {

@@ -3,6 +3,7 @@
 // Mapping: a sub-group has ROWS rows at a time, a lane some of their columns.
 // Source: ours; power iteration with the bounds of Collatz and Wielandt.
 #version 460
+#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_vote : require
 #pragma dtypes f32
 #include "quads.glsl"
@@ -38,7 +39,9 @@ void main() {
     float high = lambda.at[0];
     bool agree = false;
     for (uint i = place(); i < n; i += GROUP) X(0, i) = d.at[i];
-    barrier();
+    // Of buffers too: the results overwrite what every invocation has read of the state.
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
+                   gl_SemanticsAcquireRelease);
 
     uint round = 0;
     for (; round < ROUNDS; ++round) {

@@ -81,10 +81,13 @@ void main() {
     uint start[TM];               // of its rows in W
     FETCH(0)
     [[unroll]] for (uint r = 0; r < TM; ++r) {
-        uint row = min(first_row + (r / 4 * DOWN + y) * 4 + r % 4, stride - 1);
+        // Rows and columns beyond the edge are read as the first, which is finished: others overwrite theirs.
+        uint row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
+        if (row >= bottom) row = 0;
         start[r] = (PERMUTED != 0 ? rows.at[row] : row) * stride;
     }
-#define QUAD_OF_W(r, c) Quads(W).at[(start[r] + min(first_column + ((c) * ACROSS + x) * 4, stride - 4)) / 4]
+#define COLUMN(c) (first_column + ((c) * ACROSS + x) * 4)
+#define QUAD_OF_W(r, c) Quads(W).at[(start[r] + (COLUMN(c) < right ? COLUMN(c) : 0)) / 4]
     if (AHEAD != 0) {
         [[unroll]] for (uint r = 0; r < TM; ++r) {
             [[unroll]] for (uint c = 0; c < TN / 4; ++c) sums[r * (TN / 4) + c] = -QUAD_OF_W(r, c);
@@ -130,7 +133,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
                 uint r = upper + i, row = first_row + (r / 4 * DOWN + y) * 4 + r % 4;
-                uint column = first_column + (c * ACROSS + x) * 4;
+                uint column = COLUMN(c);
                 vec4 rest = own[i * (TN / 4) + c] - sums[r * (TN / 4) + c];
                 if (row >= bottom || column >= right) continue;
                 if (TO_PANEL != 0) {

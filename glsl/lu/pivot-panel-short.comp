@@ -53,6 +53,8 @@ void main() {
     }
 
     begin_exchange(lane);
+    // Places beyond the last row have read that row, which its own invocation overwrites.
+    barrier_of_memory();
 
     // The columns move through the registers: the one to be factorised is always the first, and what is left of each
     // other is written a column further down. So places are constants in a loop that remains one.

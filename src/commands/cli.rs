@@ -42,6 +42,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
+        gpukern sanitize k.toml                       races, and what other devices get wrong\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
         gpukern ab matmul --a local --b tiled -s 512  which of two variants is faster\n  \
@@ -270,11 +271,29 @@ pub enum Command {
         gpukern verify --config examples/public/all.toml       your own kernels"
     )]
     Verify(VerifyArgs),
+    /// Simulate kernels: races, and what other devices get wrong
+    ///
+    /// Finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations reach, and
+    /// answers that depend on the sub-group size or the schedule, each with its source lines. It needs no device.
+    /// docs/sanitize.md has all faults.
+    #[command(
+        after_long_help = "Exit codes: 0 no faults · 1 a fault, or a wrong answer · 2 usage · 3 a case could not be \
+        simulated\n\n\
+        Examples:\n  \
+        gpukern sanitize matmul -V tiled -s 33     a built-in kernel\n  \
+        gpukern sanitize k.toml                    your own, as `run` takes it\n  \
+        gpukern sanitize cases/*                   what `capture -o cases` kept\n  \
+        gpukern sanitize k.toml --subgroup 32,64   these sub-group sizes only\n  \
+        gpukern sanitize k.toml --schedules 20     look longer\n  \
+        gpukern sanitize k.toml --allow lockstep   report everything else\n  \
+        gpukern sanitize lu --known known.toml --junit sanitize.xml"
+    )]
+    Sanitize(Box<SanitizeArgs>),
     /// Compare two records: one verdict per case, an exit code for CI
     ///
     /// docs/compare.md says how a verdict is reached.
     Compare(CompareArgs),
-    /// Find out which of two is faster: variants, SPIR-V files or drivers
+    /// Decide which of two is faster: variants, SPIR-V files, drivers
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
@@ -1085,6 +1104,89 @@ pub struct VerifyArgs {
     /// Write JUnit XML to this file, or `-`
     ///
     /// `-` is standard output, in place of the table.
+    #[arg(long, value_name = "PATH|-")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Options of `sanitize`.
+#[derive(Debug, clap::Args)]
+pub struct SanitizeArgs {
+    /// Algorithms, or descriptions, kernels and captured cases of your own
+    #[arg(value_name = "ALGORITHM|FILE", required = true)]
+    pub what: Vec<String>,
+
+    /// Variants by name, alias or pattern ('tile-*') [default: all]
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
+    /// Sizes, or axes of your own kernels: M=64
+    ///
+    /// [default: those of `verify` with at most 10^7 operations, or all of a description]
+    #[arg(long, short, value_name = "SWEEP", allow_negative_numbers = true)]
+    pub size: Vec<String>,
+
+    /// Values of axes other than the size.
+    #[command(flatten)]
+    pub axes: Typed<AxisValues>,
+
+    /// Set a field of your own kernel's description: spec.BM=[64,128]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Define a macro: NAME or NAME=TEXT
+    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
+    pub define: Vec<String>,
+
+    /// Look for #include files in this folder too
+    #[arg(long, short = 'I', value_name = "FOLDER")]
+    pub include: Vec<String>,
+
+    /// Choose the entry point of a file that has several
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+
+    /// Refuse descriptions that run commands
+    ///
+    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
+    #[arg(long)]
+    pub no_commands: bool,
+
+    /// Sub-group sizes to simulate: 4..128, or 8,32,64
+    #[arg(long, value_name = "SIZES", default_value = "4..128")]
+    pub subgroup: String,
+
+    /// Schedules to try at each sub-group size
+    ///
+    /// The first runs everything in order. Others choose the order of work-groups and sub-groups, how lanes reconverge
+    /// and where cooperative matrices keep their elements; --seed chooses other ones.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub schedules: u32,
+
+    /// Arithmetic: exact, or loose to err as far as Vulkan allows
+    ///
+    /// `loose` adds runs in which every operation errs, as devices may. An answer that leaves its tolerance then is a
+    /// fault of precision.
+    #[arg(long, value_name = "KIND", default_value = "exact", value_parser = ["exact", "loose"], hide_possible_values = true)]
+    pub arithmetic: String,
+
+    /// Accept faults with these ids: lockstep, precision, …
+    #[arg(long, value_name = "ID,..", value_delimiter = ',')]
+    pub allow: Vec<String>,
+
+    /// Accept the known faults in this file
+    ///
+    /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, the
+    /// id of a `fault`. Faults that are not listed, and listed ones that are gone, are errors.
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+
+    /// Write the findings as JSON to this file, or `-`
+    ///
+    /// `-` is standard output, in place of the table. docs/sanitize.md describes it.
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
+    /// Write JUnit XML to this file, or `-`
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
 }

@@ -22,7 +22,8 @@ struct Heading {
 const HEADINGS: [Heading; 7] = [
     Heading {
         title: "What to measure",
-        usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick overlapped",
+        usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick \
+            overlapped subgroup schedules arithmetic sanitize/timeout",
         more: "layout input solve host only quick seed subgroup-size stop eps max-rounds by-inspection set define include entry",
     },
     Heading { title: "What to capture", usual: "capture/output kernel call max-bytes", more: "every" },
@@ -39,7 +40,7 @@ const HEADINGS: [Heading; 7] = [
     },
     Heading {
         title: "Comparison",
-        usual: "compare reference baseline candidate gate min-effect expect order apart",
+        usual: "compare reference baseline candidate gate min-effect expect known sanitize/allow order apart",
         more: "budget rounds process-noise allow force",
     },
     Heading {
@@ -102,10 +103,15 @@ pub(super) fn documented() -> Command {
         // Options about cases are hidden where there are none.
         let of_cases = match command.get_name() {
             "devices" => &["max-run"][..],
-            "bench" | "run" | "peak" | "tune" | "verify" | "ab" => &[],
+            "bench" | "run" | "peak" | "tune" | "verify" | "sanitize" | "ab" => &[],
             _ => &["verbose"],
         };
+        let is_sanitize = command.get_name() == "sanitize";
         let copies = global.iter().map(|arg| {
+            if is_sanitize && arg.get_id() == "timeout" {
+                let text = "Give up on a case after this time";
+                return arg.clone().global(false).help_heading(None).default_value("60s").help(text).long_help(text);
+            }
             let is_hidden = is_vulkan(arg) && !uses_vulkan || of_cases.contains(&arg.get_id().as_str());
             arg.clone().hide(is_hidden).global(false).help_heading(None)
         });

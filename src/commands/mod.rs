@@ -30,6 +30,7 @@ pub(crate) mod progress;
 mod records;
 mod rounds;
 mod run;
+mod sanitize;
 mod session;
 mod shell;
 mod suggest;
@@ -250,6 +251,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_ref(), setup, host),
         Command::Tune(args) => tune::run(&args, setup, host),
         Command::Verify(args) => verify::run(&args, setup, host),
+        Command::Sanitize(args) => sanitize::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
         Command::Ab(args) => ab::run(&args, &cli.vulkan, setup, host),
         Command::Inspect(args) => inspect::run(&args, setup, host),

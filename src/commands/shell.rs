@@ -1,6 +1,7 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
 use super::{CommandOutput, Document, create_folder, help, write_files};
+use crate::simulator::fault::FaultKind;
 use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
@@ -53,6 +54,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
         }
         (_, "dtype") => DType::ALL.map(DType::name).to_vec(),
         (_, "layout") => Layout::ALL.map(Layout::name).to_vec(),
+        ("sanitize", "allow") => FaultKind::ALL.map(FaultKind::id).to_vec(),
         ("export", "to") => Format::ALL.map(Format::name).to_vec(),
         ("history", "to") => vec!["otava"],
         _ => vec![],

@@ -13,6 +13,9 @@ use std::path::Path;
 /// Note about the sizes that `--quick` drops.
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
+/// Note about what no test on a device can show.
+pub(super) const RACES_NOTE: &str = "note      this device may hide races; `gpukern sanitize` looks for them";
+
 pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
         selection: args.selection(),
@@ -48,6 +51,9 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         None => measuring::exit_of_record(&record),
         Some(known) => judge_known(&record, known, &mut notes),
     };
+    if exit == Exit::Success {
+        host.messages.line(RACES_NOTE);
+    }
     let mut answer = CommandOutput::new(output, notes, exit);
     answer.note_error(validated);
     if let Some(folder) = failures_folder {
@@ -78,7 +84,7 @@ fn drop_large_sizes(plan: &mut Plan) -> bool {
 const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
-fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
+pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
     let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))

@@ -23,6 +23,7 @@ mod options;
 mod overwriting;
 mod processes;
 mod run;
+mod sanitize;
 mod survival;
 mod tune;
 mod workers;

@@ -31,6 +31,7 @@ mod tests {
     use super::*;
     use crate::device::capability::{Feature, requirement};
     use crate::kernel::buffer::SpecValue;
+    use crate::kernel::instructions::instructions;
 
     #[test]
     fn every_shader_is_spirv_with_a_work_group_and_a_size_of_shared_memory() {
@@ -45,6 +46,20 @@ mod tests {
     fn what_is_read_at_run_time_is_what_the_build_read() {
         for shader in SHADERS {
             assert_eq!(Interface::read_built_in(&shader.spirv).as_ref(), Ok(&shader.interface), "{}", shader.label());
+        }
+    }
+
+    #[test]
+    fn every_instruction_of_a_function_has_a_source_line() {
+        const OP_FUNCTION: u32 = 54;
+        for shader in SHADERS {
+            let lines = shader.lines();
+            let words: Vec<u32> = shader.spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+            let functions = instructions(&words).flatten().skip_while(|known| known.words[0] & 0xffff != OP_FUNCTION);
+            for instruction in functions {
+                let (file, line) = lines.at(instruction.at).unwrap_or_default();
+                assert!(file.starts_with("glsl") && line > 0, "{} at word {}", shader.label(), instruction.at);
+            }
         }
     }
 

@@ -10,3 +10,4 @@ use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device, stats};
 use gpukern_program::algorithms;
 use gpukern_record::{plan, record, tuning};
+use gpukern_simulator as simulator;

@@ -310,9 +310,15 @@ fn load_shader(module: &Module, name: String) -> Result<Handle<Shader>, String> 
             block.writable |= access.writes;
         }
     }
-    let shader =
-        Shader { name: name.into(), dtype: None, layout: None, spirv: spirv.into(), interface, built_in: false };
-    Ok(Handle::Shared(Arc::new(shader)))
+    Ok(Handle::Shared(Arc::new(Shader {
+        name: name.into(),
+        dtype: None,
+        layout: None,
+        spirv: spirv.into(),
+        line_table: (&[]).into(),
+        interface,
+        built_in: false,
+    })))
 }
 
 /// Sets the layout of each buffer at a point from the blocks that the kernels bind it to. The reference's blocks do not

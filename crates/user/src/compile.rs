@@ -34,6 +34,8 @@ pub(crate) struct KernelSource {
     pub newest: bool,
     /// Work-group size, if the source leaves it to the host.
     pub local_size: Option<[u32; 3]>,
+    /// Whether the SPIR-V has debug information with source lines.
+    pub lines: bool,
 }
 
 /// Result of a compilation.
@@ -169,7 +171,7 @@ impl KernelSource {
         if words.len() < HEADER || words[0] != MAGIC {
             return Err(format!("{shown}: it is not SPIR-V; give it the extension of its language, or compile it"));
         }
-        let (spirv, unused) = isolate(&words, entry).map_err(|reason| format!("{shown}: {reason}"))?;
+        let (spirv, unused) = isolate(&words, entry, self.lines).map_err(|reason| format!("{shown}: {reason}"))?;
         Ok(self.compiled(spirv, unused))
     }
 
@@ -193,7 +195,7 @@ impl KernelSource {
         if let Some(size) = self.local_size {
             resize(&mut words, size).map_err(|reason| format!("{shown}: {reason}"))?;
         }
-        let (spirv, unused) = isolate(&words, None).map_err(|reason| format!("{shown}: {reason}"))?;
+        let (spirv, unused) = isolate(&words, None, self.lines).map_err(|reason| format!("{shown}: {reason}"))?;
         let mut compiled = self.compiled(spirv, unused);
         compiled.files.extend(includes.files);
         Ok(compiled)
@@ -211,6 +213,9 @@ impl KernelSource {
         };
         options.set_target_env(shaderc::TargetEnv::Vulkan, vulkan as u32);
         options.set_target_spirv(version);
+        if self.lines {
+            options.set_generate_debug_info();
+        }
         for (name, value) in &self.define {
             options.add_macro_definition(name, Some(value));
         }
@@ -336,10 +341,12 @@ impl KernelSource {
         let entry = self.entry.as_deref().unwrap_or("main");
         if name == "slangc" {
             command.args(["-target", "spirv", "-stage", "compute", "-entry", entry]).arg("-o").arg(output);
+            command.args(self.lines.then_some("-g"));
         } else {
             let vulkan = if self.newest { "1.3" } else { "1.2" };
             command.args(["-spirv", "-T", "cs_6_6", "-E", entry]).arg(format!("-fspv-target-env=vulkan{vulkan}"));
             command.arg("-Fo").arg(output);
+            command.args(self.lines.then_some("-fspv-debug=line"));
         }
         command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
         command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
@@ -497,6 +504,12 @@ impl Wgsl {
         let lang_version = if self.source.newest { (1, 6) } else { (1, 5) };
         let mut options = naga::back::spv::Options { lang_version, ..Default::default() };
         options.flags |= naga::back::spv::WriterFlags::DEBUG;
+        let file_name = self.source.path.display().to_string();
+        options.debug_info = self.source.lines.then_some(naga::back::spv::DebugInfo {
+            source_code: &self.text,
+            file_name: &file_name,
+            language: naga::back::spv::SourceLanguage::WGSL,
+        });
         let pipeline = naga::back::spv::PipelineOptions {
             shader_stage: naga::ShaderStage::Compute,
             entry_point: self.entry.clone(),
@@ -504,7 +517,7 @@ impl Wgsl {
         let words =
             naga::back::spv::write_vec(&module, &info, &options, Some(&pipeline)).map_err(|e| with_causes(&e))?;
         // naga leaves out the names of unused variables.
-        isolate(&words, Some(&self.entry)).map(|(module, _)| module)
+        isolate(&words, Some(&self.entry), self.source.lines).map(|(module, _)| module)
     }
 }
 
@@ -522,6 +535,9 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::instructions::instructions;
+    use crate::kernel::lines::Lines;
+    use rspirv::spirv::Op;
 
     /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
     fn compile_with(files: &[(&str, &str)]) -> String {
@@ -648,6 +664,41 @@ mod tests {
             if let Err(error) = compiled(&body) {
                 assert!(error.contains("k.wgsl"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn instructions_have_source_lines_on_request() {
+        const GLSL: &str = "#version 460\n#extension GL_GOOGLE_include_directive : enable\n\
+            layout(binding = 0) buffer D { uint d[]; };\nlayout(binding = 1) buffer Unused { uint unused[]; };\n\
+            #include \"put.glsl\"\nvoid main() {\n    d[0] = 1;\n    put(3);\n}\n";
+        const WGSL: &str = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;\n\
+            @compute @workgroup_size(1)\nfn main() {\n    d[0] = 1u;\n}\n";
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name, text| std::fs::write(folder.path().join(name), text).expect("written");
+        write("put.glsl", "void put(uint i) {\n    d[i] = 2;\n}\n");
+        for (name, text, expected) in [
+            ("k.comp", GLSL, "k.comp:7 d[0] = 1;, k.comp:8 put(3);, put.glsl:2 d[i] = 2;"),
+            ("k.wgsl", WGSL, "k.wgsl:4 d[0] = 1u;"),
+        ] {
+            write(name, text);
+            let path = folder.path().join(name);
+            let compiled = |lines| KernelSource { path: path.clone(), lines, ..KernelSource::default() }.compile(&[]);
+            let [with, without] = [true, false].map(|lines| compiled(lines).expect("it compiles"));
+            let lines = Lines::read(&with.spirv);
+            let mut places = vec![];
+            for store in instructions(&with.spirv).flatten().filter(|store| store.op() == Some(Op::Store)) {
+                let (file, line) = lines.at(store.at).expect("a line");
+                let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
+                places.push(format!("{name}:{line} {}", lines.text(file, line).unwrap_or_default().trim()));
+            }
+            assert_eq!(places.join(", "), expected);
+            assert_eq!(without.unused, with.unused);
+            assert_eq!(Lines::read(&without.spirv), Lines::default());
+            // The module without debug information has the same instructions.
+            let lines = Lines::of_plain(&without.spirv, &with.spirv).expect("the same instructions");
+            let stores = instructions(&without.spirv).flatten().filter(|store| store.op() == Some(Op::Store));
+            assert_eq!(stores.filter(|store| lines.at(store.at).is_some()).count(), places.len());
         }
     }
 }

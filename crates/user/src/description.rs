@@ -635,6 +635,8 @@ pub struct Described {
     pub options: Vec<(String, String)>,
     /// Whether a captured case's folder was named: the case may come from anywhere, so it must not run commands.
     pub of_case: bool,
+    /// Whether its sources are compiled with debug information, so that faults have source lines.
+    pub lines: bool,
 }
 
 impl Described {

@@ -2,6 +2,7 @@
 
 use crate::basis::error;
 use crate::kernel::instructions::{HEADER, Instruction, instructions};
+use crate::kernel::lines::LINE_INSTRUCTIONS;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind};
 use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +33,13 @@ pub(super) fn chosen<'a>(wanted: Option<&str>, kernels: &[&'a str]) -> Result<&'
 }
 
 /// Returns the module with only the selected entry point, renamed to `main`, without functions and variables that it
-/// never uses; also returns the names of these variables.
-pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, Vec<String>), String> {
+/// never uses; also returns the names of these variables. If it changes, it loses its `DebugInfo` instructions, apart
+/// from source lines if `keeps_lines`.
+pub(super) fn isolate(
+    words: &[u32],
+    wanted: Option<&str>,
+    keeps_lines: bool,
+) -> Result<(Vec<u32>, Vec<String>), String> {
     if words.len() < HEADER {
         return Err("it is shorter than the header of SPIR-V; compile it again".into());
     }
@@ -60,7 +66,9 @@ pub(super) fn isolate(words: &[u32], wanted: Option<&str>) -> Result<(Vec<u32>, 
     // Debug information may refer to removed instructions.
     let debug_sets: BTreeSet<u32> = head.iter().filter_map(|instruction| debug_set(*instruction)).collect();
     let is_debug = |instruction: &Instruction<'_>| match instruction.operands() {
-        [_, _, set, ..] if instruction.op() == Some(Op::ExtInst) => debug_sets.contains(set),
+        [_, _, set, number, ..] if instruction.op() == Some(Op::ExtInst) => {
+            debug_sets.contains(set) && !(keeps_lines && LINE_INSTRUCTIONS.contains(number))
+        }
         _ => false,
     };
     let functions: Vec<_> = functions.iter().filter(|instruction| !is_debug(instruction)).copied().collect();
@@ -136,9 +144,9 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     names.chain(member_names).map(|name| string(name).0).filter(|name| !name.is_empty()).collect()
 }
 
-/// Returns the id of the function that a body defines.
+/// Returns the id of the function that a body defines. A source line may precede it.
 fn function_id(body: &[Instruction<'_>]) -> Option<u32> {
-    body.first()?.operands().get(1).copied()
+    body.iter().find(|instruction| instruction.op() == Some(Op::Function))?.operands().get(1).copied()
 }
 
 /// Returns the functions that function `entry` calls, directly or not, and itself.
@@ -190,6 +198,7 @@ fn mentioned(instruction: &Instruction<'_>) -> Vec<u32> {
         Some(Op::Function | Op::Variable | Op::Store | Op::CopyMemory | Op::Switch) => first(2),
         Some(Op::CompositeExtract) => first(3),
         Some(Op::CompositeInsert | Op::VectorShuffle) => first(4),
+        Some(Op::Line) => vec![],
         // The pointer follows type and result.
         Some(Op::Load) => operands.iter().copied().skip(2).take(1).collect(),
         // The fourth operand is the opcode in the extended set.
@@ -256,7 +265,7 @@ mod tests {
     #[test]
     fn an_isolated_entry_point_keeps_the_functions_that_it_calls() {
         let [mut double, mut triple] =
-            ["double", "triple"].map(|name| isolate(&spirv(TWO), Some(name)).expect("it is there").0);
+            ["double", "triple"].map(|name| isolate(&spirv(TWO), Some(name), false).expect("it is there").0);
         assert_eq!([&double, &triple].map(|module| count(module, Op::Function)), [2, 3]);
         assert_eq!([&double, &triple].map(|module| count(module, Op::EntryPoint)), [1, 1]);
         let error = resize(&mut double, [8, 4, 2]).expect_err("64 invocations");
@@ -275,7 +284,7 @@ mod tests {
             @compute @workgroup_size(1) fn double(@builtin(local_invocation_index) i: u32) { d[i] = 2.0 * d[i]; }
             @compute @workgroup_size(1) fn other(@builtin(local_invocation_index) i: u32) { f[i] = u.x; }
             @compute @workgroup_size(1) fn third(@builtin(local_invocation_index) i: u32) { e[i] = 1u; }";
-        let (module, _) = isolate(&spirv(views), Some("double")).expect("it is there");
+        let (module, _) = isolate(&spirv(views), Some("double"), false).expect("it is there");
         let slots = Interface::read(&crate::loaded::bytes(&module)).expect("an interface").slots;
         let [slot] = &slots[..] else { panic!("{slots:?}") };
         assert_eq!((slot.kind, slot.blocks.len()), (SlotKind::Storage, 2), "{slot:?}");
@@ -285,11 +294,11 @@ mod tests {
     fn damaged_modules_cause_no_panic() {
         let words = spirv(TWO);
         for at in 0..words.len() {
-            let _ = isolate(&words[..at], Some("double"));
+            let _ = isolate(&words[..at], Some("double"), false);
             for other in [0, 1, words[at] ^ 1, words[at] ^ 1 << 16, words[at.max(1) - 1], u32::MAX] {
                 let mut hostile = words.clone();
                 hostile[at] = other;
-                let _ = (isolate(&hostile, Some("double")), resize(&mut hostile, [8, 4, 2]));
+                let _ = (isolate(&hostile, Some("double"), false), resize(&mut hostile, [8, 4, 2]));
             }
         }
     }
@@ -304,7 +313,7 @@ mod tests {
             words.extend([&[0x5_0036, 1, function, 0, 1][..], &call, &[0x1_0038]].concat());
         }
         let start = Instant::now();
-        isolate(&words, None).expect("an entry point");
+        isolate(&words, None, false).expect("an entry point");
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

@@ -41,7 +41,8 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
-        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields.\n",
+        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields. \
+         Then `gpukern run` verifies and times it, and\n# `gpukern sanitize` finds its races.\n",
         printable(&name)
     );
     let KernelFields { entry, include, define, .. } = described.description.kernel.clone().unwrap_or_default();

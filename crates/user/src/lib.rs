@@ -63,7 +63,7 @@ pub fn check_description(text: &str, folder: &Path, catalogue: &Catalogue) -> Re
 /// `spirv` is not a supported kernel.
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-    let (module, _) = entry::isolate(&words, None)?;
+    let (module, _) = entry::isolate(&words, None, false)?;
     loaded::read_interface(&loaded::bytes(&module)).map(drop)
 }
 

@@ -185,7 +185,8 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
         }
     }
     let path = described.path(source);
-    let kernel_source = KernelSource { path, entry: fields.entry.clone(), include, define, newest, local_size };
+    let kernel_source =
+        KernelSource { path, entry: fields.entry.clone(), include, define, newest, local_size, lines: described.lines };
     let source_field = match prefix {
         "" => "kernel.source",
         "pass." => "pass",

@@ -81,7 +81,7 @@ fn read(path: &Path) -> Result<Described, Error> {
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;
     let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}: {reason}")))?;
-    Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case })
+    Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, lines: false })
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,

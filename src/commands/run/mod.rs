@@ -7,6 +7,7 @@ mod watch;
 
 use super::document::Files;
 use super::measuring::{self, PlanToMeasure};
+use super::verify::RACES_NOTE;
 use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
 use crate::commands::cli::RunArgs;
@@ -17,7 +18,7 @@ use crate::user::options;
 use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, CaseSpec, Error, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
+    CATALOGUE, Case, CaseGroup, CaseSpec, Error, Exit, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
     Selection, Setup, Shown, UserKernels, VulkanOptions, printable,
 };
 use elements::WantedBuffers;
@@ -61,6 +62,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     let planned = PlanToMeasure { options_hash: selected.options(), requested, selected, shard: None, at_once: false };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output(), setup, host)?;
+    if answer.exit == Exit::Success {
+        host.messages.line(RACES_NOTE);
+    }
     if !args.tune {
         for kernels in &setup.kernels {
             if let Some(choices) = kernels.first_choices() {
@@ -150,7 +154,7 @@ fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>> {
 }
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.
-fn check_commands(described: &[Described], forbidden: bool) -> Result<()> {
+pub(super) fn check_commands(described: &[Described], forbidden: bool) -> Result<()> {
     for described in described.iter().filter(|described| forbidden || described.of_case) {
         let Some((field, command)) = described.description.commands().into_iter().next() else { continue };
         let command = printable(&command);

@@ -25,6 +25,9 @@ macro_rules! chains {
             measures: Measures::Form(Form { operation: $operation, name: $form }),
             kernels: built_in(&[concat!("collectives/", $operation, "-", $form)]),
             program: Static(&|shaders, case, device| {
+                if case.subgroup_size(device) < 2 {
+                    return Program::refused("needs sub-groups of 2 at least: a lane alone has no partner".into());
+                }
                 let rounds = 0 $(+ $loops(case.subgroup_size(device)))?;
                 Program::single(chain(shaders[0], case, device, Primitive::$primitive, rounds))
             }),

@@ -5,6 +5,7 @@ pub mod fixture;
 pub mod instructions;
 pub mod interface;
 pub mod lengths;
+pub mod lines;
 pub mod program;
 pub mod reflection;
 pub mod required;

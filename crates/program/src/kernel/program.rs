@@ -13,7 +13,7 @@ use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
 
 /// Steps that compute a result, in order, and everything that the device needs for them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Steps. A step that uses a buffer of an earlier one waits for it.
     pub steps: Vec<Step>,
@@ -42,7 +42,7 @@ pub struct Program {
 
 /// Iteration until the device sets a flag. The host reads the flag after each round; a round may contain several
 /// iterations of the algorithm, if the device itself skips those after convergence.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     /// Steps of one round.
     pub body: Vec<Step>,
@@ -53,7 +53,7 @@ pub struct Rounds {
 }
 
 /// One step of a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "programs have some dozens of steps, nearly all of them dispatches")]
 pub enum Step {
     /// Runs a kernel.

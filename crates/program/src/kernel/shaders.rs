@@ -5,6 +5,7 @@ use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::kernel::buffer::SpecValue;
 use crate::kernel::interface::{Interface, SizeOp, Word};
+use crate::kernel::lines::Lines;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -19,6 +20,8 @@ pub struct Shader {
     pub layout: Option<Layout>,
     /// SPIR-V binary. The table's binaries stay in the executable file and are read into memory when first used.
     pub spirv: Cow<'static, [u8]>,
+    /// Encoded source lines of a binary without debug information; empty if there are none.
+    pub line_table: Cow<'static, [u8]>,
     /// Interface that the binary declares.
     pub interface: Interface,
     /// Whether the kernel comes from `glsl/`, as opposed to the user.
@@ -97,6 +100,15 @@ impl Shader {
             });
         }
         stack.pop().expect("a size has a value")
+    }
+
+    /// Returns the source lines of the binary: a built-in kernel's from the table, a user's from its debug information.
+    pub fn lines(&self) -> Lines {
+        if !self.line_table.is_empty() {
+            return Lines::decode(&self.line_table);
+        }
+        let words = self.spirv.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        Lines::read(&words.collect::<Vec<_>>())
     }
 
     /// Whether the kernel declares a SPIR-V capability.

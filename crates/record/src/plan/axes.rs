@@ -338,7 +338,7 @@ impl Help {
     /// Returns the help text of a command, if it has the option.
     pub fn of(&self, command: &str) -> Option<&'static str> {
         match command {
-            "verify" => self.verify,
+            "verify" | "sanitize" => self.verify,
             "tune" => self.tune,
             "ab" => self.ab,
             _ => Some(self.bench),

@@ -14,6 +14,7 @@ use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use crate::report::compare::{headline, overviews};
+use crate::simulator::sanitize::{CaseReport, SizeResult};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ struct CaseTest {
     name: String,
     class: String,
     time: Option<Nanos>,
-    problem: Option<TestProblem>,
+    problems: Vec<TestProblem>,
     /// Lines for people; may be empty.
     facts: String,
 }
@@ -70,7 +71,7 @@ fn document(suites: &[TestSuite<'_>]) -> String {
 
 impl CaseTest {
     fn has_problem(&self, element: &str) -> bool {
-        self.problem.as_ref().is_some_and(|problem| problem.element == element)
+        self.problems.iter().any(|problem| problem.element == element)
     }
 
     fn write(&self, out: &mut String) {
@@ -79,7 +80,7 @@ impl CaseTest {
         let name = escape(&self.name);
         let class = escape(&self.class);
         let _ = write!(out, r#"    <testcase name="{name}" classname="{class}"{time}>"#);
-        if let Some(TestProblem { element, kind, message }) = &self.problem {
+        for TestProblem { element, kind, message } in &self.problems {
             let kind = escape(kind);
             let message = escape(message);
             let _ = write!(out, "\n      <{element} type=\"{kind}\" message=\"{message}\"/>");
@@ -152,7 +153,7 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
         time: case.measured().map(|m| case.shown(m.summary.median)),
-        problem,
+        problems: problem.into_iter().collect(),
         facts,
     }
 }
@@ -210,7 +211,8 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
         Change::Better | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
-    CaseTest { name: case.id.clone(), class, time: None, problem, facts: case.text() }
+    let problems = problem.into_iter().collect();
+    CaseTest { name: case.id.clone(), class, time: None, problems, facts: case.text() }
 }
 
 /// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
@@ -249,7 +251,8 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     for reason in std::iter::once(&case.test).chain(&case.why) {
         let _ = writeln!(facts, "{reason}");
     }
-    CaseTest { name: case.id.clone(), class: class(&case.algorithm, &case.variant), time: Some(after), problem, facts }
+    let class = class(&case.algorithm, &case.variant);
+    CaseTest { name: case.id.clone(), class, time: Some(after), problems: problem.into_iter().collect(), facts }
 }
 
 fn unmatched(case: &Unmatched) -> CaseTest {
@@ -263,9 +266,37 @@ fn unmatched(case: &Unmatched) -> CaseTest {
         name: case.id.clone(),
         class: class(&case.algorithm, &case.variant),
         time: None,
-        problem: Some(problem),
+        problems: vec![problem],
         facts: String::new(),
     }
+}
+
+/// Converts the findings of `sanitize`: a test for each case, with a failure for each fault and for a wrong answer.
+pub fn findings(reports: &[CaseReport]) -> String {
+    let tests = reports.iter().map(|report| {
+        let problem = |element, kind: &str, message| TestProblem { element, kind: kind.into(), message };
+        let mut problems: Vec<_> =
+            report.faults.iter().map(|fault| problem("failure", fault.kind.id(), fault.sentence())).collect();
+        for size in &report.sizes {
+            let at = format!("sub-groups of {}", size.subgroup_size);
+            match &size.result {
+                SizeResult::Wrong { reason, .. } if report.is_wrong() => {
+                    problems.push(problem("failure", "wrong-answer", format!("{at}: {reason}")));
+                }
+                SizeResult::Failed { reason } => problems.push(problem("error", "failed", format!("{at}: {reason}"))),
+                _ => {}
+            }
+        }
+        problems.extend(report.error.iter().map(|reason| problem("error", "failed", reason.clone())));
+        if problems.is_empty() && report.judged_sizes().is_empty() {
+            problems.push(problem("skipped", "skipped", "no simulated sub-group size suits the kernel".into()));
+        }
+        let facts = format!("{} of {}\n", counted(report.runs as usize, "run"), report.kernel);
+        CaseTest { name: report.id.clone(), class: report.kernel.replace(' ', "."), time: None, problems, facts }
+    });
+    let mut suite = TestSuite { name: "simulated device", timestamp: None, properties: vec![], tests: tests.collect() };
+    make_unique(suite.tests.iter_mut().map(|test| &mut test.name));
+    document(&[suite])
 }
 
 /// Returns the class of a test: a variant in the package of its algorithm.

@@ -17,6 +17,7 @@ pub mod long;
 pub mod noise;
 pub mod peak;
 pub mod reference;
+pub mod sanitize;
 pub mod table;
 pub mod tune;
 pub mod verify;

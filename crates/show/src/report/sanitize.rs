@@ -1,0 +1,222 @@
+//! Tables of `sanitize`, and the faults below them.
+
+use super::table::{Table, prose};
+use crate::basis::alike::{distinct, grouped};
+use crate::basis::units::counted;
+use crate::simulator::fault::KernelFault;
+use crate::simulator::sanitize::{CaseReport, SizeResult, spans};
+use std::fmt::Write;
+
+/// Most sizes of a kernel that a row lists.
+const MAX_LISTED_SIZES: usize = 2;
+
+/// Width of the kind of a fault, the longest and a gap.
+const KIND_WIDTH: usize = 23;
+
+/// Most places of a kind that a fault is shown at, in one kernel; the rest are counted.
+const MAX_SHOWN: usize = 20;
+
+/// Prints a row for the cases of a kernel with the same result, and then each fault once.
+pub fn text(reports: &[CaseReport], width: usize) -> String {
+    let mut table = Table::default().text(["kernel", "size", "sub-groups", "answer"]).numbers(["faults"]);
+    let row_key =
+        |report: &&CaseReport| (report.kernel.clone(), sub_groups(report), report.answer(), report.faults.len());
+    for reports in grouped(reports.iter(), row_key) {
+        let [first, ..] = reports[..] else { continue };
+        let sizes = if reports.len() > MAX_LISTED_SIZES {
+            counted(reports.len(), "size")
+        } else {
+            reports.iter().map(|report| report.extents.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        table.row([first.kernel.clone(), sizes, sub_groups(first), first.answer(), first.faults.len().to_string()]);
+    }
+    let mut out = table.terminal(width);
+    let mut shown: Vec<(KernelFault, Vec<&CaseReport>)> = vec![];
+    for report in reports {
+        for fault in &report.faults {
+            let is_same = |known: &KernelFault| {
+                known.kind == fault.kind
+                    && (&known.at, &known.other) == (&fault.at, &fault.other)
+                    && (fault.at.is_some() || known.what == fault.what)
+            };
+            match shown.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((known, cases)) => {
+                    known.count = known.count.saturating_add(fault.count);
+                    known.subgroup_sizes.extend(&fault.subgroup_sizes);
+                    cases.push(report);
+                }
+                None => shown.push((fault.clone(), vec![report])),
+            }
+        }
+    }
+    for (fault, cases) in shown.iter().take(MAX_SHOWN) {
+        out.push('\n');
+        out += &fault_text(fault, cases, width);
+    }
+    if shown.len() > MAX_SHOWN {
+        let _ = writeln!(out, "\nand {}; --json has all", counted(shown.len() - MAX_SHOWN, "more fault"));
+    }
+    out + &wrong_answers(reports, width) + "\n" + &summary(reports)
+}
+
+/// Returns the sub-group sizes at which a case was judged.
+fn sub_groups(report: &CaseReport) -> String {
+    if report.any_size { "any".into() } else { spans(&report.judged_sizes()) }
+}
+
+/// Prints the kind of a fault, beside it both places, the remedy, and where else it is.
+fn fault_text(fault: &KernelFault, cases: &[&CaseReport], width: usize) -> String {
+    let mut lines = fault.events();
+    if !fault.remedy.is_empty() {
+        lines.push(format!("remedy: {}", fault.remedy));
+    }
+    let mut sizes = fault.subgroup_sizes.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes = if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", spans(&sizes)) };
+    let more = if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
+    lines.push(format!("in {}{more}{sizes}", cases[0].id));
+    beside(fault.kind.words(), &lines, width)
+}
+
+/// Prints lines, wrapped, beside a title.
+fn beside(title: &str, lines: &[String], width: usize) -> String {
+    let room = width.saturating_sub(KIND_WIDTH).max(20);
+    let mut out = String::new();
+    for line in lines.iter().flat_map(|line| prose(line, room, 2).lines().map(String::from).collect::<Vec<_>>()) {
+        let title = if out.is_empty() { title } else { "" };
+        let _ = writeln!(out, "{title:<KIND_WIDTH$}{line}");
+    }
+    out
+}
+
+/// Prints the first wrong value of each case that is wrong without a fault to explain it.
+fn wrong_answers(reports: &[CaseReport], width: usize) -> String {
+    let mut out = String::new();
+    let unexplained: Vec<_> = reports.iter().filter(|report| report.is_wrong() && report.faults.is_empty()).collect();
+    for report in unexplained.iter().take(MAX_SHOWN) {
+        for size in &report.sizes {
+            if let SizeResult::Wrong { reason, .. } = &size.result {
+                let lines = [reason.clone(), format!("in {}, sub-groups of {}", report.id, size.subgroup_size)];
+                let _ = write!(out, "\n{}", beside("wrong answer", &lines, width));
+                break;
+            }
+        }
+    }
+    out
+}
+
+/// Counts the faults, cases and runs: `no faults in 12 cases, 216 runs`.
+fn summary(reports: &[CaseReport]) -> String {
+    let faults: usize = reports.iter().map(|report| report.faults.len()).sum();
+    let faults = if faults == 0 { "no faults".into() } else { counted(faults, "fault") };
+    let runs: usize = reports.iter().map(|report| report.runs as usize).sum();
+    let mut text = format!("{faults} in {}, {}", counted(reports.len(), "case"), counted(runs, "run"));
+    for (count, what) in [
+        (reports.iter().filter(|report| report.is_wrong()).count(), "wrong"),
+        (reports.iter().filter(|report| report.has_failed()).count(), "not simulated"),
+        (reports.iter().filter(|report| report.unverified.is_some()).count(), "unverified"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, "; {count} {what}");
+        }
+    }
+    text + "\n"
+}
+
+/// Returns notes about what was not simulated or judged, and about what was assumed: each once for a kernel.
+pub fn notes(reports: &[CaseReport]) -> String {
+    let mut lines = vec![];
+    for report in reports {
+        let kernel = &report.kernel;
+        let mut add_sizes = |words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
+            let reasons = report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
+            for sizes in grouped(reasons, |(_, reason)| *reason) {
+                let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
+                lines.push(format!("{kernel} {words} {}: {}", spans(&numbers), sizes[0].1));
+            }
+        };
+        add_sizes("is not for sub-groups of", |result| match result {
+            SizeResult::Unsuitable { reason } => Some(reason),
+            _ => None,
+        });
+        add_sizes("was not simulated at sub-groups of", |result| match result {
+            SizeResult::Failed { reason } => Some(reason),
+            _ => None,
+        });
+        lines.extend(report.error.as_ref().map(|reason| format!("{} was not simulated: {reason}", report.id)));
+        lines.extend(report.unverified.as_ref().map(|reason| format!("{kernel} is unverified: {reason}")));
+        if report.assumed_progress {
+            lines.push(format!("{kernel} has work-groups that wait for others; these were assumed to make progress"));
+        }
+    }
+    distinct(lines).iter().map(|line| format!("note      {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::fault::{FaultKind, SourcePlace};
+    use crate::simulator::sanitize::SizeReport;
+
+    fn report(extents: &str, faults: Vec<KernelFault>) -> CaseReport {
+        let wrong = SizeResult::Wrong { reason: "B[1] is 0, expected 2".into(), schedules: vec![0, 1] };
+        let first = if faults.is_empty() { SizeResult::Right } else { wrong };
+        CaseReport {
+            id: format!("transpose/transpose/f32/{extents}"),
+            kernel: "transpose".into(),
+            extents: extents.into(),
+            sizes: vec![
+                SizeReport { subgroup_size: 4, result: first },
+                SizeReport { subgroup_size: 8, result: SizeResult::Right },
+            ],
+            faults,
+            runs: 6,
+            ..CaseReport::default()
+        }
+    }
+
+    fn race() -> KernelFault {
+        let place = |line| {
+            Some(SourcePlace { line: Some(("transpose.comp".into(), line)), instruction: String::new(), text: None })
+        };
+        KernelFault {
+            kind: FaultKind::RaceShared,
+            kernel: "transpose".into(),
+            at: place(24),
+            other: place(21),
+            what: "reads tile[9][4] (invocation 3,12 of group 0,0)".into(),
+            other_what: "writes it (invocation 12,3), with no barrier between".into(),
+            remedy: "barrier() after line 21".into(),
+            subgroup_sizes: vec![4],
+            count: 96,
+        }
+    }
+
+    #[test]
+    fn a_fault_has_both_places_and_the_remedy_within_80_columns() {
+        let text = text(&[report("64", vec![race()]), report("128", vec![race()])], 80);
+        for part in [
+            "wrong at 4",
+            "\nrace in shared memory  transpose.comp:24 reads tile[9][4] (invocation 3,12 of\n",
+            "\n                       transpose.comp:21 writes it (invocation 12,3), with no\n",
+            "\n                       remedy: barrier() after line 21\n",
+            " and 1 more case, sub-groups\n",
+            "\n2 faults in 2 cases, 12 runs; 2 wrong\n",
+        ] {
+            assert!(text.contains(part), "lacks {part:?}:\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn clean_cases_share_a_row_and_reasons_a_note() {
+        let mut report = report("64", vec![]);
+        let text = text(&vec![report.clone(); 3], 80);
+        assert!(text.contains("3 sizes") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
+        let result = SizeResult::Unsuitable { reason: "needs sub-groups of 32".into() };
+        report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result.clone() }).into();
+        let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
+        assert_eq!(notes(&[report.clone(), report]), note);
+    }
+}

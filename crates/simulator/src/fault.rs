@@ -1,0 +1,155 @@
+//! Faults: what a kernel does that some device answers wrongly.
+
+use serde::Serialize;
+
+/// Kind of fault. Its name is a stable id, for `--allow` and lists of known failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// Unordered accesses of two invocations to shared memory, one of them a write.
+    RaceShared,
+    /// The same in a buffer.
+    RaceStorage,
+    /// Accesses within a sub-group that only its running in step orders.
+    Lockstep,
+    /// A value that nothing wrote decides a branch or an address, or reaches an output.
+    Uninitialised,
+    /// An index beyond its array, or an access beyond the bound range of a buffer.
+    OutOfBounds,
+    /// A barrier that not all invocations of its scope reach.
+    DivergentBarrier,
+    /// A value from a lane that is inactive or outside the sub-group.
+    InactiveLane,
+    /// The answer is right at some sub-group sizes and wrong at others.
+    SubgroupSize,
+    /// An invocation waits for another one that need not run.
+    Progress,
+    /// The answer depends on where lanes reconverge.
+    Reconvergence,
+    /// A shift by too many bits, a division by zero, a conversion out of range.
+    UndefinedArithmetic,
+    /// Elements of a cooperative matrix used as if the device's layout were known.
+    MatrixLayout,
+    /// The answer leaves its tolerance if operations err as far as Vulkan allows.
+    Precision,
+}
+
+impl FaultKind {
+    pub const ALL: [Self; 13] = [
+        Self::RaceShared,
+        Self::RaceStorage,
+        Self::Lockstep,
+        Self::Uninitialised,
+        Self::OutOfBounds,
+        Self::DivergentBarrier,
+        Self::InactiveLane,
+        Self::SubgroupSize,
+        Self::Progress,
+        Self::Reconvergence,
+        Self::UndefinedArithmetic,
+        Self::MatrixLayout,
+        Self::Precision,
+    ];
+
+    /// Returns the stable id.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::RaceShared => "race-shared",
+            Self::RaceStorage => "race-storage",
+            Self::Lockstep => "lockstep",
+            Self::Uninitialised => "uninitialised",
+            Self::OutOfBounds => "out-of-bounds",
+            Self::DivergentBarrier => "divergent-barrier",
+            Self::InactiveLane => "inactive-lane",
+            Self::SubgroupSize => "subgroup-size",
+            Self::Progress => "progress",
+            Self::Reconvergence => "reconvergence",
+            Self::UndefinedArithmetic => "undefined-arithmetic",
+            Self::MatrixLayout => "matrix-layout",
+            Self::Precision => "precision",
+        }
+    }
+
+    /// Returns the kind in words, for headings.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::RaceShared => "race in shared memory",
+            Self::RaceStorage => "race in a buffer",
+            Self::Lockstep => "relies on lockstep",
+            Self::Uninitialised => "uninitialised value",
+            Self::OutOfBounds => "out of bounds",
+            Self::DivergentBarrier => "divergent barrier",
+            Self::InactiveLane => "inactive lane",
+            Self::SubgroupSize => "sub-group size",
+            Self::Progress => "may wait forever",
+            Self::Reconvergence => "reconvergence",
+            Self::UndefinedArithmetic => "undefined arithmetic",
+            Self::MatrixLayout => "matrix layout",
+            Self::Precision => "precision",
+        }
+    }
+
+    /// Whether the fault is nothing but a wrong answer under some conditions.
+    pub fn is_of_answer(self) -> bool {
+        matches!(self, Self::SubgroupSize | Self::Reconvergence | Self::MatrixLayout | Self::Precision)
+    }
+}
+
+impl SourcePlace {
+    /// Returns the place for a person: `transpose.comp:24`, or the instruction.
+    pub fn text(&self) -> String {
+        self.line.as_ref().map_or_else(|| self.instruction.clone(), |(file, line)| format!("{file}:{line}"))
+    }
+}
+
+/// Place in a kernel: `transpose.comp:24`, or an instruction if the module has no lines.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct SourcePlace {
+    /// File and line; `None` for a module without lines.
+    pub line: Option<(String, u32)>,
+    /// Instruction, of a module without lines: `OpLoad at word 45`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub instruction: String,
+    /// Text of the line, if the module holds its source.
+    pub text: Option<String>,
+}
+
+/// One fault, found at least once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelFault {
+    pub kind: FaultKind,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Where it shows: the later of two accesses.
+    pub at: Option<SourcePlace>,
+    /// The other access, or where an undefined value comes from.
+    pub other: Option<SourcePlace>,
+    /// Sentence that says what happens at the first place: `reads tile[9][4] (invocation 3,12 of group 0,0)`.
+    pub what: String,
+    /// The same of the other place: `writes it (invocation 12,3), with no barrier between`.
+    pub other_what: String,
+    /// Remedy, as an imperative: `barrier() after line 21`.
+    pub remedy: String,
+    /// Sub-group sizes at which it was found.
+    pub subgroup_sizes: Vec<u32>,
+    /// Occurrences that were counted.
+    pub count: u64,
+}
+
+impl KernelFault {
+    /// Returns the places, each with what happens there.
+    pub fn events(&self) -> Vec<String> {
+        let sentence = |place: &Option<SourcePlace>, what: &str| {
+            let place = place.as_ref().map(SourcePlace::text).unwrap_or_default();
+            format!("{place} {what}").trim().to_string()
+        };
+        let mut events = vec![sentence(&self.at, &self.what), sentence(&self.other, &self.other_what)];
+        events.retain(|event| !event.is_empty());
+        events
+    }
+
+    /// Returns the fault in a line.
+    pub fn sentence(&self) -> String {
+        format!("{}: {}; remedy: {}", self.kind.words(), self.events().join("; "), self.remedy)
+    }
+}

@@ -1,0 +1,380 @@
+//! Puts findings into words: source lines, names of elements, invocations, and what to do.
+
+use crate::code::{MemoryPlace, Pc, RegisterOp};
+use crate::fault::{FaultKind, KernelFault, SourcePlace};
+use crate::findings::{
+    AccessKind, Findings, FoundFault, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
+};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::lines::Lines;
+use crate::kernel::program::Dispatch;
+use crate::lower::Kernel;
+use crate::memory::Memory;
+use crate::module::{Id, ValueType};
+use rspirv::spirv::Op;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Origin of an undefined value in a buffer.
+const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
+
+/// Collects the faults of a program's dispatches.
+pub(crate) struct FaultReporter {
+    specs: Vec<BufferSpec>,
+    faults: Vec<KernelFault>,
+    /// First access to single elements of cooperative matrices.
+    pub(crate) matrix_element: Option<SourcePlace>,
+    /// Exchanges within sub-groups, with a hash of the lanes that took part.
+    pub(crate) exchanges: Vec<(SourcePlace, u64)>,
+    /// Stores of undefined values to places in buffers, which are faults if one of the values is still there at the end.
+    pending: Vec<(u32, Vec<u64>, KernelFault)>,
+}
+
+/// What a dispatch leaves behind for reports.
+pub(crate) struct Traces<'a> {
+    pub(crate) findings: &'a Findings,
+    pub(crate) undefined_stores: &'a UndefinedStores,
+    /// For each exchange within sub-groups, a hash of the lanes that took part.
+    pub(crate) exchanges: &'a HashMap<Pc, u64>,
+    /// Operands for which an operation's result was undefined first.
+    pub(crate) hazards: &'a HashMap<Pc, [u64; 2]>,
+}
+
+/// Dispatch whose findings are put into words.
+struct Scene<'a> {
+    kernel: &'a Kernel,
+    name: String,
+    specs: &'a [BufferSpec],
+    groups: [u32; 3],
+    lines: Lines,
+    /// Words of the module, for the names of instructions.
+    spirv: &'a [u8],
+    hazards: &'a HashMap<Pc, [u64; 2]>,
+}
+
+impl FaultReporter {
+    pub(crate) fn new(specs: Vec<BufferSpec>) -> Self {
+        Self { specs, faults: vec![], matrix_element: None, exchanges: vec![], pending: vec![] }
+    }
+
+    /// Adds the findings of a dispatch.
+    pub(crate) fn add(&mut self, dispatch: &Dispatch, kernel: &Kernel, groups: [u32; 3], traces: &Traces<'_>) {
+        let Traces { findings, undefined_stores, exchanges, hazards } = traces;
+        let accesses_element = kernel.matrix_element.is_some() && self.matrix_element.is_none();
+        if findings.is_empty() && undefined_stores.is_empty() && exchanges.is_empty() && !accesses_element {
+            return;
+        }
+        let shader = &dispatch.shader;
+        let name = shader.name.rsplit_once('#').map_or(&*shader.name, |(name, _)| name);
+        let name = if shader.built_in { name.to_string() } else { name.rsplit('/').next().unwrap_or(name).to_string() };
+        let (lines, specs) = (shader.lines(), &self.specs[..]);
+        let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
+        let mut added: Vec<KernelFault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
+        self.matrix_element =
+            self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
+        let mut exchanges: Vec<_> = exchanges.iter().collect();
+        exchanges.sort_unstable();
+        self.exchanges.extend(exchanges.into_iter().map(|(pc, lanes)| (scene.place(*pc), *lanes)));
+        let mut stores: BTreeMap<(u32, Pc, Pc), BTreeMap<u64, Invocation>> = BTreeMap::new();
+        for (&(object, offset), &UndefinedStore { pc, origin, who }) in *undefined_stores {
+            let Object::Buffer(buffer) = object else { continue };
+            stores.entry((buffer, pc, origin)).or_default().insert(offset, who);
+        }
+        let pending = stores.into_iter().take(MAX_FINDINGS).filter_map(|((buffer, pc, origin), places)| {
+            let (offset, who) = places.first_key_value()?;
+            let fault = scene.undefined_store(buffer, *offset, pc, origin, *who);
+            Some((buffer, places.into_keys().collect(), fault))
+        });
+        let pending: Vec<_> = pending.collect();
+        added.drain(..).for_each(|fault| merge(&mut self.faults, fault));
+        self.pending.extend(pending);
+    }
+
+    /// Returns all faults. Undefined values count if they are in an output in the end.
+    pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<KernelFault> {
+        let pending = std::mem::take(&mut self.pending);
+        let pending = pending
+            .into_iter()
+            .filter(|(buffer, offsets, _)| offsets.iter().any(|offset| !memory.is_defined(*buffer, *offset)));
+        let is_output = |buffer: u32| self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
+        let (outputs, others): (Vec<_>, Vec<_>) = pending.partition(|(buffer, ..)| is_output(*buffer));
+        for (.., fault) in outputs {
+            merge(&mut self.faults, fault);
+        }
+        // A later dispatch that reads such a value knows only that no defined one was written.
+        if self.faults.iter().any(|fault| fault.other_what == READS_UNWRITTEN) {
+            for (.., fault) in others {
+                merge(&mut self.faults, fault);
+            }
+        }
+        std::mem::take(&mut self.faults)
+    }
+}
+
+/// Adds a fault to a list, or its count to the same fault there.
+fn merge(faults: &mut Vec<KernelFault>, fault: KernelFault) {
+    let same = faults.iter_mut().find(|other| {
+        (other.kind, &other.kernel, &other.at, &other.other) == (fault.kind, &fault.kernel, &fault.at, &fault.other)
+    });
+    match same {
+        Some(same) => same.count += fault.count,
+        None => faults.push(fault),
+    }
+}
+
+impl Scene<'_> {
+    fn fault(&self, finding: &FoundFault, count: u64) -> KernelFault {
+        let FoundFault { kind, pc, other, who, other_who, subject } = finding;
+        let invocation = self.invocation(*who);
+        let (what, other_what) = match subject {
+            Subject::Memory { object, offset, bytes, access, other, passed_barrier } => {
+                let element = self.element(*object, *offset, *pc);
+                let what = match kind {
+                    FaultKind::OutOfBounds => self.beyond(*object, *offset, *bytes, *access),
+                    _ => format!("{} {element}", verb(*access)),
+                };
+                let other_what = match (other, other_who) {
+                    (Some(access), Some(who)) => {
+                        let unordered = unordered(*kind, *passed_barrier);
+                        format!("{} it ({}), {unordered}", verb(*access), self.invocation(*who))
+                    }
+                    _ => String::new(),
+                };
+                (format!("{what} ({invocation})"), other_what)
+            }
+            Subject::Index { index, bound } => {
+                (format!("uses index {index} of an array of {bound} ({invocation})"), String::new())
+            }
+            Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
+        };
+        self.make(*kind, *pc, *other, what, other_what, count)
+    }
+
+    fn undefined_store(&self, buffer: u32, offset: u64, pc: Pc, origin: Pc, who: Invocation) -> KernelFault {
+        let kind = match self.kernel.code.instructions[origin as usize] {
+            RegisterOp::Compute { .. } => FaultKind::UndefinedArithmetic,
+            RegisterOp::Subgroup { .. } => FaultKind::InactiveLane,
+            _ => FaultKind::Uninitialised,
+        };
+        let element = self.element(Object::Buffer(buffer), offset, pc);
+        let what = format!("writes an undefined value to {element} ({})", self.invocation(who));
+        self.make(kind, pc, Some(origin), what, self.origin_text(kind, Some(origin)), 1)
+    }
+
+    fn make(
+        &self,
+        kind: FaultKind,
+        pc: Pc,
+        other: Option<Pc>,
+        what: String,
+        other_what: String,
+        count: u64,
+    ) -> KernelFault {
+        let (at, other) = (self.place(pc), other.map(|other| self.place(other)));
+        let remedy = remedy(kind, &at, other.as_ref(), other_what.contains("a barrier between that"));
+        let kernel = self.name.clone();
+        KernelFault { kind, kernel, at: Some(at), other, what, other_what, remedy, subgroup_sizes: vec![], count }
+    }
+
+    /// Says where an undefined value comes from.
+    fn origin_text(&self, kind: FaultKind, origin: Option<Pc>) -> String {
+        let Some(origin) = origin else { return String::new() };
+        let text = match (&self.kernel.code.instructions[origin as usize], kind) {
+            (_, FaultKind::DivergentBarrier) => "others wait here",
+            (RegisterOp::Load { at, .. }, _) if at.place == MemoryPlace::Shared => {
+                "reads shared memory that nothing wrote"
+            }
+            (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => READS_UNWRITTEN,
+            (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin),
+            (RegisterOp::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
+            (RegisterOp::Matrix(_), _) => "uses an element that the matrix lacks",
+            (RegisterOp::Undefine { .. }, _) => "has no value",
+            (RegisterOp::Copy { .. } | RegisterOp::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
+            _ => "makes it",
+        };
+        text.into()
+    }
+
+    /// Says for which operands an operation has no defined result.
+    fn hazard_text(&self, pc: Pc) -> String {
+        let word = self.kernel.sites.get(pc as usize).copied().unwrap_or(0);
+        let operation = self.op(word).map_or_else(|| "an operation".into(), |op| format!("Op{op:?}"));
+        match self.hazards.get(&pc) {
+            Some([a, b]) => format!("has {operation} of {a} and {b}, whose result is undefined"),
+            None => format!("has {operation}, whose result is undefined here"),
+        }
+    }
+
+    /// Returns the opcode at a word of the module.
+    fn op(&self, word: usize) -> Option<Op> {
+        let first = self.spirv.get(4 * word..4 * word + 2)?;
+        Op::from_u32(u32::from_le_bytes([first[0], first[1], 0, 0]))
+    }
+
+    /// Returns the source line of an instruction.
+    fn place(&self, pc: Pc) -> SourcePlace {
+        self.place_of_word(self.kernel.sites.get(pc as usize).copied().unwrap_or(0))
+    }
+
+    fn place_of_word(&self, word: usize) -> SourcePlace {
+        let line = self.lines.at(word);
+        let text = line.and_then(|(file, line)| self.lines.text(file, line)).map(|text| text.trim().to_string());
+        // Instructions of a line are one place.
+        let instruction = match (line, self.op(word)) {
+            (Some(_), _) => String::new(),
+            (None, Some(op)) => format!("Op{op:?} at word {word}"),
+            (None, None) => format!("word {word}"),
+        };
+        SourcePlace { line: line.map(|(file, line)| (file.to_string(), line)), instruction, text }
+    }
+
+    /// Names an invocation: `invocation 3,12 of group 0,0`.
+    fn invocation(&self, who: Invocation) -> String {
+        let [width, height, depth] = self.kernel.module.local_size;
+        let position = [who.local % width, who.local / width % height, who.local / width / height];
+        let [columns, rows, layers] = self.groups.map(|extent| extent.max(1));
+        let group = [who.group % columns, who.group / columns % rows, who.group / columns / rows];
+        let shown = |position: [u32; 3], [_, y, z]: [u32; 3]| match (y, z) {
+            (1, 1) => position[0].to_string(),
+            (_, 1) => format!("{},{}", position[0], position[1]),
+            _ => format!("{},{},{}", position[0], position[1], position[2]),
+        };
+        let position = shown(position, [width, height, depth]);
+        format!("invocation {position} of group {}", shown(group, [columns, rows, layers]))
+    }
+
+    /// Names the element at a byte offset: `tile[9][4]`, `X[12]`.
+    fn element(&self, object: Object, offset: u64, pc: Pc) -> String {
+        match object {
+            Object::Shared => {
+                let module = &self.kernel.module;
+                let inside = |end: u64, begin: u64| (begin..end).contains(&offset);
+                for shared in &self.kernel.shared {
+                    let bytes = module.bytes(shared.ty).unwrap_or(0);
+                    if inside(shared.offset + bytes, shared.offset) {
+                        let name = module.names.get(&shared.variable).filter(|name| !name.is_empty());
+                        let name = name.cloned().unwrap_or_else(|| "shared memory".into());
+                        return self.path(name, shared.ty, offset - shared.offset);
+                    }
+                }
+                format!("byte {offset} of shared memory")
+            }
+            Object::Buffer(buffer) => {
+                let _ = pc;
+                let Some(spec) = self.specs.get(buffer as usize) else { return format!("byte {offset}") };
+                let bytes = spec.dtype.bytes();
+                if offset.is_multiple_of(bytes) && offset < spec.bytes().0 {
+                    format!("{}[{}]", spec.name, offset / bytes)
+                } else {
+                    format!("byte {} of {}", offset.cast_signed(), spec.name)
+                }
+            }
+        }
+    }
+
+    /// Appends the indices and members that lead to a byte offset within a type.
+    fn path(&self, mut name: String, mut ty: Id, mut offset: u64) -> String {
+        let module = &self.kernel.module;
+        loop {
+            match module.ty(ty) {
+                Ok(ValueType::Array { element, .. }) => {
+                    let stride = module.stride(ty).unwrap_or(1).max(1);
+                    let _ = write!(name, "[{}]", offset / stride);
+                    offset %= stride;
+                    ty = *element;
+                }
+                Ok(ValueType::Vector { component, .. }) => {
+                    let bytes = module.bytes(*component).unwrap_or(1).max(1);
+                    let component = ["x", "y", "z", "w"].get((offset / bytes) as usize);
+                    return name + "." + component.unwrap_or(&"?");
+                }
+                Ok(ValueType::Struct(members)) => {
+                    let holder = (0..members.len() as u32)
+                        .rfind(|member| module.member_offset(ty, *member).is_ok_and(|begin| begin <= offset));
+                    let Some(member) = holder else { return name };
+                    let member_name = module.member_names.get(&(ty, member)).cloned();
+                    let _ = write!(name, ".{}", member_name.unwrap_or_else(|| member.to_string()));
+                    offset -= module.member_offset(ty, member).unwrap_or(0);
+                    ty = members[member as usize];
+                }
+                _ => return name,
+            }
+        }
+    }
+
+    /// Describes an access beyond the accessible range of its memory.
+    fn beyond(&self, object: Object, offset: u64, bytes: u32, access: AccessKind) -> String {
+        let verb = verb(access);
+        match object {
+            Object::Shared => format!(
+                "{verb} bytes {offset} to {} of shared memory, which has {}",
+                offset.wrapping_add(u64::from(bytes)).wrapping_sub(1),
+                self.kernel.code.shared_bytes
+            ),
+            Object::Buffer(buffer) => {
+                let Some(spec) = self.specs.get(buffer as usize) else { return format!("{verb} outside its buffers") };
+                let size = spec.dtype.bytes();
+                let (signed, count) = (offset.cast_signed(), spec.len);
+                if signed % size.cast_signed() == 0 {
+                    return format!("{verb} {}[{}], of {count} elements", spec.name, signed / size.cast_signed());
+                }
+                format!("{verb} byte {signed} of {}, which has {}", spec.name, spec.bytes().0)
+            }
+        }
+    }
+}
+
+fn verb(access: AccessKind) -> &'static str {
+    match access {
+        AccessKind::Read => "reads",
+        AccessKind::Write => "writes",
+        AccessKind::Atomic => "changes",
+    }
+}
+
+fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
+    match (kind, passed_barrier) {
+        (FaultKind::RaceShared, true) => "with a barrier between that does not order shared memory",
+        (FaultKind::RaceStorage, true) => "with a barrier between that does not order buffers",
+        (FaultKind::Lockstep, _) => "ordered only if the sub-group runs in step",
+        (FaultKind::RaceStorage, false) => "with nothing that orders them",
+        _ => "with no barrier between",
+    }
+}
+
+/// Says what to do about a fault.
+fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>, passed_barrier: bool) -> String {
+    let is_wgsl =
+        at.line.as_ref().is_some_and(|(file, _)| Path::new(file).extension().is_some_and(|ending| ending == "wgsl"));
+    let line = |place: Option<&SourcePlace>| place.and_then(|place| place.line.clone()).map(|(_, line)| line);
+    let (here, there) = (line(Some(at)), line(other));
+    let between = match (here, there) {
+        (Some(here), Some(there)) if there < here => format!("after line {there}"),
+        (Some(here), Some(there)) if there == here => format!("between the accesses of line {here}"),
+        (Some(here), Some(there)) => format!("between lines {there} and {here}"),
+        _ => "between them".into(),
+    };
+    match kind {
+        FaultKind::RaceShared if is_wgsl => format!("workgroupBarrier() {between}"),
+        FaultKind::RaceShared => format!("barrier() {between}"),
+        FaultKind::RaceStorage if is_wgsl => {
+            format!("storageBarrier() {between}; across work-groups atomics alone, or two dispatches")
+        }
+        FaultKind::RaceStorage if passed_barrier => "memoryBarrierBuffer() before that barrier".into(),
+        FaultKind::RaceStorage => {
+            format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
+        }
+        FaultKind::Lockstep => format!("subgroupBarrier() {between}, or subgroupMemoryBarrier()"),
+        FaultKind::Uninitialised => "write the value before it is read, or leave it out of what follows".into(),
+        FaultKind::OutOfBounds => "check the index against the length, or enlarge the array".into(),
+        FaultKind::DivergentBarrier => "move the barrier out of the branch, and return only behind it".into(),
+        FaultKind::InactiveLane => "take values only of lanes that are active and exist".into(),
+        FaultKind::Progress => "wait only for work-groups that have begun: number them with an atomic counter".into(),
+        FaultKind::UndefinedArithmetic => "treat these operands as a case of their own".into(),
+        FaultKind::MatrixLayout => "address elements by loads and stores alone, or state the device it is for".into(),
+        FaultKind::SubgroupSize => "derive sizes from gl_SubgroupSize, or require a size".into(),
+        FaultKind::Reconvergence => "ask for maximal reconvergence, or do not rely on it".into(),
+        FaultKind::Precision => "widen the tolerance, or use operations with tighter bounds".into(),
+    }
+}

@@ -1,0 +1,596 @@
+//! A case on simulated devices: at every sub-group size that it admits, on several schedules, judged by its oracle.
+
+use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
+use crate::basis::alike::distinct;
+use crate::basis::dtype::HostArray;
+use crate::basis::threads;
+use crate::device::simulated_device;
+use crate::fault::{FaultKind, KernelFault, SourcePlace};
+use crate::kernel::buffer::BufferSpec;
+use crate::kernel::instructions::instructions;
+use crate::kernel::program::{Dispatch, Program, Step};
+use crate::program::{Arithmetic, Reconvergence, Simulated, SimulationError, SimulationSettings, simulate};
+use rayon::prelude::*;
+use rspirv::spirv::Op;
+use serde::Serialize;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A common size of sub-groups.
+const COMMON_SIZE: u32 = 32;
+
+/// Devices and schedules to simulate.
+#[derive(Clone, Debug)]
+pub struct SanitizeOptions {
+    pub subgroup_sizes: Vec<u32>,
+    /// Schedules of each size: 0, and others seeded by the case.
+    pub schedules: u32,
+    /// [`Arithmetic::Loose`] adds loose runs to the exact ones.
+    pub arithmetic: Arithmetic,
+    /// Time for a case.
+    pub timeout: Duration,
+    /// Request to end, seen between runs.
+    pub interrupted: &'static AtomicBool,
+}
+
+/// Everything found in a case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CaseReport {
+    /// Id of the case, as in records.
+    pub id: String,
+    /// Kernel and the options of the case, for tables.
+    pub kernel: String,
+    /// Size in full.
+    pub extents: String,
+    /// Results by sub-group size.
+    pub sizes: Vec<SizeReport>,
+    /// Whether the sub-group size makes no difference, so that one of them was enough.
+    pub any_size: bool,
+    /// Faults that count.
+    pub faults: Vec<KernelFault>,
+    /// Faults that the caller accepts.
+    pub accepted: Vec<KernelFault>,
+    /// Simulated runs.
+    pub runs: u32,
+    pub lane_operations: u64,
+    /// Whether work-groups wait for others, which were assumed to make progress.
+    pub assumed_progress: bool,
+    /// Reason why answers cannot be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
+    /// Reason why nothing was simulated: no inputs, or no right answer to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Result at a sub-group size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeReport {
+    pub subgroup_size: u32,
+    #[serde(flatten)]
+    pub result: SizeResult,
+}
+
+/// Verdict on the runs at a sub-group size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum SizeResult {
+    Right,
+    /// The first wrong value, and the schedules with wrong answers.
+    Wrong {
+        reason: String,
+        schedules: Vec<u64>,
+    },
+    /// The kernel does not support sub-groups of this size.
+    Unsuitable {
+        reason: String,
+    },
+    /// The simulator could not finish.
+    Failed {
+        reason: String,
+    },
+}
+
+impl CaseReport {
+    fn add_size(&mut self, subgroup_size: u32, result: SizeResult) {
+        self.sizes.push(SizeReport { subgroup_size, result });
+    }
+
+    /// Returns the sub-group sizes whose result `is` selects.
+    fn sizes_where(&self, is: impl Fn(&SizeResult) -> bool) -> Vec<u32> {
+        self.sizes.iter().filter(|size| is(&size.result)).map(|size| size.subgroup_size).collect()
+    }
+
+    /// Returns the sub-group sizes at which answers were judged.
+    pub fn judged_sizes(&self) -> Vec<u32> {
+        self.sizes_where(|result| matches!(result, SizeResult::Right | SizeResult::Wrong { .. }))
+    }
+
+    /// Returns the sub-group sizes with a wrong answer.
+    pub fn wrong_sizes(&self) -> Vec<u32> {
+        self.sizes_where(|result| matches!(result, SizeResult::Wrong { .. }))
+    }
+
+    /// Whether an answer is wrong, and no accepted fault says just that.
+    pub fn is_wrong(&self) -> bool {
+        !self.wrong_sizes().is_empty() && !self.accepted.iter().any(|fault| fault.kind.is_of_answer())
+    }
+
+    /// Whether anything could not be simulated.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some() || !self.sizes_where(|result| matches!(result, SizeResult::Failed { .. })).is_empty()
+    }
+
+    /// Returns the verdict on the answer, in words: `wrong at 4 8 16`.
+    pub fn answer(&self) -> String {
+        let (judged, wrong) = (self.judged_sizes(), self.wrong_sizes());
+        if judged.is_empty() {
+            return if self.has_failed() { "not simulated" } else { "skipped" }.into();
+        }
+        if wrong.is_empty() {
+            return if self.unverified.is_some() { "unverified" } else { "right" }.into();
+        }
+        let mut text = "wrong".to_string();
+        if wrong.len() < judged.len() {
+            let _ = write!(text, " at {}", spans(&wrong));
+        }
+        let schedules = distinct(self.sizes.iter().flat_map(|size| match &size.result {
+            SizeResult::Wrong { schedules, .. } => schedules.clone(),
+            _ => vec![],
+        }));
+        if !schedules.contains(&0) {
+            text += " in some orders";
+        }
+        text
+    }
+
+    fn add_faults(&mut self, faults: impl IntoIterator<Item = KernelFault>) {
+        for fault in faults {
+            let same = self.faults.iter_mut().find(|known| is_same(known, &fault) || is_reverse(known, &fault));
+            let Some(known) = same else {
+                self.faults.push(fault);
+                continue;
+            };
+            if is_reverse(known, &fault) && fault.at > fault.other {
+                // The later line comes first.
+                let KernelFault { at, other, what, other_what, remedy, .. } = fault.clone();
+                *known = KernelFault { at, other, what, other_what, remedy, ..known.clone() };
+            }
+            known.count = known.count.saturating_add(fault.count);
+            known.subgroup_sizes.extend(fault.subgroup_sizes);
+            known.subgroup_sizes.sort_unstable();
+            known.subgroup_sizes.dedup();
+        }
+    }
+}
+
+impl CaseReport {
+    /// Drops consequences of races: reliance on lockstep at the same places at other sub-group sizes, and values that
+    /// were read before the other invocation wrote them.
+    fn drop_consequences(&mut self) {
+        let is_race = |fault: &&KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+        let races: Vec<_> = self.faults.iter().filter(is_race).cloned().collect();
+        self.faults.retain(|fault| {
+            let is_cause = |race: &KernelFault| match fault.kind {
+                FaultKind::Lockstep => {
+                    let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
+                    is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
+                }
+                FaultKind::Uninitialised => fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other),
+                _ => false,
+            };
+            !races.iter().any(is_cause)
+        });
+    }
+}
+
+/// Joins sub-group sizes: with spaces, and `4..32` for three or more in a row.
+pub fn spans(sizes: &[u32]) -> String {
+    let mut text: Vec<String> = vec![];
+    for run in sizes.chunk_by(|a, b| *b == 2 * a) {
+        match run {
+            [first, _, .., last] => text.push(format!("{first}..{last}")),
+            _ => text.push(listed(run)),
+        }
+    }
+    text.join(" ")
+}
+
+/// Joins numbers with spaces.
+pub fn listed<T: ToString>(numbers: &[T]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Simulated run of one program.
+#[derive(Clone, Copy, Debug)]
+struct PlannedRun {
+    /// Index of the program.
+    program: usize,
+    seed: u64,
+    reconvergence: Reconvergence,
+    arithmetic: Arithmetic,
+}
+
+/// Run with its judged answer.
+struct JudgedRun {
+    run: PlannedRun,
+    /// Hash of the outputs.
+    answer: u64,
+    matrix_element: Option<SourcePlace>,
+    /// `None` for a right answer, otherwise the first wrong value; the error is the simulator's.
+    wrong: Result<Option<String>, String>,
+}
+
+/// Program of a sub-group size.
+type SizedProgram = (u32, Program);
+
+/// A posed case, with everything that its runs share.
+struct PosedCase<'a> {
+    options: &'a SanitizeOptions,
+    specs: Vec<BufferSpec>,
+    inputs: Vec<HostArray>,
+    deadline: Option<Instant>,
+}
+
+/// Simulates a case at every sub-group size of `options`. The caller fills in the names of the case.
+pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, options: &SanitizeOptions) -> CaseReport {
+    let deadline = Instant::now().checked_add(options.timeout);
+    let mut report = CaseReport::default();
+    let posed = (algorithm.problem)(case).and_then(|problem| {
+        let inputs = problem.inputs().map_err(|error| error.to_string())?;
+        Ok((PosedCase { options, specs: problem.buffers(), inputs, deadline }, problem))
+    });
+    let (posed, problem) = match posed {
+        Ok(posed) => posed,
+        Err(reason) => return CaseReport { error: Some(reason), ..report },
+    };
+    let mut programs = vec![];
+    for subgroup_size in &options.subgroup_sizes {
+        let device = simulated_device(*subgroup_size);
+        match algorithm.feasible(variant, case, &*problem, &device) {
+            Ok(program) => programs.push((*subgroup_size, without_red_zones(program, &posed.specs))),
+            Err(reason) => report.add_size(*subgroup_size, SizeResult::Unsuitable { reason }),
+        }
+    }
+    if programs.is_empty() {
+        return report;
+    }
+    let oracle = match posed.right_answer(&*problem) {
+        Ok(oracle) => oracle,
+        Err(reason) => return CaseReport { error: Some(reason), ..report },
+    };
+    // Where the size makes no difference, a second one can only show how a fault depends on it. The first is a common one,
+    // because small sub-groups take longer.
+    let mut first = programs.len();
+    if is_independent(&programs) {
+        let common = programs.iter().position(|(subgroup_size, _)| *subgroup_size >= COMMON_SIZE);
+        programs.swap(0, common.unwrap_or(first - 1));
+        first = 1;
+    }
+    for (start, end) in [(0, first), (first, programs.len())] {
+        if start == end || start > 0 && report.faults.is_empty() && report.wrong_sizes().is_empty() {
+            continue;
+        }
+        let judged = posed.run(&programs, start..end, case.seed, &*oracle, &mut report);
+        for (index, (subgroup_size, _)) in programs.iter().enumerate().take(end).skip(start) {
+            report.add_size(*subgroup_size, result_of(&judged, index));
+        }
+        add_faults_of_answers(&mut report, &programs, &judged);
+    }
+    report.any_size = programs.len() > 1 && report.judged_sizes().len() == 1 && first == 1;
+    report.sizes.sort_by_key(|size| size.subgroup_size);
+    report.drop_consequences();
+    report.faults.sort_by(|a, b| (a.kind, &a.kernel, &a.at, &a.other).cmp(&(b.kind, &b.kernel, &b.at, &b.other)));
+    report
+}
+
+impl PosedCase<'_> {
+    fn simulate(&self, program: &Program, subgroup_size: u32, run: PlannedRun) -> Result<Simulated, String> {
+        let PlannedRun { seed, reconvergence, arithmetic, .. } = run;
+        let settings = SimulationSettings { subgroup_size, seed, reconvergence, arithmetic, deadline: self.deadline };
+        simulate(program, &self.specs, &self.inputs, &settings).map_err(|error| match error {
+            SimulationError::Unsupported(reason)
+            | SimulationError::TooLong(reason)
+            | SimulationError::TooLarge(reason) => reason,
+        })
+    }
+
+    /// Returns the oracle, from the reference program on a simulated device if the problem has one.
+    fn right_answer(&self, problem: &dyn Problem) -> Result<Box<dyn Oracle>, String> {
+        let exact =
+            PlannedRun { program: 0, seed: 0, reconvergence: Reconvergence::AtMerges, arithmetic: Arithmetic::Exact };
+        let mut reason = String::new();
+        for subgroup_size in [COMMON_SIZE].iter().chain(&self.options.subgroup_sizes) {
+            let device = simulated_device(*subgroup_size);
+            let Some((program, make_oracle)) = problem.reference(&device) else {
+                return problem.oracle(&self.inputs).map_err(|error| error.to_string());
+            };
+            let program = program.feasible(&self.specs, &device);
+            match program.and_then(|program| self.simulate(&program, *subgroup_size, exact)) {
+                Ok(simulated) => return make_oracle(simulated.outputs).map_err(|error| error.to_string()),
+                Err(error) => reason = error,
+            }
+        }
+        Err(format!("the reference {reason}"))
+    }
+
+    /// Runs these programs on every schedule, on all cores, and adds the faults to `report`.
+    fn run(
+        &self,
+        programs: &[SizedProgram],
+        range: std::ops::Range<usize>,
+        seed: u64,
+        oracle: &dyn Oracle,
+        report: &mut CaseReport,
+    ) -> Vec<JudgedRun> {
+        let mut runs = vec![];
+        let arithmetics = match self.options.arithmetic {
+            Arithmetic::Exact => &[Arithmetic::Exact][..],
+            Arithmetic::Loose => &[Arithmetic::Exact, Arithmetic::Loose],
+        };
+        for program in range {
+            for arithmetic in arithmetics {
+                let others =
+                    (0..u64::from(self.options.schedules.max(1)) - 1).map(|other| seed.max(1).wrapping_add(other));
+                let seeds = std::iter::once(0).chain(others);
+                runs.extend(seeds.map(|seed| {
+                    let reconvergence = reconvergence(&programs[program].1, seed);
+                    PlannedRun { program, seed, reconvergence, arithmetic: *arithmetic }
+                }));
+            }
+        }
+        let simulate = |run: &PlannedRun| {
+            if self.options.interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            let (subgroup_size, program) = &programs[run.program];
+            self.simulate(program, *subgroup_size, *run)
+        };
+        threads::prepare();
+        let simulated: Vec<_> = runs.par_iter().map(simulate).collect();
+        let mut judged = vec![];
+        for (run, simulated) in runs.into_iter().zip(simulated) {
+            let sized = &programs[run.program];
+            judged.push(match simulated {
+                Ok(simulated) => self.judge(run, sized, oracle, simulated, report),
+                Err(reason) => JudgedRun { run, answer: 0, matrix_element: None, wrong: Err(reason) },
+            });
+        }
+        judged
+    }
+
+    /// Judges a run and adds its faults to the report. If lanes that meet elsewhere change the answer or the faults, that
+    /// is the fault, and the others are consequences.
+    fn judge(
+        &self,
+        run: PlannedRun,
+        sized: &SizedProgram,
+        oracle: &dyn Oracle,
+        simulated: Simulated,
+        report: &mut CaseReport,
+    ) -> JudgedRun {
+        let wrong = report.wrong(&sized.1, oracle, &simulated);
+        let (answer, matrix_element) = (hash(&simulated.outputs), simulated.matrix_element.clone());
+        let mut counted = simulated;
+        if run.reconvergence != Reconvergence::AtMerges && (wrong.is_some() || !counted.faults.is_empty()) {
+            let in_order = PlannedRun { reconvergence: Reconvergence::AtMerges, ..run };
+            if let Ok(other) = self.simulate(&sized.1, sized.0, in_order) {
+                let is_wrong = report.wrong(&sized.1, oracle, &other).is_some();
+                let is_only_here = |fault: &&KernelFault| !other.faults.iter().any(|known| is_same(known, fault));
+                let consequence = counted.faults.iter().find(is_only_here);
+                if wrong.is_some() && !is_wrong || consequence.is_some() {
+                    let what = match (&wrong, consequence) {
+                        (Some(wrong), _) if !is_wrong => {
+                            format!("has other lanes if they meet elsewhere; then {wrong}")
+                        }
+                        (_, Some(fault)) => {
+                            format!("has other lanes if they meet elsewhere; then a kernel {}", fault.what)
+                        }
+                        _ => String::new(),
+                    };
+                    let mut fault = fault_of_answer(FaultKind::Reconvergence, sized, what);
+                    let mut exchanges = counted.exchanges.iter().zip(&other.exchanges);
+                    let first = exchanges.find(|(here, there)| here != there).map(|(here, _)| here.0.clone());
+                    fault.at = first.or_else(|| consequence.and_then(|fault| fault.at.clone()));
+                    counted = other;
+                    counted.faults.push(fault);
+                }
+            }
+        }
+        report.count(sized.0, counted);
+        JudgedRun { run, answer, matrix_element, wrong: Ok(wrong) }
+    }
+}
+
+fn hash(outputs: &[HostArray]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for output in outputs {
+        hasher.write(output.as_bytes());
+    }
+    hasher.finish()
+}
+
+/// Returns where lanes meet on a schedule; only exchanges within sub-groups show a difference.
+fn reconvergence(program: &Program, seed: u64) -> Reconvergence {
+    match seed {
+        _ if !has_capability(program, is_of_subgroups) || seed == 0 => Reconvergence::AtMerges,
+        _ if seed % 2 == 1 => Reconvergence::Late,
+        _ => Reconvergence::BehindLoops,
+    }
+}
+
+fn is_of_subgroups(name: &str) -> bool {
+    name.contains("GroupNonUniform") || name.contains("Subgroup") || name.starts_with("CooperativeMatrix")
+}
+
+/// Whether two faults are a race seen from both sides.
+fn is_reverse(a: &KernelFault, b: &KernelFault) -> bool {
+    let is_race = matches!(a.kind, FaultKind::RaceShared | FaultKind::RaceStorage | FaultKind::Lockstep);
+    is_race && (a.kind, &a.kernel, &a.at, &a.other) == (b.kind, &b.kernel, &b.other, &b.at)
+}
+
+/// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
+fn is_same(a: &KernelFault, b: &KernelFault) -> bool {
+    let places = (&a.kernel, &a.at, &a.other) == (&b.kernel, &b.at, &b.other);
+    a.kind == b.kind && places && (b.at.is_some() || a.what == b.what)
+}
+
+impl CaseReport {
+    /// Counts a run with its faults.
+    fn count(&mut self, subgroup_size: u32, simulated: Simulated) {
+        self.runs += 1;
+        self.lane_operations = self.lane_operations.saturating_add(simulated.lane_operations);
+        self.assumed_progress |= simulated.assumed_progress;
+        let faults = simulated.faults.into_iter();
+        self.add_faults(faults.map(|fault| KernelFault { subgroup_sizes: vec![subgroup_size], ..fault }));
+    }
+
+    /// Returns what is wrong with the answer of a run, if anything.
+    fn wrong(&mut self, program: &Program, oracle: &dyn Oracle, simulated: &Simulated) -> Option<String> {
+        let mut check = match oracle.check(&simulated.outputs) {
+            Ok(check) => check,
+            Err(reason) => return Some(reason),
+        };
+        check.tolerance += program.allowance;
+        if let Some(promise) = program.promise {
+            check.enforce(promise);
+        }
+        if check.passes() {
+            self.unverified = self.unverified.take().or_else(|| oracle.doubt(&simulated.outputs));
+            return None;
+        }
+        Some(check.wrong.first.first().map_or(check.worst, ToString::to_string))
+    }
+}
+
+/// Returns the verdict on a program's exact runs. A loose run whose answer is wrong is a fault of its own.
+fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
+    let (mut first_wrong, mut failure, mut schedules) = (None, None, vec![]);
+    for JudgedRun { run, wrong, .. } in judged {
+        match wrong {
+            Ok(None) => {}
+            _ if run.program != program || run.arithmetic != Arithmetic::Exact => {}
+            Ok(Some(reason)) => {
+                schedules.push(run.seed);
+                first_wrong.get_or_insert(reason);
+            }
+            Err(reason) => failure = failure.or(Some(reason)),
+        }
+    }
+    match (first_wrong, failure) {
+        (Some(reason), _) => SizeResult::Wrong { reason: reason.clone(), schedules },
+        (None, Some(reason)) => SizeResult::Failed { reason: reason.clone() },
+        (None, None) => SizeResult::Right,
+    }
+}
+
+/// Returns a fault that only the answers of a program show.
+fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> KernelFault {
+    let remedy = match kind {
+        FaultKind::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
+        FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
+        FaultKind::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
+        _ => "use operations that Vulkan requires to be more precise, or widen the tolerance",
+    };
+    KernelFault {
+        kind,
+        kernel: distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
+        at: None,
+        other: None,
+        what,
+        other_what: String::new(),
+        remedy: remedy.into(),
+        subgroup_sizes: vec![*subgroup_size],
+        count: 1,
+    }
+}
+
+/// Adds the faults that only answers show: they depend on the sub-group size, the schedule or the arithmetic.
+fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], judged: &[JudgedRun]) {
+    let mut found: Vec<KernelFault> = vec![];
+    let mut add = |kind, sized: &SizedProgram, what| match found.iter_mut().find(|fault| fault.kind == kind) {
+        Some(fault) => fault.subgroup_sizes.push(sized.0),
+        None => found.push(fault_of_answer(kind, sized, what)),
+    };
+    let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len();
+    for SizeReport { subgroup_size, result } in report.sizes.iter().filter(|_| depends_on_size) {
+        if let SizeResult::Wrong { reason, schedules } = result
+            && schedules.contains(&0)
+            && let Some(sized) = programs.iter().find(|(size, _)| size == subgroup_size)
+        {
+            add(FaultKind::SubgroupSize, sized, reason.clone());
+        }
+    }
+    for (index, sized) in programs.iter().enumerate() {
+        let wrong_in = |arithmetic| {
+            let runs = judged.iter().filter(move |judged| judged.run.program == index);
+            let runs = runs.filter(move |judged| judged.run.arithmetic == arithmetic);
+            runs.filter_map(|judged| Some((judged.run.seed, judged.wrong.as_ref().ok()?.as_ref()?))).collect::<Vec<_>>()
+        };
+        let exact = wrong_in(Arithmetic::Exact);
+        let (kind, (seed, reason)) = match (exact.first(), wrong_in(Arithmetic::Loose).first()) {
+            (None, Some(wrong)) => (FaultKind::Precision, *wrong),
+            (Some(wrong), _) if layout_decides(judged, index) => (FaultKind::MatrixLayout, *wrong),
+            _ => continue,
+        };
+        add(kind, sized, format!("{reason} (schedule {seed})"));
+    }
+    let place = judged.iter().find_map(|judged| judged.matrix_element.clone());
+    for fault in found.iter_mut().filter(|fault| fault.kind == FaultKind::MatrixLayout) {
+        fault.at.clone_from(&place);
+    }
+    report.add_faults(found);
+}
+
+/// Whether a program that accesses single elements of cooperative matrices gives another answer for another layout.
+fn layout_decides(judged: &[JudgedRun], program: usize) -> bool {
+    let runs = judged.iter().filter(|judged| judged.run.program == program && judged.matrix_element.is_some());
+    let answers: Vec<u64> = runs.map(|judged| judged.answer).collect();
+    answers.windows(2).any(|pair| pair[0] != pair[1])
+}
+
+fn has_capability(program: &Program, is: impl Fn(&str) -> bool) -> bool {
+    program.dispatches().any(|dispatch| dispatch.shader.interface.capabilities.iter().any(|name| is(name)))
+}
+
+/// Whether the programs are equal, and their kernels have no operation that a sub-group takes part in.
+fn is_independent(programs: &[SizedProgram]) -> bool {
+    let is_equal = programs.windows(2).all(|pair| pair[0].1 == pair[1].1);
+    let is_of_any_size =
+        |program: &Program| !has_capability(program, is_of_subgroups) && !program.dispatches().any(orders_subgroups);
+    is_equal && programs.iter().all(|(_, program)| is_of_any_size(program))
+}
+
+/// Whether a kernel has a barrier of sub-groups, which needs no capability: what it orders depends on their size.
+fn orders_subgroups(dispatch: &Dispatch) -> bool {
+    /// SPIR-V's `Scope` of a sub-group.
+    const SUBGROUP: u32 = 3;
+    let bytes = dispatch.shader.spirv.chunks_exact(4);
+    let words: Vec<u32> = bytes.map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect();
+    let mut scopes = vec![];
+    for instruction in instructions(&words).map_while(Result::ok) {
+        match (instruction.op(), instruction.operands()) {
+            (Some(Op::Constant), [_, id, SUBGROUP]) => scopes.push(*id),
+            (Some(Op::ControlBarrier | Op::MemoryBarrier), [scope, ..]) if scopes.contains(scope) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Ends the ranges of descriptors with the data of their buffers: an access to a red zone is out of bounds.
+fn without_red_zones(mut program: Program, specs: &[BufferSpec]) -> Program {
+    let buffers = [specs, &program.scratch].concat();
+    let rounds = program.rounds.iter_mut().flat_map(|rounds| &mut rounds.body);
+    for step in program.steps.iter_mut().chain(rounds) {
+        let Step::Dispatch(dispatch) = step else { continue };
+        for descriptor in &mut dispatch.descriptors {
+            let bytes = buffers.get(descriptor.at.buffer.0).map_or(0, |spec| spec.bytes().0);
+            let data = bytes.saturating_sub(descriptor.at.offset);
+            descriptor.bytes = descriptor.bytes.map(|bytes| bytes.min(data));
+        }
+    }
+    program
+}

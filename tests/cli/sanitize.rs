@@ -1,0 +1,107 @@
+//! `gpukern sanitize` on the kernels of tests/sanitize, which were written without a look at the simulator.
+
+use super::{gpukern, run};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Threads that judge kernels; most of the time goes into compiling them.
+const THREADS: usize = 4;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sanitize");
+
+/// Expectation of `expected.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    faults: BTreeSet<String>,
+    #[serde(default)]
+    may: BTreeSet<String>,
+    line: Option<u64>,
+    /// Line of the earlier access, for readers.
+    #[serde(default, rename = "other")]
+    _other: Option<u64>,
+    #[serde(default)]
+    wrong_at: BTreeSet<u64>,
+    sizes: Option<Vec<u64>>,
+    #[serde(rename = "why")]
+    _why: String,
+}
+
+/// Returns how a kernel's findings differ from what is expected; empty if they do not.
+fn differences(name: &str, expected: &Expected, output: &Path) -> String {
+    let kernel = format!("{FOLDER}/{name}/k.toml");
+    let sizes: Vec<String> = expected.sizes.iter().flatten().map(u64::to_string).collect();
+    let sizes = if sizes.is_empty() { "4..128".into() } else { sizes.join(",") };
+    let json = output.display().to_string();
+    let code = run(&mut gpukern(&["sanitize", &kernel, "--subgroup", &sizes, "--json", &json])).status.code();
+    let text = std::fs::read_to_string(output).unwrap_or_default();
+    let Ok(findings) = serde_json::from_str::<Value>(&text) else { return format!("exit code {code:?}, no JSON") };
+    let cases = findings["cases"].as_array().cloned().unwrap_or_default();
+    let faults: Vec<&Value> = cases.iter().flat_map(|case| case["faults"].as_array().into_iter().flatten()).collect();
+    let results: Vec<&Value> = cases.iter().flat_map(|case| case["sizes"].as_array().into_iter().flatten()).collect();
+    let kinds: BTreeSet<String> = faults.iter().filter_map(|fault| Some(fault["kind"].as_str()?.into())).collect();
+    let lines: BTreeSet<u64> = faults
+        .iter()
+        .flat_map(|fault| [&fault["at"], &fault["other"]])
+        .filter_map(|place| place["line"][1].as_u64())
+        .collect();
+    let wrong: BTreeSet<u64> = results
+        .iter()
+        .filter(|size| size["result"] == "wrong")
+        .filter_map(|size| size["subgroup_size"].as_u64())
+        .collect();
+    let mut text = String::new();
+    if !expected.faults.is_subset(&kinds) {
+        let _ = write!(text, " misses faults of {:?}, has {kinds:?};", expected.faults);
+    }
+    if kinds.iter().any(|kind| !expected.faults.contains(kind) && !expected.may.contains(kind)) {
+        let _ =
+            write!(text, " has {kinds:?}, of which are expected {:?}, perhaps {:?};", expected.faults, expected.may);
+    }
+    if expected.line.is_some_and(|line| !lines.contains(&line)) {
+        let _ = write!(text, " names lines {lines:?}, not {:?};", expected.line);
+    }
+    if !expected.wrong_at.is_subset(&wrong) || expected.faults.is_empty() && !wrong.is_empty() {
+        let _ = write!(text, " is wrong at {wrong:?}, expected {:?};", expected.wrong_at);
+    }
+    if cases.is_empty() || results.iter().any(|size| size["result"] == "failed") || cases[0]["error"].is_string() {
+        let _ = write!(text, " was not simulated: {results:?};");
+    }
+    let is_clean = expected.faults.is_empty() && kinds.is_empty();
+    if code != Some(i32::from(!is_clean)) {
+        let _ = write!(text, " ends with exit code {code:?};");
+    }
+    text
+}
+
+#[test]
+fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
+    let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
+    let expected: std::collections::BTreeMap<String, Expected> =
+        toml::from_str(&text).expect("a table for each kernel");
+    assert!(expected.len() > 100, "the list is not read");
+    let folder = tempfile::tempdir().expect("a folder");
+    let waiting = Mutex::new(expected.iter());
+    let failures = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let output = folder.path().join(format!("{thread}.json"));
+            let (waiting, failures) = (&waiting, &failures);
+            scope.spawn(move || {
+                loop {
+                    let next = waiting.lock().expect("no panic").next();
+                    let Some((name, expected)) = next else { return };
+                    let difference = differences(name, expected, &output);
+                    if !difference.is_empty() {
+                        failures.lock().expect("no panic").push(format!("{name}{difference}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

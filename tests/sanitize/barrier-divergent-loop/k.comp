@@ -1,0 +1,14 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    uint sum = 0;
+    for (uint k = 0; k < x[i] % 4; k++) {
+        barrier();
+        sum += k + 1;
+    }
+    y[i] = sum;
+}

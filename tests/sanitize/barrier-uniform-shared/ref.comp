@@ -1,0 +1,10 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    const uint n = x[gl_WorkGroupID.x] % 5;
+    y[i] = n * x[i ^ 1] + n * (n - 1) / 2;
+}

@@ -1,0 +1,15 @@
+#version 460
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint8_t x[]; };
+layout(binding = 1) buffer Y { uint8_t y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    y[i] = x[i];
+    if (i + 1 < 256) {
+        y[i + 1] = x[i + 1];
+    }
+}

@@ -1,0 +1,17 @@
+#version 460
+layout(local_size_x = 128) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    if (i == 0) {
+        uint at = 0;
+        for (uint k = 0; k < x.length(); k++) {
+            if (x[k] % 3 == 0) {
+                y[at] = x[k];
+                at++;
+            }
+        }
+    }
+}

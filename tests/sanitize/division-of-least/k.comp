@@ -1,0 +1,11 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    const int value = l % 8 == 7 ? int(0x80000000u) : int(x[i]);
+    const int divisor = int(l % 8) - 8;
+    y[i] = uint(value / divisor);
+}

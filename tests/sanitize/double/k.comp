@@ -1,0 +1,12 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { double x[]; };
+layout(binding = 1) writeonly buffer Y { double y[]; };
+shared double s[64];
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    s[l] = x[i];
+    barrier();
+    y[i] = sqrt(abs(s[l ^ 3])) / 3.0lf;
+}

@@ -1,0 +1,10 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    const uint table[4] = uint[4](3, 1, 4, 1);
+    y[i] = x[i] < 4 ? table[x[i]] : 0;
+}

@@ -1,0 +1,13 @@
+#version 460
+layout(local_size_x = 128) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    uint sum = 0;
+    for (uint k = 0; k < 128; k++) {
+        sum += x[gl_WorkGroupID.x * 128 + k];
+    }
+    y[i] = sum;
+}

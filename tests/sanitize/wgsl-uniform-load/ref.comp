@@ -1,0 +1,16 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() {
+    const uint i = gl_GlobalInvocationID.x;
+    const uint l = gl_LocalInvocationIndex;
+    uint sum = 0;
+    for (uint k = 0; k < 3; k++) {
+        const uint n = x[gl_WorkGroupID.x + k] % 4;
+        for (uint j = 0; j < n; j++) {
+            sum += x[i] + j;
+        }
+    }
+    y[i] = sum;
+}

@@ -1,0 +1,10 @@
+@group(0) @binding(0) var<storage, read> X: array<u32>;
+@group(0) @binding(1) var<storage, read_write> Y: array<u32>;
+@group(0) @binding(2) var<storage, read_write> T: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) global: vec3<u32>, @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) group: vec3<u32>) {
+    let i = global.x;
+    T[i] = X[i];
+    workgroupBarrier();
+    Y[i] = T[i ^ 63u];
+}
