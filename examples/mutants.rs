@@ -1,5 +1,5 @@
-//! Removes each barrier, and each memory semantics, of the built-in kernels in turn, and asks the simulator whether it
-//! notices: a barrier that it does not miss is redundant, or the simulator misses a fault.
+//! Removes each barrier, and each memory semantics, of the built-in kernels in turn, moves each bound by one, and asks
+//! the simulator whether it notices: a barrier that it does not miss is redundant, or the simulator misses a fault.
 //!
 //!   mutants ALGORITHM [VARIANT] [SIZE]
 //!
@@ -22,6 +22,8 @@ const SUBGROUP_SIZES: [u32; 2] = [8, 32];
 const OP_CONSTANT: u32 = 43;
 const OP_CONTROL_BARRIER: u32 = 224;
 const OP_MEMORY_BARRIER: u32 = 225;
+/// Comparisons of integers without and with equality: a bound is moved by replacing one by the other.
+const COMPARISONS: [[u32; 2]; 4] = [[172, 174], [173, 175], [176, 178], [177, 179]];
 /// `OpNop` with its length.
 const NOP: u32 = 1 << 16;
 /// Semantics that order nothing.
@@ -63,6 +65,11 @@ fn mutants(shader: &Shader) -> Vec<Mutant> {
             let what = if op == OP_CONTROL_BARRIER { "the barrier" } else { "the memory barrier" };
             let what = format!("{place} without {what}");
             mutants.push(Mutant { shader: shader.label(), what, spirv });
+        }
+        for [strict, equal] in COMPARISONS.into_iter().filter(|pair| pair.contains(&op)) {
+            let mut spirv = module.clone();
+            spirv[at] = module[at] & 0xffff_0000 | if op == strict { equal } else { strict };
+            mutants.push(Mutant { shader: shader.label(), what: format!("{place} with a bound moved"), spirv });
         }
         if op == OP_CONTROL_BARRIER
             && let Some(zero) = zero
