@@ -38,13 +38,9 @@ struct Mutant {
     spirv: Vec<u32>,
 }
 
-fn words(shader: &Shader) -> Vec<u32> {
-    shader.spirv.chunks_exact(4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect()
-}
-
 /// Returns the module without each barrier in turn, and with each barrier that orders memory without its semantics.
 fn mutants(shader: &Shader) -> Vec<Mutant> {
-    let module = words(shader);
+    let module = shader.words();
     let lines = shader.lines();
     // A constant 0 to take the place of semantics.
     let mut zero = None;

@@ -641,17 +641,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Define a macro: NAME or NAME=TEXT
-    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
-    pub define: Vec<String>,
-
-    /// Look for #include files in this folder too
-    #[arg(long, short = 'I', value_name = "FOLDER")]
-    pub include: Vec<String>,
-
-    /// Choose the entry point of a file that has several
-    #[arg(long, value_name = "NAME")]
-    pub entry: Option<String>,
+    /// Ways to compile a source.
+    #[command(flatten)]
+    pub source: SourceArgs,
 
     /// Earlier options that `--set` replaces.
     #[command(flatten)]
@@ -770,9 +762,7 @@ impl RunArgs {
 
     /// Returns the fields of the description that the options replace.
     pub(crate) fn fields(&self) -> FieldOptions {
-        let Self { size, define, include, entry, set, old, .. } = self;
-        let set = [&old.0[..], set].concat();
-        FieldOptions { size: size.clone(), define: define.clone(), include: include.clone(), entry: entry.clone(), set }
+        self.source.fields(&self.size, [&self.old.0[..], &self.set].concat())
     }
 
     /// Returns the options for output. The long table shows the rate and error of a user's kernel.
@@ -1108,6 +1098,30 @@ pub struct VerifyArgs {
     pub junit: Option<PathBuf>,
 }
 
+/// Ways to compile the source of a user's kernel.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct SourceArgs {
+    /// Define a macro: NAME or NAME=TEXT
+    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
+    pub define: Vec<String>,
+
+    /// Look for #include files in this folder too
+    #[arg(long, short = 'I', value_name = "FOLDER")]
+    pub include: Vec<String>,
+
+    /// Choose the entry point of a file that has several
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+}
+
+impl SourceArgs {
+    /// Returns the options that change a description.
+    pub(crate) fn fields(&self, size: &[String], set: Vec<String>) -> FieldOptions {
+        let Self { define, include, entry } = self.clone();
+        FieldOptions { size: size.to_vec(), define, include, entry, set }
+    }
+}
+
 /// Options of `sanitize`.
 #[derive(Debug, clap::Args)]
 pub struct SanitizeArgs {
@@ -1133,17 +1147,9 @@ pub struct SanitizeArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Define a macro: NAME or NAME=TEXT
-    #[arg(long, short = 'D', value_name = "NAME=TEXT")]
-    pub define: Vec<String>,
-
-    /// Look for #include files in this folder too
-    #[arg(long, short = 'I', value_name = "FOLDER")]
-    pub include: Vec<String>,
-
-    /// Choose the entry point of a file that has several
-    #[arg(long, value_name = "NAME")]
-    pub entry: Option<String>,
+    /// Ways to compile a source.
+    #[command(flatten)]
+    pub source: SourceArgs,
 
     /// Refuse descriptions that run commands
     ///

@@ -11,8 +11,8 @@ use crate::simulator::program::Arithmetic;
 use crate::simulator::sanitize::{CaseReport, SanitizeOptions, sanitize};
 use crate::user::{options, resolve};
 use crate::{
-    CATALOGUE, CaseGroup, DeviceKind, Error, Exit, FieldOptions, Host, PlanSection, Purpose, Result, Selection, Setup,
-    UserKernels, Variant, brief, counted, export, report,
+    CATALOGUE, CaseGroup, DeviceKind, Error, Exit, Host, PlanSection, Purpose, Result, Selection, Setup, UserKernels,
+    Variant, brief, counted, export, report,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -123,7 +123,9 @@ fn groups(args: &SanitizeArgs, notes: &mut String) -> Result<(Vec<CaseGroup>, Ve
             None => user_groups(args, &files, &selection),
         };
     }
-    if let Some(field) = args.set.iter().chain(&args.define).chain(&args.include).chain(&args.entry).next() {
+    if let Some(field) =
+        args.set.iter().chain(&args.source.define).chain(&args.source.include).chain(&args.source.entry).next()
+    {
         return Err(usage!("'{}' is for your own kernels; built-in ones have variants and sizes", brief(field)));
     }
     let selection = Selection {
@@ -178,13 +180,7 @@ fn user_groups(
     files: &[PathBuf],
     selection: &Selection,
 ) -> Result<(Vec<CaseGroup>, Vec<UserKernels>)> {
-    let fields = FieldOptions {
-        size: args.size.clone(),
-        define: args.define.clone(),
-        include: args.include.clone(),
-        entry: args.entry.clone(),
-        set: args.set.clone(),
-    };
+    let fields = args.source.fields(&args.size, args.set.clone());
     let is_description = |file: &PathBuf| file.is_dir() || file.extension().is_some_and(|ending| ending == "toml");
     let problems: Vec<&[PathBuf]> =
         if files.iter().all(is_description) { files.chunks(1).collect() } else { vec![files] };

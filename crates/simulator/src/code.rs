@@ -2,6 +2,7 @@
 //! gang. Vectors, structures and private arrays are consecutive registers, functions are inlined, and blocks are numbered
 //! such that lanes which execute the lowest block first meet again where their paths merge.
 
+use crate::fault::FaultKind;
 use crate::kernel::interface::Scalar;
 use std::ops::Range;
 
@@ -306,6 +307,26 @@ impl Code {
     /// Returns the block that holds an instruction.
     pub(crate) fn block_at(&self, pc: Pc) -> usize {
         self.blocks.partition_point(|begin| *begin <= pc).saturating_sub(1)
+    }
+}
+
+impl RegisterOp {
+    /// Returns the fault of using an undefined value that this instruction made.
+    pub(crate) fn fault_of_result(&self) -> FaultKind {
+        match self {
+            Self::Compute { .. } => FaultKind::UndefinedArithmetic,
+            Self::Subgroup { .. } => FaultKind::InactiveLane,
+            _ => FaultKind::Uninitialised,
+        }
+    }
+
+    /// Whether the instruction reads a buffer.
+    pub(crate) fn reads_buffer(&self) -> bool {
+        match self {
+            Self::Load { at, .. } | Self::Atomic { at, .. } => at.place != MemoryPlace::Shared,
+            Self::Fetch { .. } => true,
+            _ => false,
+        }
     }
 }
 

@@ -89,6 +89,25 @@ impl FaultKind {
         }
     }
 
+    /// Returns what to do about the fault, wherever it is; a report of a race names the lines instead.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::RaceShared => "order the accesses by a barrier",
+            Self::RaceStorage => "order the accesses by a barrier of buffers, by atomics, or by two dispatches",
+            Self::Lockstep => "order the accesses by a barrier of the sub-group",
+            Self::Uninitialised => "write the value before it is read, or leave it out of what follows",
+            Self::OutOfBounds => "check the index against the length, or enlarge the array",
+            Self::DivergentBarrier => "move the barrier out of the branch, and return only behind it",
+            Self::InactiveLane => "take values only of lanes that are active and exist",
+            Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
+            Self::Progress => "wait only for work-groups that have begun: number them with an atomic counter",
+            Self::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
+            Self::UndefinedArithmetic => "treat these operands as a case of their own",
+            Self::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
+            Self::Precision => "use operations that Vulkan requires to be more precise, or widen the tolerance",
+        }
+    }
+
     /// Whether the fault is nothing but a wrong answer under some conditions.
     pub fn is_of_answer(self) -> bool {
         matches!(self, Self::SubgroupSize | Self::Reconvergence | Self::MatrixLayout | Self::Precision)
@@ -137,6 +156,12 @@ pub struct KernelFault {
 }
 
 impl KernelFault {
+    /// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_same_place = (&self.at, &self.other) == (&other.at, &other.other);
+        self.kind == other.kind && is_same_place && (self.at.is_some() || self.what == other.what)
+    }
+
     /// Returns the places, each with what happens there.
     pub fn events(&self) -> Vec<String> {
         let sentence = |place: &Option<SourcePlace>, what: &str| {

@@ -24,7 +24,7 @@ pub(crate) enum Object {
     Buffer(u32),
 }
 
-/// What an access does.
+/// Effect of an access on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessKind {
     Read,
@@ -93,6 +93,18 @@ impl Findings {
         } else if self.0.len() < MAX_FINDINGS {
             self.0.insert(key, (make(), 1));
         }
+    }
+
+    /// Adds a finding of one invocation.
+    pub(crate) fn report(
+        &mut self,
+        kind: FaultKind,
+        pc: Pc,
+        other: Option<Pc>,
+        who: Invocation,
+        subject: impl FnOnce() -> Subject,
+    ) {
+        self.add(kind, pc, other, || FoundFault { kind, pc, other, who, other_who: None, subject: subject() });
     }
 
     pub(crate) fn is_empty(&self) -> bool {

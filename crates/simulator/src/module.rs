@@ -465,7 +465,8 @@ impl SpirvModule {
                 let matrix = MatrixType { scalar, rows: rows as u32, columns: columns as u32, usage: usage as u32 };
                 ValueType::Cooperative { component: id(0)?, matrix }
             }
-            op if format!("{op:?}").starts_with("Type") => ValueType::Opaque(op),
+            // Of all others, only types and strings have a result without a type.
+            op if inst.result != 0 && inst.ty == 0 && op != Op::String => ValueType::Opaque(op),
             _ => return Ok(None),
         }))
     }

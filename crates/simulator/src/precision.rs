@@ -81,6 +81,16 @@ impl ErrorBound {
     }
 }
 
+/// Step of the states of `SplitMix64` (Steele, Lea and Flood 2014).
+pub(crate) const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns the random bits of a state of `SplitMix64`.
+pub(crate) fn mix(state: u64) -> u64 {
+    let bits = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
 /// Device that errs at random. Its functions take and return values of type `scalar`.
 struct LooseDevice {
     scalar: Scalar,
@@ -88,13 +98,11 @@ struct LooseDevice {
 }
 
 impl LooseDevice {
-    /// Draws random bits by `SplitMix64`.
+    /// Draws random bits.
     fn draw(&self) -> u64 {
-        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let state = self.random.get().wrapping_add(GOLDEN_GAMMA);
         self.random.set(state);
-        let bits = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
+        mix(state)
     }
 
     /// Returns the bits of a significand, the exponent of the least normal number.

@@ -142,7 +142,8 @@ fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray
     let mut contents = vec![];
     let mut inputs = inputs.iter();
     for (number, spec) in specs.iter().enumerate() {
-        contents.push(match inputs.next_if_input(spec) {
+        let input = if spec.role.is_input() { inputs.next() } else { None };
+        contents.push(match input {
             Some(input) => (input.as_bytes().to_vec(), true),
             None => (poison(number, spec.bytes().0), false),
         });
@@ -165,22 +166,12 @@ fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray
     contents
 }
 
-trait NextIfInput<'a> {
-    fn next_if_input(&mut self, spec: &BufferSpec) -> Option<&'a HostArray>;
-}
-
-impl<'a, I: Iterator<Item = &'a HostArray>> NextIfInput<'a> for I {
-    fn next_if_input(&mut self, spec: &BufferSpec) -> Option<&'a HostArray> {
-        if spec.role.is_input() { self.next() } else { None }
-    }
-}
-
 /// Program in execution.
 struct ProgramRun {
     memory: Memory,
     reporter: FaultReporter,
     buffer_bytes: Vec<u64>,
-    /// Kernels by the hash of a dispatch: many steps launch the same one.
+    /// Kernels by shader, constants and sub-group size: many steps launch the same one.
     kernels: HashMap<String, Rc<Kernel>>,
     settings: SimulationSettings,
     lane_operations: u64,
@@ -277,13 +268,8 @@ impl ProgramRun {
         if let Some(kernel) = self.kernels.get(&key) {
             return Ok(Rc::clone(kernel));
         }
-        let words: Vec<u32> = dispatch
-            .shader
-            .spirv
-            .chunks_exact(4)
-            .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-            .collect();
-        let kernel = SpirvModule::read(&words, &dispatch.constants, subgroup_size).and_then(lower::lower);
+        let kernel =
+            SpirvModule::read(&dispatch.shader.words(), &dispatch.constants, subgroup_size).and_then(lower::lower);
         let kernel = kernel.map_err(|reason| {
             SimulationError::Unsupported(format!("the simulator cannot run {}: {reason}", dispatch.shader.label()))
         })?;

@@ -16,9 +16,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Origin of an undefined value in a buffer.
-const READS_UNWRITTEN: &str = "reads memory that nothing wrote";
-
 /// Collects the faults of a program's dispatches.
 pub(crate) struct FaultReporter {
     specs: Vec<BufferSpec>,
@@ -27,11 +24,21 @@ pub(crate) struct FaultReporter {
     pub(crate) matrix_element: Option<SourcePlace>,
     /// Exchanges within sub-groups, with a hash of the lanes that took part.
     pub(crate) exchanges: Vec<(SourcePlace, u64)>,
-    /// Stores of undefined values to places in buffers, which are faults if one of the values is still there at the end.
-    pending: Vec<(u32, Vec<u64>, KernelFault)>,
+    pending: Vec<PendingStore>,
+    /// Whether a fault is the use of a value that was read from a buffer and never written.
+    reads_unwritten: bool,
 }
 
-/// What a dispatch leaves behind for reports.
+/// Store of undefined values to a buffer, which is a fault if one of them is still there at the end.
+struct PendingStore {
+    buffer: u32,
+    offsets: Vec<u64>,
+    fault: KernelFault,
+    /// Whether the values were read from a buffer.
+    is_of_buffer: bool,
+}
+
+/// Traces of a dispatch that reports are made of.
 pub(crate) struct Traces<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) undefined_stores: &'a UndefinedStores,
@@ -47,7 +54,7 @@ struct Scene<'a> {
     name: String,
     specs: &'a [BufferSpec],
     groups: [u32; 3],
-    lines: Lines,
+    lines: &'a Lines,
     /// Words of the module, for the names of instructions.
     spirv: &'a [u8],
     hazards: &'a HashMap<Pc, [u64; 2]>,
@@ -55,7 +62,7 @@ struct Scene<'a> {
 
 impl FaultReporter {
     pub(crate) fn new(specs: Vec<BufferSpec>) -> Self {
-        Self { specs, faults: vec![], matrix_element: None, exchanges: vec![], pending: vec![] }
+        Self { specs, faults: vec![], matrix_element: None, exchanges: vec![], pending: vec![], reads_unwritten: false }
     }
 
     /// Adds the findings of a dispatch.
@@ -68,9 +75,14 @@ impl FaultReporter {
         let shader = &dispatch.shader;
         let name = shader.name.rsplit_once('#').map_or(&*shader.name, |(name, _)| name);
         let name = if shader.built_in { name.to_string() } else { name.rsplit('/').next().unwrap_or(name).to_string() };
-        let (lines, specs) = (shader.lines(), &self.specs[..]);
-        let scene = Scene { kernel, name, specs, groups, lines, spirv: &shader.spirv, hazards };
-        let mut added: Vec<KernelFault> = findings.iter().map(|(finding, count)| scene.fault(finding, count)).collect();
+        let lines = kernel.lines.get_or_init(|| shader.lines());
+        let scene = Scene { kernel, name, specs: &self.specs, groups, lines, spirv: &shader.spirv, hazards };
+        let is_read_of_buffer = |pc: Pc| kernel.code.instructions[pc as usize].reads_buffer();
+        for (finding, count) in findings.iter() {
+            self.reads_unwritten |=
+                finding.kind == FaultKind::Uninitialised && finding.other.is_some_and(is_read_of_buffer);
+            merge(&mut self.faults, scene.fault(finding, count));
+        }
         self.matrix_element =
             self.matrix_element.take().or(kernel.matrix_element.map(|word| scene.place_of_word(word)));
         let mut exchanges: Vec<_> = exchanges.iter().collect();
@@ -81,32 +93,27 @@ impl FaultReporter {
             let Object::Buffer(buffer) = object else { continue };
             stores.entry((buffer, pc, origin)).or_default().insert(offset, who);
         }
-        let pending = stores.into_iter().take(MAX_FINDINGS).filter_map(|((buffer, pc, origin), places)| {
-            let (offset, who) = places.first_key_value()?;
+        for ((buffer, pc, origin), places) in stores.into_iter().take(MAX_FINDINGS) {
+            let Some((offset, who)) = places.first_key_value() else { continue };
             let fault = scene.undefined_store(buffer, *offset, pc, origin, *who);
-            Some((buffer, places.into_keys().collect(), fault))
-        });
-        let pending: Vec<_> = pending.collect();
-        added.drain(..).for_each(|fault| merge(&mut self.faults, fault));
-        self.pending.extend(pending);
+            let is_of_buffer = is_read_of_buffer(origin);
+            self.pending.push(PendingStore { buffer, offsets: places.into_keys().collect(), fault, is_of_buffer });
+        }
     }
 
     /// Returns all faults. Undefined values count if they are in an output in the end.
     pub(crate) fn finish(&mut self, memory: &Memory) -> Vec<KernelFault> {
-        let pending = std::mem::take(&mut self.pending);
-        let pending = pending
-            .into_iter()
-            .filter(|(buffer, offsets, _)| offsets.iter().any(|offset| !memory.is_defined(*buffer, *offset)));
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.retain(|store| store.offsets.iter().any(|offset| !memory.is_defined(store.buffer, *offset)));
         let is_output = |buffer: u32| self.specs.get(buffer as usize).is_some_and(|spec| spec.role.is_output());
-        let (outputs, others): (Vec<_>, Vec<_>) = pending.partition(|(buffer, ..)| is_output(*buffer));
-        for (.., fault) in outputs {
-            merge(&mut self.faults, fault);
+        let (outputs, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(|store| is_output(store.buffer));
+        for store in outputs {
+            self.reads_unwritten |= store.is_of_buffer;
+            merge(&mut self.faults, store.fault);
         }
         // A later dispatch that reads such a value knows only that no defined one was written.
-        if self.faults.iter().any(|fault| fault.other_what == READS_UNWRITTEN) {
-            for (.., fault) in others {
-                merge(&mut self.faults, fault);
-            }
+        for store in others.into_iter().filter(|_| self.reads_unwritten) {
+            merge(&mut self.faults, store.fault);
         }
         std::mem::take(&mut self.faults)
     }
@@ -114,10 +121,7 @@ impl FaultReporter {
 
 /// Adds a fault to a list, or its count to the same fault there.
 fn merge(faults: &mut Vec<KernelFault>, fault: KernelFault) {
-    let same = faults.iter_mut().find(|other| {
-        (other.kind, &other.kernel, &other.at, &other.other) == (fault.kind, &fault.kernel, &fault.at, &fault.other)
-    });
-    match same {
+    match faults.iter_mut().find(|known| known.kernel == fault.kernel && known.is_same(&fault)) {
         Some(same) => same.count += fault.count,
         None => faults.push(fault),
     }
@@ -129,7 +133,7 @@ impl Scene<'_> {
         let invocation = self.invocation(*who);
         let (what, other_what) = match subject {
             Subject::Memory { object, offset, bytes, access, other, passed_barrier } => {
-                let element = self.element(*object, *offset, *pc);
+                let element = self.element(*object, *offset);
                 let what = match kind {
                     FaultKind::OutOfBounds => self.beyond(*object, *offset, *bytes, *access),
                     _ => format!("{} {element}", verb(*access)),
@@ -148,33 +152,30 @@ impl Scene<'_> {
             }
             Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
         };
-        self.make(*kind, *pc, *other, what, other_what, count)
+        let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
+        KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) }
     }
 
     fn undefined_store(&self, buffer: u32, offset: u64, pc: Pc, origin: Pc, who: Invocation) -> KernelFault {
-        let kind = match self.kernel.code.instructions[origin as usize] {
-            RegisterOp::Compute { .. } => FaultKind::UndefinedArithmetic,
-            RegisterOp::Subgroup { .. } => FaultKind::InactiveLane,
-            _ => FaultKind::Uninitialised,
-        };
-        let element = self.element(Object::Buffer(buffer), offset, pc);
+        let kind = self.kernel.code.instructions[origin as usize].fault_of_result();
+        let element = self.element(Object::Buffer(buffer), offset);
         let what = format!("writes an undefined value to {element} ({})", self.invocation(who));
-        self.make(kind, pc, Some(origin), what, self.origin_text(kind, Some(origin)), 1)
+        self.make(kind, pc, Some(origin), [what, self.origin_text(kind, Some(origin))], false)
     }
 
+    /// Makes a fault that was found once, with what happens at its two places.
     fn make(
         &self,
         kind: FaultKind,
         pc: Pc,
         other: Option<Pc>,
-        what: String,
-        other_what: String,
-        count: u64,
+        [what, other_what]: [String; 2],
+        passed_barrier: bool,
     ) -> KernelFault {
-        let (at, other) = (self.place(pc), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, &at, other.as_ref(), other_what.contains("a barrier between that"));
+        let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
+        let remedy = remedy(kind, [&at, &other], passed_barrier);
         let kernel = self.name.clone();
-        KernelFault { kind, kernel, at: Some(at), other, what, other_what, remedy, subgroup_sizes: vec![], count }
+        KernelFault { kind, kernel, at, other, what, other_what, remedy, subgroup_sizes: vec![], count: 1 }
     }
 
     /// Says where an undefined value comes from.
@@ -185,7 +186,9 @@ impl Scene<'_> {
             (RegisterOp::Load { at, .. }, _) if at.place == MemoryPlace::Shared => {
                 "reads shared memory that nothing wrote"
             }
-            (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => READS_UNWRITTEN,
+            (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => {
+                "reads memory that nothing wrote"
+            }
             (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin),
             (RegisterOp::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
             (RegisterOp::Matrix(_), _) => "uses an element that the matrix lacks",
@@ -245,7 +248,7 @@ impl Scene<'_> {
     }
 
     /// Names the element at a byte offset: `tile[9][4]`, `X[12]`.
-    fn element(&self, object: Object, offset: u64, pc: Pc) -> String {
+    fn element(&self, object: Object, offset: u64) -> String {
         match object {
             Object::Shared => {
                 let module = &self.kernel.module;
@@ -261,7 +264,6 @@ impl Scene<'_> {
                 format!("byte {offset} of shared memory")
             }
             Object::Buffer(buffer) => {
-                let _ = pc;
                 let Some(spec) = self.specs.get(buffer as usize) else { return format!("byte {offset}") };
                 let bytes = spec.dtype.bytes();
                 if offset.is_multiple_of(bytes) && offset < spec.bytes().0 {
@@ -343,16 +345,15 @@ fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
     }
 }
 
-/// Says what to do about a fault.
-fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>, passed_barrier: bool) -> String {
-    let is_wgsl =
-        at.line.as_ref().is_some_and(|(file, _)| Path::new(file).extension().is_some_and(|ending| ending == "wgsl"));
-    let line = |place: Option<&SourcePlace>| place.and_then(|place| place.line.clone()).map(|(_, line)| line);
-    let (here, there) = (line(Some(at)), line(other));
-    let between = match (here, there) {
-        (Some(here), Some(there)) if there < here => format!("after line {there}"),
-        (Some(here), Some(there)) if there == here => format!("between the accesses of line {here}"),
-        (Some(here), Some(there)) => format!("between lines {there} and {here}"),
+/// Says what to do about a fault: about races, by their lines. `passed_barrier` tells of a barrier that lies between but
+/// orders other memory.
+fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrier: bool) -> String {
+    let line = |place: &Option<SourcePlace>| place.as_ref().and_then(|place| place.line.clone());
+    let is_wgsl = line(at).is_some_and(|(file, _)| Path::new(&file).extension().is_some_and(|ending| ending == "wgsl"));
+    let between = match (line(at), line(other)) {
+        (Some((_, here)), Some((_, there))) if there < here => format!("after line {there}"),
+        (Some((_, here)), Some((_, there))) if there == here => format!("between the accesses of line {here}"),
+        (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),
         _ => "between them".into(),
     };
     match kind {
@@ -366,15 +367,6 @@ fn remedy(kind: FaultKind, at: &SourcePlace, other: Option<&SourcePlace>, passed
             format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
         }
         FaultKind::Lockstep => format!("subgroupBarrier() {between}, or subgroupMemoryBarrier()"),
-        FaultKind::Uninitialised => "write the value before it is read, or leave it out of what follows".into(),
-        FaultKind::OutOfBounds => "check the index against the length, or enlarge the array".into(),
-        FaultKind::DivergentBarrier => "move the barrier out of the branch, and return only behind it".into(),
-        FaultKind::InactiveLane => "take values only of lanes that are active and exist".into(),
-        FaultKind::Progress => "wait only for work-groups that have begun: number them with an atomic counter".into(),
-        FaultKind::UndefinedArithmetic => "treat these operands as a case of their own".into(),
-        FaultKind::MatrixLayout => "address elements by loads and stores alone, or state the device it is for".into(),
-        FaultKind::SubgroupSize => "derive sizes from gl_SubgroupSize, or require a size".into(),
-        FaultKind::Reconvergence => "ask for maximal reconvergence, or do not rely on it".into(),
-        FaultKind::Precision => "widen the tolerance, or use operations with tighter bounds".into(),
+        _ => kind.remedy().into(),
     }
 }

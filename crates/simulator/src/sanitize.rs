@@ -431,10 +431,8 @@ fn is_reverse(a: &KernelFault, b: &KernelFault) -> bool {
     is_race && (a.kind, &a.kernel, &a.at, &a.other) == (b.kind, &b.kernel, &b.other, &b.at)
 }
 
-/// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
 fn is_same(a: &KernelFault, b: &KernelFault) -> bool {
-    let places = (&a.kernel, &a.at, &a.other) == (&b.kernel, &b.at, &b.other);
-    a.kind == b.kind && places && (b.at.is_some() || a.what == b.what)
+    a.kernel == b.kernel && a.is_same(b)
 }
 
 impl CaseReport {
@@ -488,12 +486,6 @@ fn result_of(judged: &[JudgedRun], program: usize) -> SizeResult {
 
 /// Returns a fault that only the answers of a program show.
 fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, what: String) -> KernelFault {
-    let remedy = match kind {
-        FaultKind::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
-        FaultKind::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
-        FaultKind::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
-        _ => "use operations that Vulkan requires to be more precise, or widen the tolerance",
-    };
     KernelFault {
         kind,
         kernel: distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", "),
@@ -501,7 +493,7 @@ fn fault_of_answer(kind: FaultKind, (subgroup_size, program): &SizedProgram, wha
         other: None,
         what,
         other_what: String::new(),
-        remedy: remedy.into(),
+        remedy: kind.remedy().into(),
         subgroup_sizes: vec![*subgroup_size],
         count: 1,
     }
@@ -567,10 +559,8 @@ fn is_independent(programs: &[SizedProgram]) -> bool {
 fn orders_subgroups(dispatch: &Dispatch) -> bool {
     /// SPIR-V's `Scope` of a sub-group.
     const SUBGROUP: u32 = 3;
-    let bytes = dispatch.shader.spirv.chunks_exact(4);
-    let words: Vec<u32> = bytes.map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect();
     let mut scopes = vec![];
-    for instruction in instructions(&words).map_while(Result::ok) {
+    for instruction in instructions(&dispatch.shader.words()).map_while(Result::ok) {
         match (instruction.op(), instruction.operands()) {
             (Some(Op::Constant), [_, id, SUBGROUP]) => scopes.push(*id),
             (Some(Op::ControlBarrier | Op::MemoryBarrier), [scope, ..]) if scopes.contains(scope) => return true,

@@ -2,7 +2,7 @@
 
 use crate::code::{Combine, Pc, Reduction, Reg, RegisterOp, SubgroupOp};
 use crate::fault::FaultKind;
-use crate::findings::{Findings, FoundFault, Subject};
+use crate::findings::{Findings, Subject};
 use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
@@ -320,9 +320,8 @@ impl Execution<'_> {
 
 /// Reports misuse of a sub-group at a lane.
 pub(crate) fn report(findings: &mut Findings, gang: &Gang, pc: Pc, lane: u16, text: impl FnOnce() -> String) {
-    let (kind, who) = (FaultKind::InactiveLane, gang.invocation(lane.into()));
-    let make = || FoundFault { kind, pc, other: None, who, other_who: None, subject: Subject::Text(text()) };
-    findings.add(kind, pc, None, make);
+    let who = gang.invocation(lane.into());
+    findings.report(FaultKind::InactiveLane, pc, None, who, || Subject::Text(text()));
 }
 
 /// Returns the lane, within the sub-group, from which lane `id` takes its value.

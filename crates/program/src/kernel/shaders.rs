@@ -107,8 +107,13 @@ impl Shader {
         if !self.line_table.is_empty() {
             return Lines::decode(&self.line_table);
         }
+        Lines::read(&self.words())
+    }
+
+    /// Returns the binary as words.
+    pub fn words(&self) -> Vec<u32> {
         let words = self.spirv.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-        Lines::read(&words.collect::<Vec<_>>())
+        words.collect()
     }
 
     /// Whether the kernel declares a SPIR-V capability.

@@ -34,12 +34,7 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
     let mut shown: Vec<(KernelFault, Vec<&CaseReport>)> = vec![];
     for report in reports {
         for fault in &report.faults {
-            let is_same = |known: &KernelFault| {
-                known.kind == fault.kind
-                    && (&known.at, &known.other) == (&fault.at, &fault.other)
-                    && (fault.at.is_some() || known.what == fault.what)
-            };
-            match shown.iter_mut().find(|(known, _)| is_same(known)) {
+            match shown.iter_mut().find(|(known, _)| known.is_same(fault)) {
                 Some((known, cases)) => {
                     known.count = known.count.saturating_add(fault.count);
                     known.subgroup_sizes.extend(&fault.subgroup_sizes);

@@ -46,9 +46,12 @@ impl Lowerer {
             Op::ControlBarrier | Op::MemoryBarrier => self.barrier(inst),
             Op::ReadClockKHR => self.read_clock(inst),
             Op::ImageFetch | Op::Image | Op::ImageQuerySize => self.texels(inst),
-            op if format!("{op:?}").starts_with("Atomic") => self.atomic(inst),
+            Op::CooperativeMatrixLoadKHR
+            | Op::CooperativeMatrixStoreKHR
+            | Op::CooperativeMatrixMulAddKHR
+            | Op::CooperativeMatrixLengthKHR => self.matrix_instruction(inst),
+            op if is_atomic(op) => self.atomic(inst),
             op if is_group_operation(op) => self.group_operation(inst),
-            op if format!("{op:?}").starts_with("CooperativeMatrix") => self.matrix_instruction(inst),
             _ => self.lower_value(inst),
         }
     }
@@ -440,8 +443,24 @@ impl Lowerer {
     }
 }
 
+/// Whether an instruction is an atomic: `OpAtomicLoad` to `OpAtomicXor`, and those of floats.
+fn is_atomic(op: Op) -> bool {
+    matches!(op as u32, 227..=242) || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
+}
+
 /// Whether an instruction exchanges values within a sub-group.
 fn is_group_operation(op: Op) -> bool {
-    let name = format!("{op:?}");
-    name.starts_with("GroupNonUniform") || name.starts_with("Subgroup")
+    super::groups::has_scope(op)
+        || matches!(
+            op,
+            Op::SubgroupBallotKHR
+                | Op::SubgroupFirstInvocationKHR
+                | Op::SubgroupAllKHR
+                | Op::SubgroupAnyKHR
+                | Op::SubgroupAllEqualKHR
+                | Op::SubgroupReadInvocationKHR
+                | Op::GroupNonUniformPartitionNV
+                | Op::GroupNonUniformQuadAllKHR
+                | Op::GroupNonUniformQuadAnyKHR
+        )
 }

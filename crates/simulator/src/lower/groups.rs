@@ -24,11 +24,7 @@ impl Lowerer {
 
     /// Lowers an operation of the invocations of a sub-group.
     pub(super) fn group_operation(&mut self, inst: &Inst) -> Result<(), String> {
-        let has_scope = format!("{:?}", inst.op).starts_with("GroupNonUniform")
-            && !matches!(
-                inst.op,
-                Op::GroupNonUniformPartitionNV | Op::GroupNonUniformQuadAllKHR | Op::GroupNonUniformQuadAnyKHR
-            );
+        let has_scope = has_scope(inst.op);
         let operands = if has_scope { inst.rest(1) } else { inst.rest(0) };
         if has_scope && self.module.scalar_constant(inst.operand(0)?)? != SUBGROUP {
             return Err(format!("Op{:?} has a scope other than the sub-group", inst.op));
@@ -222,6 +218,12 @@ impl Lowerer {
         };
         Ok(MatrixMemory { at, stride, stride_bytes, is_column_major: layout == 1 })
     }
+}
+
+/// Whether a group operation has a scope as its first operand: `OpGroupNonUniformElect` to `OpGroupNonUniformQuadSwap`, and
+/// the rotation.
+pub(super) fn has_scope(op: Op) -> bool {
+    matches!(op as u32, 333..=366) || op == Op::GroupNonUniformRotateKHR
 }
 
 fn is_partitioned(reduction: Reduction) -> bool {

@@ -10,15 +10,19 @@ mod memory;
 use crate::alu;
 use crate::code::{Code, MemoryPlace, Pc, Reg, RegisterOp};
 use crate::kernel::interface::Scalar;
+use crate::kernel::lines::Lines;
 use crate::module::{Id, Inst, SpirvModule, ValueType};
 use memory::Pointer;
 use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// Kernel in register code, with what a launch must know.
 pub(crate) struct Kernel {
     pub(crate) module: SpirvModule,
     pub(crate) code: Code,
+    /// Source lines, decoded for the first report.
+    pub(crate) lines: OnceCell<Lines>,
     /// Word in the module of the instruction that each instruction comes from.
     pub(crate) sites: Vec<usize>,
     /// Descriptor slots by index.
@@ -120,6 +124,7 @@ pub(crate) fn lower(module: SpirvModule) -> Result<Kernel, String> {
     let has_atomics = lowerer.code.instructions.iter().any(|inst| matches!(inst, RegisterOp::Atomic { .. }));
     Ok(Kernel {
         shadow_bytes: crate::memory::shadow_bytes(has_atomics),
+        lines: OnceCell::new(),
         natural_ranks: crate::order::natural_ranks(&lowerer.code),
         module: lowerer.module,
         code: lowerer.code,

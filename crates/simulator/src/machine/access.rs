@@ -4,7 +4,7 @@ use super::{SimulatedDevice, gang_run::GangRun};
 use crate::alu;
 use crate::code::{AtomicOp, BAD_OFFSET, Location, MemoryPlace, Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{AccessKind, FoundFault, Invocation, MAX_STORES, Object, Subject, UndefinedStore};
+use crate::findings::{AccessKind, Invocation, MAX_STORES, Object, Subject, UndefinedStore};
 use crate::lanes::Active;
 use crate::memory::Loaded;
 
@@ -163,20 +163,13 @@ impl SimulatedDevice<'_> {
         if end.is_some_and(|end| end <= length) && offset & (u64::from(bytes.min(self.kernel.granule)) - 1) == 0 {
             return Some((object, begin + offset));
         }
-        self.memory.findings.add(kind, pc, None, || FoundFault {
-            kind,
-            pc,
+        self.memory.findings.report(kind, pc, None, who, || Subject::Memory {
+            object,
+            offset: begin.wrapping_add(offset),
+            bytes,
+            access,
             other: None,
-            who,
-            other_who: None,
-            subject: Subject::Memory {
-                object,
-                offset: begin.wrapping_add(offset),
-                bytes,
-                access,
-                other: None,
-                passed_barrier: false,
-            },
+            passed_barrier: false,
         });
         None
     }

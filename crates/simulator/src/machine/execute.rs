@@ -3,7 +3,7 @@
 use super::{CHECK_INTERVAL, SimulatedDevice, gang_run::GangRun};
 use crate::code::{BAD_OFFSET, Edge, LaneFunction, Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{FoundFault, Invocation, Subject};
+use crate::findings::{Invocation, Subject};
 use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
@@ -71,9 +71,8 @@ impl<'a> SimulatedDevice<'a> {
                     run.finished = run.finished.or(&lanes);
                     return blocks;
                 }
-                RegisterOp::ControlBarrier { execution, memory } if *execution <= WORKGROUP => {
+                RegisterOp::ControlBarrier { execution, .. } if *execution <= WORKGROUP => {
                     run.parked.push((pc, lanes));
-                    let _ = memory;
                     return blocks;
                 }
                 _ => {
@@ -204,7 +203,7 @@ impl<'a> SimulatedDevice<'a> {
                 active.lanes().for_each(|lane| run.registers.set(*to, lane, now & u64::from(u32::MAX)));
                 run.registers.define(*to, active);
             }
-            // Those that end a block or make lanes wait are not executed here.
+            // Instructions that end a block or make lanes wait are not executed here.
             RegisterOp::Jump(_)
             | RegisterOp::Branch { .. }
             | RegisterOp::Switch { .. }
@@ -415,45 +414,21 @@ impl<'a> SimulatedDevice<'a> {
 
     /// Reports the use of an undefined value that came from `origin`.
     pub(super) fn report_use(&mut self, origin: Pc, pc: Pc, who: Invocation, verb: &str) {
-        let kind = match &self.kernel.code.instructions[origin as usize] {
-            RegisterOp::Compute { .. } => FaultKind::UndefinedArithmetic,
-            RegisterOp::Subgroup { .. } => FaultKind::InactiveLane,
-            _ => FaultKind::Uninitialised,
-        };
-        self.memory.findings.add(kind, pc, Some(origin), || FoundFault {
-            kind,
-            pc,
-            other: Some(origin),
-            who,
-            other_who: None,
-            subject: Subject::Text(format!("{verb} an undefined value")),
-        });
+        let kind = self.kernel.code.instructions[origin as usize].fault_of_result();
+        let subject = || Subject::Text(format!("{verb} an undefined value"));
+        self.memory.findings.report(kind, pc, Some(origin), who, subject);
     }
 
     pub(super) fn add_text(&mut self, kind: FaultKind, pc: Pc, who: Invocation, text: impl FnOnce() -> String) {
-        self.memory.findings.add(kind, pc, None, || FoundFault {
-            kind,
-            pc,
-            other: None,
-            who,
-            other_who: None,
-            subject: Subject::Text(text()),
-        });
+        self.memory.findings.report(kind, pc, None, who, || Subject::Text(text()));
     }
 
     /// Reports an access through an index out of bounds, which made the offset in `register`.
     pub(super) fn report_index(&mut self, run: &GangRun, register: Reg, pc: Pc, lane: usize) {
         let BadIndex { index, bound } =
             self.bad_indices.get(&register).copied().unwrap_or(BadIndex { index: -1, bound: 0 });
-        let (kind, who) = (FaultKind::OutOfBounds, run.gang.invocation(lane));
-        self.memory.findings.add(kind, pc, None, || FoundFault {
-            kind,
-            pc,
-            other: None,
-            who,
-            other_who: None,
-            subject: Subject::Index { index, bound },
-        });
+        let who = run.gang.invocation(lane);
+        self.memory.findings.report(FaultKind::OutOfBounds, pc, None, who, || Subject::Index { index, bound });
     }
 }
 

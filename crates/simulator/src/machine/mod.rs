@@ -6,12 +6,13 @@ mod gang_run;
 
 use crate::code::{Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{FoundFault, Invocation, Object, Subject, UndefinedStores};
+use crate::findings::{Invocation, Object, Subject, UndefinedStores};
 use crate::gang::Gang;
 use crate::lanes::LaneSet;
 use crate::lower::Kernel;
 use crate::matrix::MatrixLayout;
 use crate::memory::Memory;
+use crate::precision::{GOLDEN_GAMMA, mix};
 use crate::program::Reconvergence;
 use crate::registers::Registers;
 pub(crate) use access::{Bound, address};
@@ -71,12 +72,8 @@ pub(crate) struct Random {
 impl Random {
     fn next(&mut self, pc: Pc, who: Invocation) -> u64 {
         self.count += 1;
-        let mut state = self.seed ^ u64::from(pc) << 40 ^ u64::from(who.group) << 20 ^ u64::from(who.local);
-        state = state.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // SplitMix64 (Steele, Lea and Flood 2014).
-        state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        state ^ state >> 31
+        let place = self.seed ^ u64::from(pc) << 40 ^ u64::from(who.group) << 20 ^ u64::from(who.local);
+        mix(place.wrapping_add(self.count.wrapping_mul(GOLDEN_GAMMA)))
     }
 }
 
@@ -109,8 +106,8 @@ pub(crate) struct SimulatedDevice<'a> {
 struct GroupRun {
     number: u32,
     gangs: Vec<GangRun>,
-    /// Whether the group waited when every group that had begun waited, and one more began for that.
-    waited_for_later: bool,
+    /// Where the group waited when every group that had begun waited, and one more began for that.
+    waited_at: Option<(Pc, Invocation)>,
 }
 
 impl<'a> SimulatedDevice<'a> {
@@ -153,7 +150,7 @@ impl<'a> SimulatedDevice<'a> {
         let (groups, shared) = (count as u32, self.kernel.code.shared_bytes);
         let subgroup = self.launch.subgroup_size;
         self.memory.begin_dispatch(groups, invocations as u32, subgroup, shared, self.kernel.granule);
-        self.run_groups(&self.order(groups))
+        self.run_groups(self.order(groups))
     }
 
     /// Checks the memory of work-groups that run at once: registers of single sub-groups, and shared memory.
@@ -181,13 +178,14 @@ impl<'a> SimulatedDevice<'a> {
     }
 
     /// Runs all groups: one at a time as long as it goes on, in turns if it waits for others.
-    fn run_groups(&mut self, order: &VecDeque<u32>) -> Result<(), Stopped> {
-        let mut waiting = order.clone();
+    fn run_groups(&mut self, mut waiting: VecDeque<u32>) -> Result<(), Stopped> {
         let mut running: VecDeque<GroupRun> = VecDeque::new();
         let mut spare: Vec<GangRun> = vec![];
         let mut idle_rounds = 0;
         let mut was_unblocked = false;
-        let total = order.len();
+        // Lanes that were interrupted because they may wait for others of their sub-group.
+        let mut suspects = vec![];
+        let total = waiting.len();
         loop {
             if running.is_empty() {
                 let Some(number) = waiting.pop_front() else { return Ok(()) };
@@ -206,6 +204,12 @@ impl<'a> SimulatedDevice<'a> {
             }
             self.check_deadline(total - waiting.len() - running.len(), total)?;
             if has_ended || self.memory.changes != changes {
+                for (pc, who) in suspects.drain(..) {
+                    self.add_text(FaultKind::Progress, pc, who, || {
+                        "waits for another invocation of its sub-group, which runs only if this one is interrupted"
+                            .into()
+                    });
+                }
                 idle_rounds = 0;
                 was_unblocked = false;
                 continue;
@@ -214,16 +218,19 @@ impl<'a> SimulatedDevice<'a> {
             if idle_rounds >= IDLE_ROUNDS && running.iter().any(is_spinning) {
                 idle_rounds = 0;
                 self.slice = SHORT_SLICE;
-                if !std::mem::replace(&mut was_unblocked, true) && self.unblock(&mut running) {
+                if !std::mem::replace(&mut was_unblocked, true) && unblock(&mut running, &mut suspects) {
                     continue;
                 }
+                // Interruptions did not help.
+                suspects.clear();
                 let Some(number) = waiting.pop_front() else {
                     self.give_up(&running);
                     return Ok(());
                 };
                 self.check_group_bytes(running.len() + 1)?;
+                self.assumed_progress = true;
                 for group in &mut running {
-                    group.waited_for_later |= is_spinning(group);
+                    group.waited_at = group.waited_at.or_else(|| waiting_at(group));
                 }
                 running.push_back(self.begin(number, &mut spare));
             }
@@ -276,7 +283,7 @@ impl<'a> SimulatedDevice<'a> {
             gangs.push(run);
         }
         shuffle(&mut gangs, self.launch.seed.wrapping_mul(u64::from(number) + 1));
-        GroupRun { number, gangs, waited_for_later: false }
+        GroupRun { number, gangs, waited_at: None }
     }
 
     fn new_run(&self, gang: Gang) -> GangRun {
@@ -288,8 +295,10 @@ impl<'a> SimulatedDevice<'a> {
     }
 
     fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {
-        if group.waited_for_later && self.launch.seed == 0 {
-            self.report_waiting(&group, "waits for a work-group that need not run before it ends");
+        if let Some((pc, who)) = group.waited_at {
+            self.add_text(FaultKind::Progress, pc, who, || {
+                "waits for a work-group that need not run before it ends".into()
+            });
         }
         self.memory.end_group(group.number);
         if !self.undefined_stores.is_empty() {
@@ -301,47 +310,12 @@ impl<'a> SimulatedDevice<'a> {
         }
     }
 
-    fn report_waiting(&mut self, group: &GroupRun, text: &str) {
-        let Some((pc, gang)) = group.gangs.iter().find_map(|run| Some((run.last_atomic?, run.gang))) else { return };
-        self.add_text(FaultKind::Progress, pc, gang.invocation(0), || text.into());
-    }
-
-    /// Lets a gang of waiting sub-groups, or lanes that wait for others of their sub-group, run one by one. Returns
-    /// whether there was one.
-    fn unblock(&mut self, running: &mut VecDeque<GroupRun>) -> bool {
-        let mut was_unblocked = false;
-        for group in running.iter_mut().filter(|group| is_spinning(group)) {
-            if let Some(index) = group.gangs.iter().position(|run| run.gang.lanes > run.gang.subgroup_size) {
-                let parts = group.gangs[index].split();
-                group.gangs.splice(index..=index, parts);
-                was_unblocked = true;
-            }
-        }
-        if was_unblocked {
-            return true;
-        }
-        for group in running.iter_mut() {
-            for run in group.gangs.iter_mut().filter(|run| run.atomics > 0) {
-                if run.pending.len() > 1 && !run.is_interrupted() {
-                    run.interrupt();
-                    was_unblocked = true;
-                    let (who, pc) = (run.gang.invocation(0), run.pending[0].0);
-                    self.add_text(FaultKind::Progress, run.last_atomic.unwrap_or(pc), who, || {
-                        "waits for another invocation of its sub-group, which runs only if this one is interrupted"
-                            .into()
-                    });
-                }
-            }
-        }
-        was_unblocked
-    }
-
     /// Reports that every invocation waits.
     fn give_up(&mut self, running: &VecDeque<GroupRun>) {
         for group in running {
-            self.report_waiting(group, "waits for what no invocation does");
-        }
-        for group in running {
+            if let Some((pc, who)) = waiting_at(group) {
+                self.add_text(FaultKind::Progress, pc, who, || "waits for what no invocation does".into());
+            }
             self.memory.end_group(group.number);
         }
     }
@@ -387,14 +361,7 @@ impl<'a> SimulatedDevice<'a> {
             } else {
                 "waits for all invocations, but this one does not come here"
             };
-            self.memory.findings.add(kind, pc, other, || FoundFault {
-                kind,
-                pc,
-                other,
-                who,
-                other_who: None,
-                subject: Subject::Text(text.into()),
-            });
+            self.memory.findings.report(kind, pc, other, who, || Subject::Text(text.into()));
         }
         if let RegisterOp::ControlBarrier { memory, .. } = self.kernel.code.instructions[pc as usize] {
             self.memory.control_barrier(group.number, None, memory);
@@ -480,9 +447,37 @@ fn product(extents: [u32; 3]) -> u64 {
     }
 }
 
+/// Lets a gang of waiting sub-groups, or lanes that may wait for others of their sub-group, run one by one. Returns
+/// whether there was one; `suspects` are the lanes.
+fn unblock(running: &mut VecDeque<GroupRun>, suspects: &mut Vec<(Pc, Invocation)>) -> bool {
+    let mut was_unblocked = false;
+    for group in running.iter_mut().filter(|group| is_spinning(group)) {
+        if let Some(index) = group.gangs.iter().position(|run| run.gang.lanes > run.gang.subgroup_size) {
+            let parts = group.gangs[index].split();
+            group.gangs.splice(index..=index, parts);
+            was_unblocked = true;
+        }
+    }
+    if was_unblocked {
+        return true;
+    }
+    let gangs = running.iter_mut().flat_map(|group| &mut group.gangs);
+    for run in gangs.filter(|run| run.atomics > 0 && run.pending.len() > 1 && !run.is_interrupted()) {
+        run.interrupt();
+        suspects.push((run.last_atomic.unwrap_or(run.pending[0].0), run.gang.invocation(0)));
+    }
+    !suspects.is_empty()
+}
+
+/// Returns an atomic that a group executed in its last time slice, as one that waits does.
+fn waiting_at(group: &GroupRun) -> Option<(Pc, Invocation)> {
+    let run = group.gangs.iter().find(|run| run.atomics > 0)?;
+    Some((run.last_atomic?, run.gang.invocation(0)))
+}
+
 /// Whether a group executed atomics in its last time slice, as one that waits does.
 fn is_spinning(group: &GroupRun) -> bool {
-    group.gangs.iter().any(|run| run.atomics > 0)
+    waiting_at(group).is_some()
 }
 
 /// Shuffles a list by a seed; seed 0 leaves it in order.
