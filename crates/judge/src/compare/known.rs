@@ -74,7 +74,7 @@ pub fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
 
 impl KnownFailure {
     fn is_of(&self, case: &Case) -> bool {
-        matches(&self.case, &case.id)
+        self.is_of_id(&case.id)
     }
 
     /// Whether a case with this id is meant.
