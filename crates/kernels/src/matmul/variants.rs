@@ -312,7 +312,7 @@ fn element_per_invocation(
 mod tests {
     use super::*;
     use crate::device::capability::Feature;
-    use crate::device::fixture::software_device;
+    use crate::device::fixture::{gpu, matrix, software_device};
     use crate::matmul::MATMUL;
     use crate::matmul::parts::STRIP;
     use crate::shaders::find;
@@ -385,6 +385,22 @@ mod tests {
         // The warps of a GPU's tiles are its sub-groups.
         for tile in TILED.gpu {
             assert_eq!(tile.wm / tile.tm * (tile.wn / tile.tn), 32, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn a_variant_none_of_whose_tiles_is_legal_is_refused() {
+        let case = CaseSpec::new(&MATMUL, Size::Uniform(64), DType::F32);
+        let problem = (MATMUL.problem)(&case).expect("its size is usual");
+        let split = MATMUL.variant("split").expect("it is in the table");
+        let mut device = gpu();
+        device.features = Feature::ALL.iter().copied().collect();
+        device.cooperative_matrices = vec![matrix([16, 16, 16], "f16", "f32")];
+        for (size, legal) in [(32, true), (64, true), (128, false)] {
+            device.subgroup.size = size;
+            let refusal = MATMUL.feasible(split, &case, &*problem, &device).err();
+            assert_eq!(refusal.is_none(), legal, "{size}: {refusal:?}");
+            assert!(refusal.is_none_or(|reason| reason.contains("the invocations must divide the pieces of a slab")));
         }
     }
 

@@ -346,11 +346,15 @@ impl Algorithm {
         if let Some(reason) = device.uninspectable() {
             return Err(reason);
         }
-        if let (Some(tile), Some(tunable)) = (&case.tile, self.tunable(variant))
-            // For the built-in tile, the program's own check reports what the device lacks.
-            && *tile != tunable.built_in(case, device)
-        {
-            tunable.check_tile(tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))?;
+        let tunable = self.tunable(variant);
+        let built_in = tunable.map(|tunable| tunable.built_in(case, device));
+        let is_chosen = case.tile.is_some() && case.tile != built_in;
+        let illegal = tunable.and_then(|tunable| {
+            let tile = case.tile.or(built_in)?;
+            tunable.check_tile(&tile, case, device).err().map(|reason| format!("tile {tile} {reason}"))
+        });
+        if let Some(reason) = illegal.clone().filter(|_| is_chosen) {
+            return Err(reason);
         }
         let program = self.program(variant, case, device)?;
         if let Some(size) = case.subgroup_size
@@ -359,7 +363,10 @@ impl Algorithm {
             // It would be measured without the requested size, under a name that claims it.
             return Err(format!("has no use for sub-groups of {size}"));
         }
-        program.feasible(&problem.buffers(), device)
+        // A built-in tile is illegal where no other is legal either. The program's own check is asked first, because it
+        // says what the device lacks.
+        let program = program.feasible(&problem.buffers(), device)?;
+        illegal.map_or(Ok(program), Err)
     }
 }
 

@@ -327,7 +327,8 @@ impl Lowerer {
             self.emit(match pointer.offset {
                 None => RegisterOp::Copy { to, from: begin + number },
                 Some(index) => {
-                    RegisterOp::LoadIndexed { to, first: begin + number, count: first + count - begin - number, index }
+                    let count = (first + count).saturating_sub(begin + number);
+                    RegisterOp::LoadIndexed { to, first: begin + number, count, index }
                 }
             })?;
             registers.push(to);
@@ -335,9 +336,10 @@ impl Lowerer {
         Ok(registers)
     }
 
-    /// Returns the first register behind a private pointer, without its dynamic offset.
+    /// Returns the first register behind a private pointer, without its dynamic offset. Specialisation can leave an array
+    /// without elements: any access to it is out of bounds then, but only once it is executed.
     fn private_begin(pointer: &Pointer, first: Reg, count: u32, wanted: u32) -> Result<Reg, String> {
-        if pointer.constant.saturating_add(u64::from(wanted)) > u64::from(count) {
+        if pointer.offset.is_none() && pointer.constant.saturating_add(u64::from(wanted)) > u64::from(count) {
             return Err("accesses a variable beyond its end".into());
         }
         Ok(first + pointer.constant as u32)
@@ -352,7 +354,8 @@ impl Lowerer {
                     self.emit(match pointer.offset {
                         None => RegisterOp::Copy { to, from: *from },
                         Some(index) => {
-                            RegisterOp::StoreIndexed { from: *from, first: to, count: first + count - to, index }
+                            let count = (first + count).saturating_sub(to);
+                            RegisterOp::StoreIndexed { from: *from, first: to, count, index }
                         }
                     })?;
                 }
