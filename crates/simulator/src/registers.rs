@@ -97,6 +97,9 @@ impl Registers {
     /// Replaces the active lanes' marks by those of `marks`; lanes that are not active keep theirs.
     pub(crate) fn set_undefined(&mut self, register: Reg, active: &Active, marks: Option<Undefined>) {
         let slot = &mut self.undefined[register as usize];
+        if slot.is_none() && marks.is_none() {
+            return;
+        }
         let kept = match slot {
             None => None,
             Some(_) if active.is_all => None,
@@ -120,10 +123,10 @@ impl Registers {
 
     /// Marks a result as undefined in the active lanes in which one of the operands is.
     #[inline]
-    pub(crate) fn spread(&mut self, to: Reg, from: &[Reg], active: &Active) {
+    pub(crate) fn spread(&mut self, to: Reg, from: impl IntoIterator<Item = Reg>, active: &Active) {
         let mut marks: Option<Undefined> = None;
         for operand in from {
-            let Some(undefined) = self.undefined(*operand) else { continue };
+            let Some(undefined) = self.undefined(operand) else { continue };
             marks = Some(match marks {
                 None => undefined.clone(),
                 Some(marks) => Undefined { lanes: marks.lanes.or(&undefined.lanes), origin: marks.origin },

@@ -391,8 +391,8 @@ impl PosedCase<'_> {
                         _ => String::new(),
                     };
                     let mut fault = fault_of_answer(FaultKind::Reconvergence, sized, what);
-                    let mut exchanges = counted.exchanges.iter().zip(&other.exchanges);
-                    let first = exchanges.find(|(here, there)| here != there).map(|(here, _)| here.0.clone());
+                    let first = counted.exchanges.iter().find(|here| !other.exchanges.contains(here));
+                    let first = first.map(|(place, _)| place.clone());
                     fault.at = first.or_else(|| consequence.and_then(|fault| fault.at.clone()));
                     counted = other;
                     counted.faults.push(fault);

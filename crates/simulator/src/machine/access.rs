@@ -103,7 +103,7 @@ impl SimulatedDevice<'_> {
             run.registers.set(to, lane, address);
         }
         match at.offset {
-            Some(offset) => run.registers.spread(to, &[offset], active),
+            Some(offset) => run.registers.spread(to, [offset], active),
             None => run.registers.define(to, active),
         }
     }

@@ -232,9 +232,15 @@ impl<'a> SimulatedDevice<'a> {
         self.spend(searched);
     }
 
-    /// Notes which lanes take part in an exchange, to find the one at which other lanes meet in another run.
+    /// Notes which lanes take part in an exchange, to find the one at which other lanes meet in another run. Whole
+    /// sub-groups, the usual case, count as nothing.
     fn note_exchange(&mut self, pc: Pc, gang: &Gang, active: &Active) {
-        for (begin, members) in subgroup::subgroups(active, gang) {
+        if active.is_all {
+            return;
+        }
+        let is_whole = |begin: usize, members: &[u16]| members.len() == gang.subgroup_of(begin).len();
+        for (begin, members) in subgroup::subgroups(active, gang).filter(|(begin, members)| !is_whole(*begin, members))
+        {
             let mut hasher = DefaultHasher::new();
             (gang.invocation(begin).subgroup, gang.group).hash(&mut hasher);
             for lane in members {
@@ -276,15 +282,15 @@ impl<'a> SimulatedDevice<'a> {
                 values[lane] = bound.perturb(*scalar, values[lane], operands, random);
             }
         }
-        let mut hazards = LaneSet::EMPTY;
+        let mut hazards = vec![];
         if let Some(is_hazard) = hazard {
             for lane in active.lanes().filter(|lane| is_hazard(a[*lane], b[*lane])) {
-                hazards.insert(lane);
+                hazards.push(lane);
                 self.hazards.entry(pc).or_insert([a[lane], b[lane]]);
             }
         }
         registers.put(*to, values);
-        registers.spread(*to, &from[..operation.operand_count()], active);
+        registers.spread(*to, from[..operation.operand_count()].iter().copied(), active);
         if let Some(absorbing) = absorbing
             && registers.undefined(*to).is_some()
         {
@@ -294,7 +300,7 @@ impl<'a> SimulatedDevice<'a> {
             let decided = active.lanes().filter(|lane| from[..2].iter().any(|register| is_decided(register, *lane)));
             decided.collect::<Vec<_>>().into_iter().for_each(|lane| registers.define_lane(*to, lane));
         }
-        for lane in hazards.iter() {
+        for lane in hazards {
             registers.mark(*to, lane, pc);
         }
     }
@@ -367,8 +373,7 @@ impl<'a> SimulatedDevice<'a> {
             active.lanes().filter(|lane| base[*lane] == BAD_OFFSET).for_each(|lane| values[lane] = BAD_OFFSET);
         }
         registers.put(*to, values);
-        let operands: Vec<Reg> = terms.iter().map(|term| term.index).chain(*base).collect();
-        registers.spread(*to, &operands, active);
+        registers.spread(*to, terms.iter().map(|term| term.index).chain(*base), active);
         if let Some(bad) = bad.or_else(|| self.bad_indices.get(base.as_ref()?).copied()) {
             self.bad_indices.insert(*to, bad);
         }
@@ -445,7 +450,7 @@ fn copy(run: &mut GangRun, to: Reg, from: Reg, active: &Active) {
         active.lanes().for_each(|lane| values[lane] = source[lane]);
     }
     registers.put(to, values);
-    registers.spread(to, &[from], active);
+    registers.spread(to, [from], active);
 }
 
 /// Chooses between two registers; only the chosen value and the condition count for what is undefined.
