@@ -30,7 +30,7 @@ pub fn device(id: u32, period: f32) -> DeviceProperties {
         name: format!("device {id}"),
         vendor: 0x10005,
         id: 0,
-        kind: 4,
+        kind: 2,
         api_version: 0x0040_30e6,
         driver_version: 1,
         driver: "llvmpipe".into(),

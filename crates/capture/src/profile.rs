@@ -7,7 +7,7 @@ use crate::stats::Summary;
 use gpukern_layer::format::{DeviceProperties, DispatchEvent, LayerEvent, PipelineInfo, Submission};
 use gpukern_layer::name;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Name and version of the schema; the number changes when readers of the previous version would misread it.
 pub const SCHEMA: &str = "gpukern-profile/1";
@@ -84,7 +84,7 @@ pub struct ProfiledDevice {
     pub commands_without_times: usize,
     /// Number of submitted batches.
     pub submissions: usize,
-    /// Device time of all dispatches, copies, fills and updates together.
+    /// Device time of all kernels together.
     pub total: Nanos,
     /// Time during which at least one command ran.
     pub busy: Nanos,
@@ -135,7 +135,9 @@ pub struct ProfiledKernel {
     pub indirect: bool,
     /// Number of dispatches, with or without times.
     pub calls: usize,
-    /// Times of the dispatches; `null` without timestamps.
+    /// Number of calls on a software device that are the first of a pipeline, and include the driver's compiler.
+    pub first_calls: usize,
+    /// Times of the dispatches, without first calls unless there are no others; `null` without timestamps.
     pub times: Option<Times>,
     /// Share of the device time.
     pub share: f64,
@@ -186,6 +188,11 @@ impl ProfiledKernel {
             None if self.indirect => "indirect".into(),
             None => "–".into(),
         }
+    }
+
+    /// Returns whether it was only called first, so that its times include the driver's compiler.
+    pub fn has_only_first_calls(&self) -> bool {
+        self.first_calls > 0 && self.first_calls == self.calls
     }
 
     /// Returns the total time of the dispatches.
@@ -325,18 +332,39 @@ impl<'e> KernelKey<'e> {
 struct CountedKernel<'e> {
     key: KernelKey<'e>,
     shader: Option<&'e PipelineIdentity<'e>>,
-    calls: usize,
-    times: Vec<Nanos>,
-    /// Number and total time of the calls that cannot be captured, by reason.
-    uncapturable: BTreeMap<&'e str, (usize, Nanos)>,
+    calls: Vec<CountedCall<'e>>,
+}
+
+/// Call of a kernel.
+struct CountedCall<'e> {
+    /// Device time; `None` without timestamps.
+    time: Option<Nanos>,
+    /// Whether it is the first call of a pipeline on a software device.
+    is_first: bool,
+    /// Reason why it cannot be captured.
+    uncapturable: Option<&'e str>,
 }
 
 impl CountedKernel<'_> {
+    /// Removes the times of first calls, which include the driver's compiler, unless there are no other calls.
+    fn leave_out_first_calls(&mut self) {
+        if self.calls.iter().any(|call| !call.is_first) {
+            for call in self.calls.iter_mut().filter(|call| call.is_first) {
+                call.time = None;
+            }
+        }
+    }
+
+    /// Iterates over the times of the calls.
+    fn times(&self) -> impl Iterator<Item = Nanos> {
+        self.calls.iter().filter_map(|call| call.time)
+    }
+
     /// Builds the kernel's profile. `device_total` is the time of all kernels of the device; a name that other kernels
     /// share is made unique.
     fn profile(&self, device_total: f64, has_unique_name: bool) -> ProfiledKernel {
         let KernelKey { name, identity, grid, indirect } = &self.key;
-        let times = Times::of(&self.times);
+        let times = Times::of(&self.times().collect::<Vec<_>>());
         let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
         let mut profile = ProfiledKernel {
             name: format!("{name}{suffix}"),
@@ -346,7 +374,8 @@ impl CountedKernel<'_> {
             specialization: BTreeMap::new(),
             grid: *grid,
             indirect: *indirect,
-            calls: self.calls,
+            calls: self.calls.len(),
+            first_calls: self.calls.iter().filter(|call| call.is_first).count(),
             share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
             times,
             uncapturable: vec![],
@@ -357,10 +386,15 @@ impl CountedKernel<'_> {
             profile.entry.clone_from(&info.entry);
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
-        for (why, (calls, total)) in &self.uncapturable {
-            let share = total.0 / device_total;
-            profile.uncapturable.push(Uncapturable { why: (*why).into(), calls: *calls, share });
+        let mut uncapturable: BTreeMap<&str, Uncapturable> = BTreeMap::new();
+        for call in &self.calls {
+            let Some(why) = call.uncapturable else { continue };
+            let part =
+                uncapturable.entry(why).or_insert_with(|| Uncapturable { why: why.into(), calls: 0, share: 0.0 });
+            part.calls += 1;
+            part.share += call.time.unwrap_or_default().0 / device_total;
         }
+        profile.uncapturable = uncapturable.into_values().collect();
         profile
     }
 }
@@ -384,30 +418,21 @@ struct TimedCommand {
 }
 
 impl<'e> CommandCounts<'e> {
-    /// Counts a command that ran during `span`, or without timestamps. `uncapturable` is the reason why it cannot be
-    /// captured.
+    /// Counts a command that ran during `span`, or without timestamps. Sets the time of `call`.
     fn add(
         &mut self,
         key: KernelKey<'e>,
         shader: Option<&'e PipelineIdentity<'e>>,
         submission: usize,
         span: Option<Span>,
-        uncapturable: Option<&'e str>,
+        call: CountedCall<'e>,
     ) {
         let index = *self.indices.entry(key).or_insert_with_key(|key| {
-            let key = key.clone();
-            self.kernels.push(CountedKernel { key, shader, calls: 0, times: vec![], uncapturable: BTreeMap::new() });
+            self.kernels.push(CountedKernel { key: key.clone(), shader, calls: vec![] });
             self.kernels.len() - 1
         });
-        let kernel = &mut self.kernels[index];
-        kernel.calls += 1;
         let time = span.map(|span| Nanos(span.end - span.begin));
-        kernel.times.extend(time);
-        if let Some(why) = uncapturable {
-            let (calls, total) = kernel.uncapturable.entry(why).or_default();
-            *calls += 1;
-            *total = *total + time.unwrap_or_default();
-        }
+        self.kernels[index].calls.push(CountedCall { time, ..call });
         self.timed.extend(span.map(|span| TimedCommand { kernel: index, submission, span }));
     }
 }
@@ -429,6 +454,7 @@ fn profile_device(
     let mut counts = CommandCounts::default();
     let mut clock = TickClock { period: f64::from(properties.period), ..TickClock::default() };
     let mut commands = 0;
+    let mut called = HashSet::new();
     let queues = &mut device.timeline.queues;
     for (number, submission) in submissions.iter().enumerate() {
         let queue = queues.iter().position(|queue| *queue == submission.queue).unwrap_or_else(|| {
@@ -439,11 +465,14 @@ fn profile_device(
             let shader = shaders.get(&dispatch.pipeline);
             let key = KernelKey::of_dispatch(dispatch, shader);
             let span = clock.convert(queue, dispatch.begin, dispatch.end);
-            counts.add(key, shader, number, span, dispatch.uncapturable.as_deref());
+            let is_first = is_first_call(properties, dispatch, &mut called);
+            let call = CountedCall { time: None, is_first, uncapturable: dispatch.uncapturable.as_deref() };
+            counts.add(key, shader, number, span, call);
         }
         for transfer in &submission.others {
             let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
-            counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), None);
+            let call = CountedCall { time: None, is_first: false, uncapturable: None };
+            counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), call);
         }
         device.dispatches += submission.dispatches.len();
         commands += submission.dispatches.len() + submission.others.len();
@@ -455,7 +484,7 @@ fn profile_device(
     let pipelines = shaders.values().map(|shader| shader.info).filter(|info| info.device == properties.device);
     device.pipelines = Times::of(&pipelines.map(|info| Nanos(info.took as f64)).collect::<Vec<_>>());
     device.set_timeline(counts.timed, &submissions);
-    device.set_kernels(&counts.kernels);
+    device.set_kernels(&mut counts.kernels);
     device
 }
 
@@ -486,7 +515,6 @@ impl ProfiledDevice {
         }
         self.gaps_within = Times::of(&gaps_within);
         self.gaps_between = Times::of(&gaps_between);
-        self.total = timed.iter().map(|TimedCommand { span, .. }| Nanos(span.end - span.begin)).sum();
         self.busy = covered_time(timed.iter().map(|command| &command.span));
         let begin = timed.first().map_or(0.0, |command| command.span.begin);
         self.span = Nanos(timed.iter().map(|command| command.span.end - begin).fold(0.0, f64::max));
@@ -496,10 +524,12 @@ impl ProfiledDevice {
     }
 
     /// Builds the kernels from the counted ones, those with the most time first, and makes the timeline refer to them.
-    fn set_kernels(&mut self, counted: &[CountedKernel<'_>]) {
+    fn set_kernels(&mut self, counted: &mut [CountedKernel<'_>]) {
+        counted.iter_mut().for_each(CountedKernel::leave_out_first_calls);
+        self.total = counted.iter().flat_map(CountedKernel::times).sum();
         let total = self.total.0.max(f64::MIN_POSITIVE);
         let mut identities: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for CountedKernel { key, .. } in counted {
+        for CountedKernel { key, .. } in &*counted {
             identities.entry(&key.name).or_default().insert(key.identity);
         }
         let profile = |kernel: &CountedKernel<'_>| kernel.profile(total, identities[&*kernel.key.name].len() == 1);
@@ -520,20 +550,29 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Builds a device without its commands.
-fn describe_device(properties: &DeviceProperties) -> ProfiledDevice {
-    // Values of `VkPhysicalDeviceType`.
-    let kind = match properties.kind {
+/// Returns whether a dispatch is the first of its pipeline on a software device: such a device's driver compiles then,
+/// within the time of the dispatch. Adds the pipeline to those `called`.
+pub(crate) fn is_first_call(device: &DeviceProperties, dispatch: &DispatchEvent, called: &mut HashSet<u32>) -> bool {
+    kind_of(device) == DeviceKind::Cpu && called.insert(dispatch.pipeline)
+}
+
+/// Converts a `VkPhysicalDeviceType`.
+fn kind_of(properties: &DeviceProperties) -> DeviceKind {
+    match properties.kind {
         1 => DeviceKind::IntegratedGpu,
         2 => DeviceKind::DiscreteGpu,
         3 => DeviceKind::VirtualGpu,
         4 => DeviceKind::Cpu,
         _ => DeviceKind::Other,
-    };
+    }
+}
+
+/// Builds a device without its commands.
+fn describe_device(properties: &DeviceProperties) -> ProfiledDevice {
     let version = properties.api_version;
     ProfiledDevice {
         name: properties.name.clone(),
-        kind,
+        kind: kind_of(properties),
         driver: if properties.driver_info.is_empty() { &properties.driver } else { &properties.driver_info }.clone(),
         // The bit fields of `VK_MAKE_API_VERSION`.
         api_version: format!("{}.{}.{}", version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff),
@@ -634,6 +673,31 @@ mod tests {
         assert_eq!(gaps(&device.gaps_within), Some((2, 400.0)), "100 ticks before pool, 100 before the copy");
         assert_eq!(gaps(&device.gaps_between), Some((1, 2000.0)));
         assert_eq!((device.pending.0, process.untimed["draws"]), (6000.0, 5));
+    }
+
+    #[test]
+    fn first_calls_on_software_devices_count_only_without_others() {
+        let software = DeviceProperties { kind: 4, ..device(0, 1.0) };
+        let mut unbound = dispatch(0, 4, 0, 900);
+        unbound.uncapturable = Some("nothing bound".into());
+        let dispatches =
+            vec![unbound, dispatch(0, 4, 900, 910), dispatch(1, 4, 1000, 1500), dispatch(0, 4, 1500, 1520)];
+        let events = [
+            process(1),
+            LayerEvent::Device(software),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "often")),
+            LayerEvent::Pipeline(pipeline(1, 0, &[2; 8], "once")),
+            submission(0, [0, 10], dispatches),
+        ];
+        let device = &ProfiledProcess::of(&events).devices[0];
+        let rows = device.kernels.iter().map(|kernel| {
+            let Times { total, summary } = kernel.times.as_ref().expect("timed");
+            (&*kernel.name, kernel.calls, kernel.has_only_first_calls(), total.0, summary.median.0)
+        });
+        assert_eq!(rows.collect::<Vec<_>>(), [("once", 1, true, 500.0, 500.0), ("often", 3, false, 30.0, 15.0)]);
+        let often = &device.kernels[1];
+        assert_eq!((often.first_calls, often.uncapturable[0].share), (1, 0.0));
+        assert_eq!((device.total.0, device.busy.0, often.share), (530.0, 1430.0, 30.0 / 530.0));
     }
 
     #[test]

@@ -9,13 +9,14 @@ use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
 use crate::kernel::interface::Slot;
+use crate::profile::is_first_call;
 use crate::user::description::{Described, Description, KernelFields, OneOrMany};
 use crate::user::init::place;
 use crate::user::loaded::{LoadedPass, load_kernels};
 use crate::user::options::CASE;
 use buffers::{AddressMember, BoundSlot, CaseBuffer, collect_buffers};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use store::Store;
 
@@ -28,9 +29,11 @@ pub struct SelectedDispatch<'a> {
     pub device: &'a DeviceProperties,
     pub pipeline: &'a PipelineInfo,
     pub case: &'a CapturedDispatch,
-    /// Device time of all calls with this grid, and the median of one, in nanoseconds.
+    /// Device time of all calls with this grid, without first ones on a software device unless there are no others, in
+    /// nanoseconds.
     pub total: f64,
-    pub median: f64,
+    /// Median time of these calls; `None` for first calls and without timestamps.
+    pub median: Option<f64>,
 }
 
 /// Selects the cases of the `top` kernels, counted by grid, with the most device time, in that order. `name` returns
@@ -62,9 +65,7 @@ pub fn select_dispatches<'a>(
             let Some(pipeline) = pipelines.get(&case.pipeline).copied() else { continue };
             let Some(device) = devices.get(&pipeline.device).copied() else { continue };
             let key = call_key(case.pipeline, case.groups, case.indirect);
-            let times = times.get(&key).map_or(&[][..], Vec::as_slice);
-            let total = times.iter().sum();
-            let median = times.get(times.len() / 2).copied().unwrap_or(0.0);
+            let (total, median) = times.get(&key).copied().unwrap_or_default();
             let name = name(number, pipeline);
             let dispatch = SelectedDispatch { name, process, device, pipeline, case, total, median };
             selected.entry(key).or_default().push(dispatch);
@@ -85,21 +86,31 @@ fn call_key(pipeline: u32, groups: [u32; 3], indirect: bool) -> CallKey {
     (pipeline, (!indirect).then_some(groups))
 }
 
-/// Collects the times of each kernel's calls in nanoseconds, in ascending order.
-fn call_times(events: &[LayerEvent], devices: &HashMap<u32, &DeviceProperties>) -> HashMap<CallKey, Vec<f64>> {
-    let mut times: HashMap<CallKey, Vec<f64>> = HashMap::new();
+/// Returns the total and the median time of each kernel's calls, as in [`SelectedDispatch`].
+fn call_times(
+    events: &[LayerEvent],
+    devices: &HashMap<u32, &DeviceProperties>,
+) -> HashMap<CallKey, (f64, Option<f64>)> {
+    // Times of first calls, and of the others.
+    let mut times: HashMap<CallKey, [Vec<f64>; 2]> = HashMap::new();
+    let mut called = HashSet::new();
     for event in events {
         let LayerEvent::Submission(submission) = event else { continue };
-        let period = devices.get(&submission.device).map_or(0.0, |device| f64::from(device.period));
+        let Some(device) = devices.get(&submission.device) else { continue };
         for dispatch in &submission.dispatches {
-            let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * period;
-            times.entry(call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect)).or_default().push(time);
+            let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * f64::from(device.period);
+            let is_first = is_first_call(device, dispatch, &mut called);
+            let key = call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect);
+            times.entry(key).or_default()[usize::from(!is_first)].push(time);
         }
     }
-    for times in times.values_mut() {
-        times.sort_by(f64::total_cmp);
-    }
-    times
+    let summarized = times.into_iter().map(|(key, [first, mut later])| {
+        later.sort_by(f64::total_cmp);
+        let median = later.get(later.len() / 2).copied().filter(|median| *median > 0.0);
+        let counting = if later.is_empty() { first } else { later };
+        (key, (counting.iter().sum(), median))
+    });
+    summarized.collect()
 }
 
 /// Most characters of a kernel's name in its folder's name.

@@ -65,7 +65,7 @@ impl Draft<'_> {
             device: device.name.clone(),
             driver: Captured::driver(&device.driver, &device.driver_info),
             call,
-            microseconds: (chosen.median > 0.0).then(|| chosen.median.round() / 1e3),
+            microseconds: chosen.median.map(|median| median.round() / 1e3),
             exact,
             gpukern: env!("CARGO_PKG_VERSION").into(),
         });

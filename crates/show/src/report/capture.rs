@@ -115,6 +115,10 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         let count = counted(device.commands_without_times, "command");
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
+    if device.kernels.iter().any(|kernel| kernel.first_calls > 0) {
+        let left_out = "total, median and share leave them out, or ≤ marks them if there are no others";
+        lines.push(format!("first calls include the driver's compiler: {left_out}"));
+    }
     lines.extend(not_capturable(device));
     lines
 }
@@ -159,12 +163,13 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (named, others) = device.kernels.split_at(top.min(device.kernels.len()));
     for kernel in named {
+        let bound = if kernel.has_only_first_calls() { "≤ " } else { "" };
         table.row([
             table::Cell::code(shortened(&kernel.name, room)),
             kernel.grid_text().into(),
             kernel.calls.to_string().into(),
             or_dash(kernel.times.as_ref().map(|times| total(times.total))).into(),
-            or_dash(kernel.times.as_ref().map(|times| times.summary.median.to_string())).into(),
+            or_dash(kernel.times.as_ref().map(|times| format!("{bound}{}", times.summary.median))).into(),
             share(kernel.share),
         ]);
     }
