@@ -5,7 +5,7 @@ use crate::loader::{self, Allocator, list};
 use crate::objects::{Objects, Set, TrackedPipeline, is_dynamic};
 use crate::take::Capture;
 use ash::vk;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) struct Recording {
     pub push: Vec<u8>,
     labels: Vec<String>,
     pub entries: Vec<RecordedCommand>,
+    /// Number of commands of each kind that carry no timestamps.
+    pub untimed: BTreeMap<&'static str, u64>,
     pub queries: Vec<vk::QueryPool>,
     /// Number of timestamps in use.
     pub used: u32,
@@ -190,6 +192,11 @@ impl Recording {
         Some(first)
     }
 
+    /// Returns whether a submission writes timestamps or captured bytes.
+    pub(crate) fn has_results(&self) -> bool {
+        self.used > 0 || !self.captures.is_empty()
+    }
+
     /// Returns the innermost debug label at this point.
     pub(crate) fn label(&self) -> Option<String> {
         self.labels.last().cloned()
@@ -229,20 +236,22 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     recordings.all.insert(commands, recording);
 }
 
-/// Records a transfer command between timestamps, or counts it if the queue has none.
+/// Records a transfer command, between timestamps if the queue has them.
 fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
-    let DeviceState { recordings, untimed, .. } = &mut *state;
+    let DeviceState { recordings, .. } = &mut *state;
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
     match recording.record_timed(d, commands, &mut recordings.free, call) {
         Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
-        None => *untimed.entry(what).or_default() += 1,
+        None => *recording.untimed.entry(what).or_default() += 1,
     }
 }
 
-/// Counts a draw, which is not timed: a render pass allows no barriers for timestamps.
-fn count_draw(d: &LayerDevice) {
-    *d.state().untimed.entry("draws").or_default() += 1;
+/// Records a draw, which is not timed: a render pass allows no barriers for timestamps.
+fn record_draw(d: &LayerDevice, commands: vk::CommandBuffer) {
+    if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+        *recording.untimed.entry("draws").or_default() += 1;
+    }
 }
 
 /// Empties the recordings of command buffers that are no longer in use, after reading the results of their submissions.
@@ -536,28 +545,28 @@ intercept! {
     }
 
     fn vkCmdDraw(d, commands: vk::CommandBuffer, vertices: u32, instances: u32, vertex: u32, instance: u32) {
-        count_draw(&d);
+        record_draw(&d, commands);
         (d.functions.fp_v1_0().cmd_draw)(commands, vertices, instances, vertex, instance);
     }
 
     fn vkCmdDrawIndexed(
         d, commands: vk::CommandBuffer, indices: u32, instances: u32, index: u32, vertex: i32, instance: u32
     ) {
-        count_draw(&d);
+        record_draw(&d, commands);
         (d.functions.fp_v1_0().cmd_draw_indexed)(commands, indices, instances, index, vertex, instance);
     }
 
     fn vkCmdDrawIndirect(
         d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, count: u32, stride: u32
     ) {
-        count_draw(&d);
+        record_draw(&d, commands);
         (d.functions.fp_v1_0().cmd_draw_indirect)(commands, buffer, offset, count, stride);
     }
 
     fn vkCmdDrawIndexedIndirect(
         d, commands: vk::CommandBuffer, buffer: vk::Buffer, offset: vk::DeviceSize, count: u32, stride: u32
     ) {
-        count_draw(&d);
+        record_draw(&d, commands);
         (d.functions.fp_v1_0().cmd_draw_indexed_indirect)(commands, buffer, offset, count, stride);
     }
 

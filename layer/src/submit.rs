@@ -3,9 +3,9 @@
 use crate::device::{DeviceState, LayerDevice};
 use crate::format::{DispatchEvent, LayerEvent, Other, Submission};
 use crate::loader::{find, list};
-use crate::record::{QUERIES_PER_POOL, RecordedCommand, Recordings};
+use crate::record::{QUERIES_PER_POOL, RecordedCommand, Recording, Recordings};
 use ash::vk;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// Submission not yet seen to have finished.
@@ -156,10 +156,11 @@ impl LayerDevice {
         signals: Vec<(vk::Semaphore, u64)>,
     ) {
         let mut state = self.state();
-        self.write_events(&mut state);
         let all = with_executed(&state.recordings, batches.iter().flatten().copied());
-        let mut recordings = all.iter().filter_map(|commands| state.recordings.all.get(commands));
-        if recordings.all(|recording| recording.entries.is_empty()) {
+        let DeviceState { recordings, untimed, .. } = &mut *state;
+        let has_commands = count_untimed(recordings, &all, untimed);
+        self.write_events(&mut state);
+        if !has_commands {
             return;
         }
         // SAFETY: the fence belongs to the layer and is not in use.
@@ -179,7 +180,11 @@ impl LayerDevice {
 
     /// Waits for earlier submissions of the same command buffers, whose timestamps are about to be overwritten.
     fn await_earlier(&self, batches: &[Vec<vk::CommandBuffer>]) {
-        let all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
+        let mut all = with_executed(&self.state().recordings, batches.iter().flatten().copied());
+        {
+            let recordings = &self.state().recordings.all;
+            all.retain(|commands| recordings.get(commands).is_some_and(Recording::has_results));
+        }
         let is_earlier = |pending: &Pending| pending.all.iter().any(|commands| all.contains(commands));
         self.wait_for(is_earlier, MAX_RESUBMISSION_WAIT);
         let DeviceState { pending, untimed, abandoned, .. } = &mut *self.state();
@@ -203,6 +208,23 @@ fn with_executed(recordings: &Recordings, commands: impl Iterator<Item = vk::Com
         }));
     }
     all
+}
+
+/// Adds the commands without timestamps of submitted command buffers to `untimed`. Returns whether the buffers have any
+/// tracked command.
+fn count_untimed(
+    recordings: &Recordings,
+    submitted: &[vk::CommandBuffer],
+    untimed: &mut BTreeMap<&'static str, u64>,
+) -> bool {
+    let mut has_commands = false;
+    for recording in submitted.iter().filter_map(|commands| recordings.all.get(commands)) {
+        has_commands |= !recording.entries.is_empty() || !recording.untimed.is_empty();
+        for (what, count) in &recording.untimed {
+            *untimed.entry(what).or_default() += count;
+        }
+    }
+    has_commands
 }
 
 /// Appends the dispatches and transfers of a command buffer to the event of its submission.
@@ -358,5 +380,30 @@ intercept! {
             d.wait_for(|_| true, MAX_WAIT);
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ash::vk::Handle;
+
+    #[test]
+    fn untimed_commands_count_each_time_they_are_submitted() {
+        let [primary, secondary, empty] = [1, 2, 3].map(vk::CommandBuffer::from_raw);
+        let mut recordings = Recordings::default();
+        let draws = |count| BTreeMap::from([("draws", count)]);
+        let entries = vec![RecordedCommand::Execute(secondary), RecordedCommand::Execute(secondary)];
+        recordings.all.insert(primary, Recording { entries, untimed: draws(1), ..Recording::default() });
+        recordings.all.insert(secondary, Recording { untimed: draws(10), ..Recording::default() });
+        recordings.all.insert(empty, Recording::default());
+        let mut untimed = BTreeMap::new();
+        let mut submit = |commands: &[vk::CommandBuffer]| {
+            let all = with_executed(&recordings, commands.iter().copied());
+            (count_untimed(&recordings, &all, &mut untimed), untimed.get("draws").copied())
+        };
+        assert_eq!(submit(&[empty]), (false, None));
+        assert_eq!([submit(&[primary]), submit(&[primary, empty])], [(true, Some(21)), (true, Some(42))]);
+        assert_eq!(submit(&[primary, primary]), (true, Some(84)));
     }
 }
