@@ -56,9 +56,12 @@ pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Comm
     let mut exit = Exit::Success;
     let mut failure = None;
     if let Some(output) = &args.output {
-        match add_cases(&mut text, args, &folder, output, &processes, setup, host) {
-            Ok(true) => {}
-            Ok(false) => exit = Exit::Rejected,
+        match captured_cases(args, &folder, output, &processes, setup, host) {
+            Ok(cases) => {
+                exit = add_cases(&mut text, &cases);
+                failure =
+                    cases.iter().all(|case| case.folder.is_none()).then(|| nothing_captured(args, &profile, &cases));
+            }
             // Without the cases, the profile is still useful.
             Err(error) => failure = Some(error),
         }
@@ -118,37 +121,58 @@ fn make_scratch(cases: Option<&Path>) -> Result<Scratch> {
     make().map_err(|reason| usage!("--output '{}': {reason}; choose a folder that is new or empty", cases.shown()))
 }
 
-/// Writes the captured dispatches as cases below `output`, and adds a line for each to `text`. Returns whether every case was
-/// verified.
-fn add_cases(
-    text: &mut String,
+/// Writes the captured dispatches as cases below `output`.
+fn captured_cases(
     args: &CaptureArgs,
     spool: &Path,
     output: &Path,
     processes: &[Vec<LayerEvent>],
     setup: &Setup,
     host: &Host,
-) -> Result<bool> {
+) -> Result<Vec<ConvertedCase>> {
     let kernel_name = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
     let dispatches = select_dispatches(processes, Some(args.top as usize), &kernel_name);
-    let cases = write_cases(&dispatches, spool, output, setup, host)?;
+    write_cases(&dispatches, spool, output, setup, host)
+}
+
+/// Adds a line for each case to `text`. Returns `Rejected` if one was not verified.
+fn add_cases(text: &mut String, cases: &[ConvertedCase]) -> Exit {
     if !cases.is_empty() {
         text.push('\n');
     }
-    let mut all_verified = true;
+    let mut exit = Exit::Success;
     for ConvertedCase { name, folder, unverified } in cases {
-        let subject = folder.as_deref().map_or_else(|| name.into(), |folder| folder.to_string_lossy());
+        let subject = folder.as_deref().map_or_else(|| name.as_str().into(), |folder| folder.to_string_lossy());
         let result = match unverified {
             None => "verified".to_string(),
             Some(reason) if folder.is_some() => {
-                all_verified = false;
+                exit = Exit::Rejected;
                 format!("not verified: {reason}")
             }
             Some(reason) => format!("not captured: it {reason}"),
         };
         let _ = writeln!(text, "{}  {}", printable(&subject), printable(&result));
     }
-    Ok(all_verified)
+    exit
+}
+
+/// Returns the error for a program of which no dispatch became a case, with the reason.
+fn nothing_captured(args: &CaptureArgs, profile: &Profile, cases: &[ConvertedCase]) -> Error {
+    let reason = if profile.devices().all(|(_, device)| device.dispatches == 0) {
+        "the program ran no dispatches".to_string()
+    } else if !cases.is_empty() {
+        "the reasons are below the profile".to_string()
+    } else {
+        let name = args.kernel.as_ref().map(|pattern| format!("--kernel '{}'", brief(pattern)));
+        let call = (args.call > 1).then(|| format!("--call {}", args.call));
+        let options: Vec<_> = name.into_iter().chain(call).collect();
+        if options.is_empty() {
+            "`run` cannot take its kernels; the profile says why".to_string()
+        } else {
+            format!("no kernel in the profile that `run` can take fits {}", options.join(" and "))
+        }
+    };
+    Error::Failure(format!("captured no case: {reason}"))
 }
 
 /// Unpacks the layer and its manifest, to the cache or else to `folder`. Returns their folder.

@@ -344,7 +344,7 @@ pub enum Command {
     /// its exit code is passed through. docs/capture.md says how to read the profile.
     #[command(
         after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
-        3 it used no Vulkan device, or a file cannot be written\n\n\
+        3 it used no Vulkan device, nothing was captured with -o, or a file cannot be written\n\n\
         Examples:\n  \
         gpukern capture -- python infer.py           where its device time goes\n  \
         gpukern capture --page p.html -- ./prog      with a timeline\n  \

@@ -146,6 +146,19 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
 }
 
 #[test]
+fn a_capture_without_cases_fails_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, option, reason) in [
+        ("a", "--kernel=no such kernel", "no kernel in the profile that `run` can take fits --kernel 'no such kernel'"),
+        ("b", "--call=99999999", "no kernel in the profile that `run` can take fits --call 99999999"),
+    ] {
+        let output = folder.path().join(name);
+        let options = ["-o", output.to_str().expect("text"), option];
+        expect_error(&mut capture(&options, &BENCH), 3, &["error: captured no case: ", reason]);
+    }
+}
+
+#[test]
 fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
     let (_folder, json) = temporary("p.json");
     // The program is killed once it has reported some dispatches; the shell ends with the same status.
