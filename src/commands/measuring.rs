@@ -99,6 +99,7 @@ pub(super) fn measure_and_report(
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
+        None if run::are_captured(&setup.kernels) => report::long::joined(&pooled, &view),
         None => tables(&pooled, output.table_form(request.selection.sampling.energy), &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());

@@ -96,6 +96,11 @@ pub(super) fn text_below_tables(
     text + &captured::comparison_with_program(record, all_kernels)
 }
 
+/// Whether these are several captured kernels, for one table: each is a problem of its own, with one time.
+pub(super) fn are_captured(all_kernels: &[UserKernels]) -> bool {
+    all_kernels.len() > 1 && all_kernels.iter().all(|kernels| kernels.problem.captured.is_some())
+}
+
 /// Adds the cases of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels.
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>> {
     let mut all_kernels: Vec<UserKernels> = vec![];

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
@@ -45,6 +45,18 @@ pub fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
             host.extend(baselines.iter().copied().filter(|case| case.same_kind(first)));
         }
         sections.push(Section { device, cases, host });
+    }
+    sections
+}
+
+/// Groups the cases of a record by device, whatever their problems.
+pub(super) fn device_sections(record: &Record) -> Vec<Section<'_>> {
+    let mut sections = vec![];
+    for device in &record.devices {
+        let cases: Vec<_> = record.cases.iter().filter(|case| case.device == device.index).collect();
+        if !cases.is_empty() {
+            sections.push(Section { device, cases, host: vec![] });
+        }
     }
     sections
 }
@@ -222,7 +234,9 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
     let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
     let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
     let suffix = if all_verified { ", all answers verified" } else { "" };
-    document.line(format!("{}{suffix}", section.cases[0].kind()));
+    let problems = distinct(section.cases.iter().map(|case| &case.algorithm)).len();
+    let subject = if problems == 1 { section.cases[0].kind() } else { counted(problems, "problem") };
+    document.line(format!("{subject}{suffix}"));
     document.line(named(section.device));
     document.lines(conditions.sentence(section.device.index));
 }
@@ -245,11 +259,21 @@ pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
 #[cfg(test)]
 pub mod tests {
     use super::super::grid::compact;
-    use super::super::long::{View, long};
+    use super::super::long::{View, joined, long};
     use super::*;
     use crate::kernels::CATALOGUE;
     use crate::record::Repeated;
     use crate::record::fixture::{case, four_cases, timed, verification};
+
+    #[test]
+    fn joined_problems_share_a_table_with_their_names() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        for (case, name) in record.cases.iter_mut().zip(["01-sum", "02-soft_max"]) {
+            (case.algorithm, case.variant) = (name.into(), "kernel".into());
+        }
+        insta::assert_snapshot!("joined", joined(&record, &View::of_width(80)));
+    }
 
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {

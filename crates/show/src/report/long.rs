@@ -1,6 +1,6 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
-use super::bench::{Section, heading, marks_of, median, sections, variant};
+use super::bench::{Section, device_sections, heading, marks_of, median, sections, variant};
 use super::document::Document;
 use super::or_dash;
 use super::reference::ReferenceTime;
@@ -68,8 +68,16 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
 
 /// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
 pub fn long(record: &Record, view: &View) -> String {
+    long_sections(record, sections(record), view)
+}
+
+/// Prints all problems of a device in one such table, with a column of their names.
+pub fn joined(record: &Record, view: &View) -> String {
+    long_sections(record, device_sections(record), view)
+}
+
+fn long_sections(record: &Record, sections: Vec<Section<'_>>, view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let sections = sections(record);
     let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -84,10 +92,20 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
         Content::Metrics => metrics.clone(),
         _ => vec![column.heading],
     };
-    let mut table = Table::default().text(["size", "variant"]).numbers(columns.iter().flat_map(headings));
+    let has_several = |text: fn(&Case) -> String| distinct(section.cases.iter().map(|case| text(case))).len() > 1;
+    let is_joined = has_several(|case| case.algorithm.clone());
+    // Problems without axes have a size of 1, and captured kernels one variant each.
+    let has_sizes = !is_joined || has_several(Case::row);
+    let has_variants = !is_joined || has_several(|case| format!("{} {}", case.variant, Class::of(case)));
+    let texts = [("case", is_joined), ("size", has_sizes), ("variant", has_variants)];
+    let texts = texts.into_iter().filter(|(_, is_shown)| *is_shown).map(|(heading, _)| heading);
+    let mut table = Table::default().text(texts).numbers(columns.iter().flat_map(headings));
     for case in &section.cases {
         let cells = columns.iter().flat_map(|column| cells(column, case, &metrics, view, conditions));
-        table.row([case.row().into(), variant(case)].into_iter().chain(cells.map(Cell::from)));
+        let name = is_joined.then(|| Cell::code(&*case.algorithm));
+        let size = has_sizes.then(|| case.row().into());
+        let variant = has_variants.then(|| variant(case));
+        table.row(name.into_iter().chain(size).chain(variant).chain(cells.map(Cell::from)));
     }
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
