@@ -7,8 +7,13 @@ use std::fmt::Write;
 /// unless that is `main`. `None` if the module has neither.
 #[must_use]
 pub fn of_module(spirv: &[u32], entry: &str) -> Option<String> {
-    let entry = if matches!(entry, "main" | "") { None } else { Some(entry.to_string()) };
-    source_file(spirv).or(entry)
+    source_file(spirv).or(of_entry(entry))
+}
+
+/// Returns an entry point's name, unless it is `main`.
+#[must_use]
+pub fn of_entry(entry: &str) -> Option<String> {
+    if matches!(entry, "main" | "") { None } else { Some(entry.to_string()) }
 }
 
 /// Returns a module's hash: the first 8 bytes of SHA-256 as 16 hexadecimal digits. Kernels without a name are called by
@@ -27,7 +32,8 @@ pub fn hash(spirv: &[u32]) -> String {
 
 /// Returns the stem of the file that the first `OpSource` names, without folders; `None` for `shader`, a compiler's
 /// placeholder.
-fn source_file(spirv: &[u32]) -> Option<String> {
+#[must_use]
+pub fn source_file(spirv: &[u32]) -> Option<String> {
     const OP_SOURCE: u32 = 3;
     const OP_STRING: u32 = 7;
     const OP_FUNCTION: u32 = 54;

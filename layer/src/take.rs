@@ -104,7 +104,7 @@ impl Capture {
             push: recording.push.clone(),
             bindings,
             regions: vec![],
-            label: None,
+            label: recording.label(),
             lost: None,
         };
         let StagingLayout { copies, grid: grid_offset, bytes } = staging_layout(objects, reached, grid, &mut case);

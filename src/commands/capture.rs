@@ -130,7 +130,9 @@ fn captured_cases(
     setup: &Setup,
     host: &Host,
 ) -> Result<Vec<ConvertedCase>> {
-    let kernel_name = |process: usize, pipeline: &format::PipelineInfo| name_of(&processes[process], pipeline);
+    let kernel_name = |process: usize, pipeline: &format::PipelineInfo, label: Option<&str>| {
+        name_of(&processes[process], pipeline, label)
+    };
     let dispatches = select_dispatches(processes, Some(args.top as usize), &kernel_name);
     write_cases(&dispatches, spool, output, setup, host)
 }

@@ -1,6 +1,7 @@
 //! Profile of a program's device time: its kernels with calls and times, gaps between them, and a timeline.
 
 use crate::basis::units::Nanos;
+use crate::case::source::embedded;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceKind;
 use crate::stats::Summary;
@@ -14,6 +15,8 @@ pub const SCHEMA: &str = "gpukern-profile/1";
 
 /// Number of a hash's hexadecimal digits that serve as a kernel's name.
 const HASH_DIGITS: usize = 8;
+/// Most characters of a source line in a kernel's name.
+const MAX_LINE_LEN: usize = 40;
 /// Number of a hash's hexadecimal digits that distinguish kernels with equal names.
 const DISTINGUISHING_DIGITS: usize = 4;
 
@@ -239,9 +242,10 @@ impl ProfiledProcess {
             }
         }
         // Only now are all names known.
+        let shared = SharedEntries::of(events);
         let mut pipelines = HashMap::new();
         for (id, info) in infos {
-            pipelines.insert(id, PipelineIdentity::of(info, names.get(&id).copied()));
+            pipelines.insert(id, PipelineIdentity::of(info, names.get(&id).copied(), &shared));
         }
         for event in events {
             if let LayerEvent::Device(device) = event {
@@ -252,12 +256,55 @@ impl ProfiledProcess {
     }
 }
 
+/// Entry points that several modules without a source file share, each with the number of modules that have a source
+/// line. Compilers give all kernels of a program the same entry point.
+struct SharedEntries<'e>(HashMap<&'e str, HashMap<String, usize>>);
+
+impl<'e> SharedEntries<'e> {
+    fn of(events: &'e [LayerEvent]) -> Self {
+        let mut modules: HashMap<&str, HashSet<&[u32]>> = HashMap::new();
+        for event in events {
+            let LayerEvent::Pipeline(PipelineInfo { spirv, entry, .. }) = event else { continue };
+            if name::of_entry(entry).is_some() && name::source_file(spirv).is_none() {
+                modules.entry(entry).or_default().insert(spirv);
+            }
+        }
+        modules.retain(|_, modules| modules.len() > 1);
+        let mut shared = HashMap::new();
+        for (entry, modules) in modules {
+            let mut counts: HashMap<String, usize> = HashMap::new();
+            for line in modules.into_iter().flat_map(|spirv| source_lines(spirv).into_iter().collect::<HashSet<_>>()) {
+                *counts.entry(line).or_default() += 1;
+            }
+            shared.insert(entry, counts);
+        }
+        Self(shared)
+    }
+
+    /// Returns the entry point with the first source line that only this module has, or the entry point alone; `None`
+    /// unless several modules share the entry point.
+    fn name(&self, info: &PipelineInfo) -> Option<String> {
+        let counts = self.0.get(&*info.entry).filter(|_| name::source_file(&info.spirv).is_none())?;
+        let line = source_lines(&info.spirv).into_iter().find(|line| counts.get(line) == Some(&1));
+        let line = line.map(|line| line.chars().take(MAX_LINE_LEN).collect::<String>());
+        Some(line.map_or_else(|| info.entry.clone(), |line| format!("{}: {line}", info.entry)))
+    }
+}
+
+/// Returns the lines of the source text in a module's debug information, without indentation and empty ones.
+fn source_lines(spirv: &[u32]) -> Vec<String> {
+    let text = embedded(spirv).map(|(text, _)| text).unwrap_or_default();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect()
+}
+
 /// Properties of a pipeline that its kernels share. The hashes are hexadecimal.
 struct PipelineIdentity<'e> {
     info: &'e PipelineInfo,
-    /// Name from the module or the pipeline. Without one, kernels are called by the label around a dispatch, or else by
-    /// the hash of the module.
+    /// Name from the module or the pipeline. Without one, kernels are called by the label around a dispatch, or else
+    /// `unlabelled`.
     name: Option<String>,
+    /// Name of last resort: an entry point that other modules share, or the start of the module's hash.
+    unlabelled: String,
     /// Hash of the SPIR-V.
     module_hash: String,
     /// Hash of SPIR-V and specialization constants, as in the records of built-in kernels.
@@ -268,8 +315,8 @@ struct PipelineIdentity<'e> {
 }
 
 impl<'e> PipelineIdentity<'e> {
-    /// Hashes a pipeline; `debug_name` is the name that the program gave it.
-    fn of(info: &'e PipelineInfo, debug_name: Option<&str>) -> Self {
+    /// Names and hashes a pipeline; `debug_name` is the name that the program gave it.
+    fn of(info: &'e PipelineInfo, debug_name: Option<&str>, shared: &SharedEntries<'_>) -> Self {
         let PipelineInfo { entry, specialization, subgroup, stage_flags, flags, robustness, .. } = info;
         let module: Vec<u8> = info.spirv.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut constants = vec![];
@@ -279,29 +326,28 @@ impl<'e> PipelineIdentity<'e> {
         }
         let options =
             format!("({entry:?}, {specialization:?}, {subgroup:?}, {stage_flags:?}, {flags:?}, {robustness:?})");
+        let module_hash = name::hash(&info.spirv);
+        let shared_name = shared.name(info);
+        let module_name = name::of_module(&info.spirv, entry).filter(|_| shared_name.is_none());
         Self {
             info,
-            name: name::of_module(&info.spirv, entry).or(debug_name.map(String::from)),
-            module_hash: name::hash(&info.spirv),
+            name: module_name.or(debug_name.map(String::from)),
+            unlabelled: shared_name.unwrap_or_else(|| module_hash[..HASH_DIGITS].to_string()),
+            module_hash,
             kernel_hash: fingerprint(&[&module, &constants]),
             identity: fingerprint(&[&module, options.as_bytes()]),
         }
     }
-
-    /// Returns the name of a kernel without any other name.
-    fn hash_name(&self) -> String {
-        self.module_hash[..HASH_DIGITS].to_string()
-    }
 }
 
-/// Returns the name of a pipeline's kernel, unless the label around a dispatch decides.
-pub fn name_of(events: &[LayerEvent], pipeline: &PipelineInfo) -> String {
+/// Returns the name of a pipeline's kernel in a dispatch with this label.
+pub fn name_of(events: &[LayerEvent], pipeline: &PipelineInfo, label: Option<&str>) -> String {
     let debug_name = events.iter().rev().find_map(|event| match event {
         LayerEvent::Name { pipeline: id, name } if *id == pipeline.pipeline => Some(name.as_str()),
         _ => None,
     });
-    let identity = PipelineIdentity::of(pipeline, debug_name);
-    identity.name.clone().unwrap_or_else(|| identity.hash_name())
+    let identity = PipelineIdentity::of(pipeline, debug_name, &SharedEntries::of(events));
+    identity.name.or(label.map(String::from)).unwrap_or(identity.unlabelled)
 }
 
 /// Key that distinguishes the kernels of a device.
@@ -318,7 +364,8 @@ struct KernelKey<'e> {
 impl<'e> KernelKey<'e> {
     fn of_dispatch(dispatch: &DispatchEvent, shader: Option<&'e PipelineIdentity<'e>>) -> Self {
         let name = shader.and_then(|shader| shader.name.clone()).or_else(|| dispatch.label.clone());
-        let fallback = || shader.map_or_else(|| format!("pipeline {}", dispatch.pipeline), PipelineIdentity::hash_name);
+        let fallback =
+            || shader.map_or_else(|| format!("pipeline {}", dispatch.pipeline), |shader| shader.unlabelled.clone());
         Self {
             name: name.unwrap_or_else(fallback),
             identity: shader.map_or("", |shader| &shader.identity),
@@ -722,8 +769,9 @@ mod tests {
             LayerEvent::Pipeline(pipeline(2, 0, &[3; 8], "main")),
             // Created again: the same kernel.
             LayerEvent::Pipeline(pipeline(3, 0, &[3; 8], "main")),
-            // A different module of the same name.
-            LayerEvent::Pipeline(pipeline(4, 0, &[4; 8], "entry")),
+            // Other constants.
+            LayerEvent::Pipeline(pipeline(4, 0, &[1; 8], "entry")),
+            LayerEvent::Pipeline(PipelineInfo { specialization: vec![], ..pipeline(5, 0, &[1; 8], "entry") }),
             LayerEvent::Name { pipeline: 0, name: "never used".into() },
             submission(
                 0,
@@ -734,13 +782,13 @@ mod tests {
                     dispatch(2, 1, 20, 30),
                     dispatch(3, 1, 30, 40),
                     indirect,
-                    dispatch(4, 1, 50, 60),
+                    dispatch(5, 1, 50, 60),
                     dispatch(9, 1, 60, 70),
                 ],
             ),
         ];
         let called = |at: usize| match &events[at] {
-            LayerEvent::Pipeline(info) => name_of(&events, info),
+            LayerEvent::Pipeline(info) => name_of(&events, info, None),
             other => panic!("{other:?}"),
         };
         assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
@@ -753,6 +801,48 @@ mod tests {
         assert_eq!(others, [(hash[..8].to_string(), 2), ("label".into(), 1), ("pipeline 9".into(), 1)]);
         assert!(apart.len() == 3 && apart[0].0 != apart[2].0, "{apart:?}");
         assert!(process.devices[0].kernels.iter().any(|kernel| kernel.grid_text() == "indirect"));
+    }
+
+    #[test]
+    fn kernels_with_the_same_entry_point_are_called_by_name_label_or_source() {
+        let with_source = |id, text: &str| {
+            let mut text = text.as_bytes().to_vec();
+            text.resize(text.len() / 4 * 4 + 4, 0);
+            let text = text.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+            let operands: Vec<u32> = [2, 460, 99].into_iter().chain(text).collect();
+            let source = (operands.len() as u32 + 1) << 16 | 3;
+            let words: Vec<u32> = [0x0723_0203, 0x0001_0300, 0, 100, 0, source].into_iter().chain(operands).collect();
+            LayerEvent::Pipeline(pipeline(id, 0, &words, "main0"))
+        };
+        let labelled = DispatchEvent { label: Some("soft max".into()), ..dispatch(1, 1, 10, 20) };
+        let mut events = vec![
+            process(1),
+            LayerEvent::Device(device(0, 1.0)),
+            with_source(0, "// generated\nvoid sum() {}\n"),
+            with_source(1, "// generated\nvoid softmax() {}\n"),
+            with_source(2, "// generated\n  void product() {}\n"),
+            LayerEvent::Pipeline(pipeline(3, 0, &[3; 8], "main0")),
+            LayerEvent::Name { pipeline: 0, name: "sum of rows".into() },
+            submission(
+                0,
+                [0, 100],
+                vec![dispatch(0, 1, 0, 10), labelled, dispatch(2, 1, 20, 30), dispatch(3, 1, 30, 40)],
+            ),
+        ];
+        let names = |events: &[LayerEvent]| {
+            let process = ProfiledProcess::of(events);
+            let names: BTreeSet<_> = process.devices[0].kernels.iter().map(|kernel| kernel.name.clone()).collect();
+            names.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&events), ["main0", "main0: void product() {}", "soft max", "sum of rows"]);
+        let LayerEvent::Pipeline(product) = &events[4] else { panic!("a pipeline") };
+        let of_case = |label| name_of(&events, product, label);
+        assert_eq!([of_case(None), of_case(Some("label"))], ["main0: void product() {}", "label"]);
+        // An entry point of one module says enough.
+        let LayerEvent::Submission(last) = &mut events[7] else { panic!("a submission") };
+        last.dispatches.drain(..3);
+        events.drain(2..5);
+        assert_eq!(names(&events), ["main0"]);
     }
 
     #[test]

@@ -210,7 +210,7 @@ mod tests {
     fn convert(captured: &mut CapturedFixture) -> ConvertedCase {
         move_to_this_machine(captured);
         let processes = [captured.events.clone()];
-        let dispatches = select_dispatches(&processes, None, &|_, _| "k".into());
+        let dispatches = select_dispatches(&processes, None, &|_, _, _| "k".into());
         let spool = captured.spool.path();
         let output = spool.join("cases");
         std::fs::create_dir_all(&output).expect("made");
@@ -226,7 +226,7 @@ mod tests {
         let bytes: Vec<u8> = spirv(glsl).iter().flat_map(|word| word.to_le_bytes()).collect();
         std::fs::write(folder.join("kernel.spv"), bytes).expect("written");
         let processes = [captured.events.clone()];
-        let dispatch = &select_dispatches(&processes, None, &|_, _| "k".into())[0];
+        let dispatch = &select_dispatches(&processes, None, &|_, _, _| "k".into())[0];
         let replay = replay(folder, &[], Path::new(""), dispatch, &setup(), &host()).expect("replayed");
         matches!(replay, Replay::Ran { mistake: Some(_), .. })
     }

@@ -1,7 +1,7 @@
 //! Converts captured dispatches to cases: folders that `run` accepts.
 
 mod buffers;
-mod source;
+pub(crate) mod source;
 pub mod store;
 mod text;
 
@@ -37,11 +37,11 @@ pub struct SelectedDispatch<'a> {
 }
 
 /// Selects the cases of the `top` kernels, counted by grid, with the most device time, in that order. `name` returns
-/// the name of a process's pipeline.
+/// the name of a process's pipeline under a label.
 pub fn select_dispatches<'a>(
     processes: &'a [Vec<LayerEvent>],
     top: Option<usize>,
-    name: &dyn Fn(usize, &PipelineInfo) -> String,
+    name: &dyn Fn(usize, &PipelineInfo, Option<&str>) -> String,
 ) -> Vec<SelectedDispatch<'a>> {
     // The calls of each kernel and grid.
     let mut kernels: Vec<Vec<SelectedDispatch<'a>>> = vec![];
@@ -66,7 +66,7 @@ pub fn select_dispatches<'a>(
             let Some(device) = devices.get(&pipeline.device).copied() else { continue };
             let key = call_key(case.pipeline, case.groups, case.indirect);
             let (total, median) = times.get(&key).copied().unwrap_or_default();
-            let name = name(number, pipeline);
+            let name = name(number, pipeline, case.label.as_deref());
             let dispatch = SelectedDispatch { name, process, device, pipeline, case, total, median };
             selected.entry(key).or_default().push(dispatch);
         }

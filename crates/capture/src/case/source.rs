@@ -10,7 +10,7 @@ const DEBUG_SOURCE: u32 = 35;
 const DEBUG_SOURCE_CONTINUED: u32 = 102;
 
 /// Returns the first source text of `spirv` and its file extension; `None` if the text or its language is missing.
-pub(super) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
+pub(crate) fn embedded(spirv: &[u32]) -> Option<(String, &'static str)> {
     if spirv.len() < HEADER {
         return None;
     }

@@ -10,7 +10,7 @@ impl CapturedFixture {
     /// Writes the case to a folder below the spool; returns the folder and the description.
     fn write(&self, starts: &Starts) -> Result<(PathBuf, String), String> {
         let all = [self.events.clone()];
-        let chosen = select_dispatches(&all, None, &|_, _| "k".into());
+        let chosen = select_dispatches(&all, None, &|_, _, _| "k".into());
         let folder = self.spool.path().join("01-k");
         let mut store = Store::default();
         let mut draft = Draft::new(&chosen[0], self.spool.path(), &folder, &mut store)?;
@@ -137,7 +137,7 @@ fn folder_names_are_safe_and_slow_kernels_come_first() {
     captured.events.push(submission(0, [0, 1], dispatches));
     let mut all = [captured.events];
     let kernels = |all: &[Vec<LayerEvent>], top| {
-        let chosen = select_dispatches(all, top, &|_, _| "k".into());
+        let chosen = select_dispatches(all, top, &|_, _, _| "k".into());
         chosen.iter().map(|selected| (selected.case.groups[0], selected.total, selected.median)).collect::<Vec<_>>()
     };
     assert_eq!(kernels(&all, None), [(2, 60.0, Some(60.0)), (1, 44.0, Some(24.0))]);
