@@ -2,7 +2,8 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
-use super::description::{Described, Description, Fault, KernelFields};
+use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
+use super::init::place;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
 
@@ -32,6 +33,74 @@ pub struct LoadedPass {
     pub interface: Interface,
     /// Fields of the pass in the description.
     pub fields: KernelFields,
+}
+
+/// Kernel of a captured case, whose values the kernels that compete with it take.
+pub(super) struct CaseKernel<'a> {
+    pass: LoadedPass,
+    description: &'a Description,
+}
+
+impl<'a> CaseKernel<'a> {
+    /// Loads the captured kernel if others compete with it in the first of these descriptions, which is a case's, or in
+    /// later ones.
+    pub(super) fn of(described: &'a [Described]) -> Result<Option<Self>, Fault> {
+        let Some(first) = described.first().filter(|first| first.of_case) else { return Ok(None) };
+        let Some(kernel) = &first.description.kernel else { return Ok(None) };
+        match kernel.source.values() {
+            [source, others @ ..] if described.len() + others.len() > 1 => {
+                Ok(Some(Self { pass: load(first, kernel, source, "")?, description: &first.description }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a pass the case's push constants and block members, unless its `description` states others.
+    pub(super) fn give_values(&self, description: &Description, pass: &mut LoadedPass) {
+        let Self { pass: captured, description: case } = self;
+        if description.push.is_empty() || description.push == case.push {
+            pass.fields.push = values_of(&pass.interface.arguments, &captured.interface.arguments, &case.push);
+        }
+        if !description.uniform.is_empty() && description.uniform != case.uniform {
+            return;
+        }
+        for (key, values) in case.uniform.iter() {
+            let Some(slot) = captured.interface.slots.iter().find(|slot| slot.is_called(key)) else { continue };
+            let key = place(slot);
+            let Some(own) = pass.interface.slots.iter().find(|own| own.is_called(&key)) else { continue };
+            let block = |slot: &Slot| slot.blocks.iter().find(|block| !block.members.is_empty()).cloned();
+            let values = match (block(own), block(slot)) {
+                (Some(own), Some(captured)) if own.array.is_none() && captured.array.is_none() => {
+                    values_of(&own.members, &captured.members, values)
+                }
+                _ => values.clone(),
+            };
+            pass.fields.uniform.set(&key, values);
+        }
+    }
+}
+
+/// Returns the values of captured members for a block's `own` members: of those at the same offsets, because names may
+/// differ, or of those with the same names if a kernel that has no others declares them elsewhere.
+fn values_of(own: &[Argument], captured: &[Argument], values: &OrderedMap<Formula>) -> OrderedMap<Formula> {
+    let has_name =
+        |member: &Argument| !member.name.is_empty() && captured.iter().any(|other| other.name == member.name);
+    let has_place =
+        |member: &Argument| captured.iter().any(|other| (other.offset, other.kind) == (member.offset, member.kind));
+    let by_name = own.iter().all(has_name) && !own.iter().all(has_place);
+    let mut found = OrderedMap::default();
+    for member in own {
+        let is_same =
+            |other: &&Argument| if by_name { other.name == member.name } else { other.offset == member.offset };
+        let Some(other) = captured.iter().find(is_same) else { continue };
+        if let Some((_, value)) = values.iter().find(|(key, _)| other.is_called(key)) {
+            found.set(&format!("byte {}", member.offset), value.clone());
+        }
+    }
+    if let Some(value) = values.get(OTHERS) {
+        found.set(OTHERS, value.clone());
+    }
+    found
 }
 
 /// Loads the kernels of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.

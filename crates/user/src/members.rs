@@ -97,11 +97,13 @@ impl<'a> Members<'a> {
         self.tables.iter().find_map(|table| table.get(OTHERS)).cloned()
     }
 
-    /// Returns the stated value of a member, by name or by offset.
+    /// Returns the stated value of a member, by name or else by offset.
     fn find_stated(&self, member: &Argument) -> Option<&'a Formula> {
-        let by_offset = |table: &&'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
-        let by_name = self.tables.iter().find_map(|table| table.get(&member.name));
-        by_name.or_else(|| self.tables.iter().find_map(by_offset).map(|(_, value)| value))
+        let by_offset = |table: &'a OrderedMap<Formula>| table.iter().find(|(key, _)| member.is_called(key));
+        let stated = |table: &&'a OrderedMap<Formula>| {
+            table.get(&member.name).or_else(|| by_offset(table).map(|(_, value)| value))
+        };
+        self.tables.iter().find_map(stated)
     }
 
     /// Returns the part of a buffer that a member is the address of; `None` for a number. Refuses an address without a

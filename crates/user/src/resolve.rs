@@ -13,7 +13,7 @@ use super::buffers::find_roles;
 use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::init::missing;
-use super::loaded::{self, LoadedKernel, LoadedPass};
+use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass};
 use super::reference;
 use super::resolved::{
     KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
@@ -38,11 +38,14 @@ const MAX_RUNS: usize = 100_000;
 /// Resolves descriptions of one problem, which the first one defines. Errors name file and line.
 pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedProblem, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
-    let mut problem = resolve_one(catalogue, first, None).map_err(|fault| first.error(&fault))?;
+    let case = CaseKernel::of(described).map_err(|fault| first.error(&fault))?;
+    let mut problem = resolve_one(catalogue, first, None, case.as_ref()).map_err(|fault| first.error(&fault))?;
     for later in &described[1..] {
         let mut inherited = later.clone();
         inherited.description.inherit(first);
-        let addition = resolve_one(catalogue, &inherited, Some(&problem)).map_err(|fault| later.error(&fault))?;
+        // A description with buffers of its own inherits no values.
+        let case = case.as_ref().filter(|_| later.description.buffer.is_empty());
+        let addition = resolve_one(catalogue, &inherited, Some(&problem), case).map_err(|fault| later.error(&fault))?;
         for (point, added) in problem.points.iter_mut().zip(addition.points) {
             point.pass_lists.extend(added.pass_lists);
         }
@@ -86,10 +89,11 @@ impl Description {
             {
                 kernel.bind = first.bind.clone();
             }
-            if self.uniform.is_empty() {
+            // A case's values are found by place: see `CaseKernel`.
+            if self.uniform.is_empty() && !described.of_case {
                 self.uniform = first.uniform.clone();
             }
-            if self.push.is_empty() {
+            if self.push.is_empty() && !described.of_case {
                 self.push = first.push.clone();
             }
         }
@@ -145,17 +149,25 @@ pub(super) struct Resolver<'a> {
 }
 
 /// Resolves one description. If the problem has a `first` one, its buffers are used, and its modules come first in the
-/// numbering.
+/// numbering. Kernels other than that of a `case` take its values.
 fn resolve_one(
     catalogue: &Catalogue,
     described: &Described,
     first: Option<&ResolvedProblem>,
+    case: Option<&CaseKernel<'_>>,
 ) -> Result<ResolvedProblem, Fault> {
     let description = &described.description;
     if let Some(message) = missing(described)? {
         return Err(Fault::new("", message));
     }
-    let kernels = loaded::load_kernels(described)?;
+    let mut kernels = loaded::load_kernels(described)?;
+    for kernel in kernels.iter_mut().skip(usize::from(described.of_case)) {
+        for pass in &mut kernel.passes {
+            if let Some(case) = case {
+                case.give_values(description, pass);
+            }
+        }
+    }
     let reference = loaded::load_reference(described)?;
     let passes: Vec<&LoadedPass> = kernels.iter().chain(&reference).flat_map(|kernel| &kernel.passes).collect();
     check_fields(description, &passes)?;

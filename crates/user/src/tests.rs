@@ -704,6 +704,53 @@ fn a_kernel_beside_a_case_may_name_its_entry_point_differently() {
 }
 
 #[test]
+fn kernels_beside_a_case_take_its_values_by_place_whatever_their_names() {
+    const SCALE: &str = "#version 460
+        layout(local_size_x = 64) in;
+        layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+        layout(set = 0, binding = 1) writeonly buffer D { float d[]; };
+        layout(set = 1, binding = 0) uniform U { float bias; uint last; } u;
+        layout(push_constant) uniform P { uint n; float scale; } p;
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n + u.last) d[i] = a[i] * p.scale + u.bias; }";
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder, "01-scale/kernel.comp", SCALE);
+    let description = "[kernel]\nsource = 'kernel.comp'\nbind = { '0.0' = 'A', '0.1' = 'D' }\n\
+                       [buffer.A]\ntype = 'f32'\nshape = [256]\nfill = 'iota'\n\
+                       [buffer.D]\ntype = 'f32'\nshape = [256]\n[push]\nn = 200\nscale = 2.5\n\
+                       [uniform.'1.0']\nbias = 0.5\nlast = 7\n[dispatch]\ngroups = [4]\n";
+    write(&folder, "01-scale/case.toml", description);
+    let case = folder.path().join("01-scale").display().to_string();
+    let mine = write(&folder, "mine.toml", "[kernel]\nsource = 'mine.comp'\n[dispatch]\ngroups = [4]\n");
+    let renamed = SCALE.replace("uint n; float scale", "uint count; float factor").replace("p.n", "p.count");
+    let renamed =
+        renamed.replace("p.scale", "p.factor").replace("bias", "offset").replace("A {", "T {").replace("D {", "A {");
+    let swapped = SCALE.replace("uint n; float scale; } p", "uint scale; float n; } p").replace("p.n", "p.scale");
+    let swapped = swapped.replace("a[i] * p.scale", "a[i] * p.n");
+    // Both members, and one, where the captured kernel has others: by name.
+    let reversed = SCALE.replace("uint n; float scale;", "float scale; uint n;");
+    let fewer = SCALE.replace("uint n; ", "").replace("p.n", "200");
+    for (glsl, values) in [
+        (renamed, [200, 2.5f32.to_bits()].as_slice()),
+        (swapped, &[200, 2.5f32.to_bits()]),
+        (reversed, &[2.5f32.to_bits(), 200]),
+        (fewer, &[2.5f32.to_bits()]),
+    ] {
+        let source = write(&folder, "mine.comp", &glsl);
+        for beside in [&source, &mine] {
+            let problem = typed(&[&case, beside], &[], &[]).unwrap_or_else(|message| panic!("{message}\n{glsl}"));
+            let list = passes(&problem, 0, 1);
+            let push: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            assert_eq!(list.dispatches[0].push, push, "{glsl}");
+            let block = list.scratch.iter().find_map(|buffer| match &buffer.fill {
+                Some(Fill::Block(block)) => Some(block.bytes[..8].to_vec()),
+                _ => None,
+            });
+            assert_eq!(block, Some([0.5f32.to_le_bytes(), 7u32.to_le_bytes()].concat()), "{glsl}");
+        }
+    }
+}
+
+#[test]
 fn a_description_beside_a_case_states_only_differences() {
     let folder = tempfile::tempdir().expect("a folder");
     write(&folder, "01-copy/kernel.comp", COPY);
