@@ -61,21 +61,31 @@ impl PoisonedPart {
         let name = |number: usize| &loaded.specs[number].name;
         match self {
             Self::Behind(number) => {
-                format!("the kernel reads past the end of {}: {element} depends on what lies there", name(number))
+                format!(
+                    "the kernel reads past the end of {}: {element} depends on what lies there, gpukern's filler",
+                    name(number)
+                )
             }
             Self::Before(number) => {
-                format!("the kernel reads before the start of {}: {element} depends on what lies there", name(number))
+                format!(
+                    "the kernel reads before the start of {}: {element} depends on what lies there, gpukern's filler",
+                    name(number)
+                )
             }
             Self::DataOf(number) => {
                 let name = name(number);
-                format!("{element} depends on what {name} held before: the kernel reads it and has not written it")
+                format!(
+                    "{element} depends on what {name} held before, gpukern's filler: the kernel reads it and has not written it"
+                )
             }
             Self::Scratch => {
                 format!(
-                    "{element} depends on what scratch buffers held before: the kernel reads them and has not written them"
+                    "{element} depends on what scratch buffers held before, gpukern's filler: the kernel reads them and has not written them"
                 )
             }
-            Self::Zones => format!("the kernel reads outside of its buffers: {element} depends on what lies there"),
+            Self::Zones => format!(
+                "the kernel reads outside of its buffers: {element} depends on what lies there, gpukern's filler"
+            ),
             Self::Nothing | Self::Data => {
                 format!("{element} depends on memory that the kernel reads and has not written")
             }
