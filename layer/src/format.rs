@@ -23,6 +23,8 @@ pub const ENDING: &str = "events";
 pub struct CaptureSettings {
     /// Let dispatches overlap, as in the program without the layer; their timestamps then overlap as well.
     pub overlapped: bool,
+    /// Time the first command of each kind, and of the others one of so many; all of them for 0 or 1.
+    pub sample: u32,
     /// Selection of the dispatches to capture; none without it.
     pub take: Option<Take>,
 }
@@ -76,6 +78,8 @@ pub struct ProcessInfo {
     /// Application name that the program passes to Vulkan.
     pub application: Option<String>,
     pub engine: Option<String>,
+    /// [`CaptureSettings::sample`].
+    pub sample: u32,
 }
 
 /// Device that the program created.

@@ -5,7 +5,7 @@ use crate::loader::{self, Allocator, list};
 use crate::objects::{Objects, Set, TrackedPipeline, is_dynamic};
 use crate::take::Capture;
 use ash::vk;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -23,7 +23,13 @@ pub(crate) struct Recordings {
     pub calls: HashMap<(u32, [u32; 3]), u64>,
     /// Captured bytes so far, of [`Take::max_bytes`](crate::format::Take::max_bytes).
     pub spent: u64,
+    /// Number of recorded dispatches and transfers, and which kinds there were, for a sample of them.
+    commands: u64,
+    kinds: HashSet<CommandKind>,
 }
+
+/// Pipeline and grid of a dispatch, or the name of a transfer.
+type CommandKind = (Option<(u32, [u32; 3])>, &'static str);
 
 /// Command pool with the command buffers that are allocated from it.
 #[derive(Clone, Default)]
@@ -48,8 +54,14 @@ pub(crate) struct Recording {
     pub queries: Vec<vk::QueryPool>,
     /// Number of timestamps in use.
     pub used: u32,
+    /// Stages of commands that no barrier orders before the next dispatch, and before the next transfer.
+    unordered: [vk::PipelineStageFlags; 2],
     pub captures: Vec<Capture>,
 }
+
+/// Stages that wait at a barrier: those of dispatches and of transfers.
+const WAITING_STAGES: [vk::PipelineStageFlags; 2] =
+    [vk::PipelineStageFlags::COMPUTE_SHADER, vk::PipelineStageFlags::TRANSFER];
 
 /// Descriptor set bound to a set number.
 pub(crate) enum BoundSet {
@@ -71,7 +83,7 @@ pub(crate) enum RecordedCommand {
     },
     Other {
         what: &'static str,
-        stamp: u32,
+        stamp: Option<u32>,
     },
     Execute(vk::CommandBuffer),
 }
@@ -105,7 +117,7 @@ impl Recordings {
     fn clear(&mut self, d: &LayerDevice, commands: vk::CommandBuffer) {
         let Some(recording) = self.all.get_mut(&commands) else { return };
         // Whether there are timestamps depends on the queue family of the pool, which stays.
-        let empty = Recording { has_timestamps: recording.has_timestamps, ..Recording::default() };
+        let empty = Recording::new(recording.has_timestamps);
         let old = std::mem::replace(recording, empty);
         self.free.extend(old.queries);
         for capture in old.captures {
@@ -126,7 +138,35 @@ impl Recordings {
     }
 }
 
+impl Recordings {
+    /// Whether to time the next command: the first of its kind, and every `sample`th on average. Multiples of the golden
+    /// ratio choose others each time that a program records the same commands.
+    fn is_timed(&mut self, sample: u32, kind: CommandKind) -> bool {
+        if sample <= 1 {
+            return true;
+        }
+        self.commands = self.commands.wrapping_add(1);
+        let place = self.commands.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.kinds.insert(kind) || place < (1 << 32) / u64::from(sample)
+    }
+}
+
 impl Recording {
+    fn new(has_timestamps: bool) -> Self {
+        // Of commands of other command buffers nothing is known.
+        Self { has_timestamps, unordered: [vk::PipelineStageFlags::ALL_COMMANDS; 2], ..Self::default() }
+    }
+
+    /// Notes a barrier of the program between stages.
+    fn order(&mut self, before: vk::PipelineStageFlags, after: vk::PipelineStageFlags) {
+        let all = vk::PipelineStageFlags::ALL_COMMANDS;
+        for (unordered, waiting) in self.unordered.iter_mut().zip(WAITING_STAGES) {
+            if after.intersects(waiting | all) {
+                *unordered &= if before.contains(all) { vk::PipelineStageFlags::empty() } else { !before };
+            }
+        }
+    }
+
     /// Allocates and resets a pair of timestamps, and returns the first one's number; `None` if the queue has no
     /// timestamps or no query pool can be created.
     fn allocate_stamps(
@@ -165,16 +205,20 @@ impl Recording {
         unsafe { d.functions.cmd_write_timestamp(commands, stage, pool, number % QUERIES_PER_POOL) };
     }
 
-    /// Records `call` between a pair of timestamps and returns the first one's number.
-    fn record_timed(
+    /// Records `call`, a command of one of [`WAITING_STAGES`], between a pair of timestamps if it `is_timed`. Returns the
+    /// number of the first one.
+    fn record_command(
         &mut self,
         d: &LayerDevice,
         commands: vk::CommandBuffer,
         free: &mut Vec<vk::QueryPool>,
+        (is_timed, stage): (bool, usize),
         call: impl FnOnce(),
     ) -> Option<u32> {
-        let Some(first) = self.allocate_stamps(d, commands, free) else {
+        let first = if is_timed { self.allocate_stamps(d, commands, free) } else { None };
+        let Some(first) = first else {
             call();
+            self.add_unordered(stage);
             return None;
         };
         let top = vk::PipelineStageFlags::TOP_OF_PIPE;
@@ -183,13 +227,24 @@ impl Recording {
             self.record_stamp(d, commands, top, first);
         } else {
             // Barrier before timestamp: in the other order the measured time would include the barrier, 3 µs on an
-            // H100.
-            full_barrier(d, commands);
+            // H100. One of the program serves as well.
+            if !self.unordered[stage].is_empty() {
+                full_barrier(d, commands);
+                self.unordered = [vk::PipelineStageFlags::empty(); 2];
+            }
             self.record_stamp(d, commands, bottom, first);
         }
         call();
+        self.add_unordered(stage);
         self.record_stamp(d, commands, bottom, first + 1);
         Some(first)
+    }
+
+    /// Notes that a command of one of [`WAITING_STAGES`] was recorded.
+    fn add_unordered(&mut self, stage: usize) {
+        for unordered in &mut self.unordered {
+            *unordered |= WAITING_STAGES[stage];
+        }
     }
 
     /// Returns whether a submission writes timestamps or captured bytes.
@@ -220,11 +275,19 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
     let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
-    let stamp = recording.record_timed(d, commands, &mut recordings.free, call);
+    let kind = (recording.pipeline.as_ref().map(|kernel| (kernel.pipeline, grid.groups)), "dispatch");
+    let mut is_timed = recordings.is_timed(d.writer.settings.sample, kind);
+    if let Ok(Some(_)) = capture {
+        // Copies were recorded before it.
+        recording.unordered = [vk::PipelineStageFlags::ALL_COMMANDS; 2];
+        is_timed = true;
+    }
+    let stamp = recording.record_command(d, commands, &mut recordings.free, (is_timed, 0), call);
     let uncapturable = match capture {
         Ok(Some(capture)) => {
             capture.end(d, commands);
             recording.captures.push(capture);
+            recording.unordered = [vk::PipelineStageFlags::ALL_COMMANDS; 2];
             None
         }
         Ok(None) => None,
@@ -240,10 +303,13 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
 fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
     let DeviceState { recordings, .. } = &mut *state;
+    let is_timed = recordings.is_timed(d.writer.settings.sample, (None, what));
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
-    match recording.record_timed(d, commands, &mut recordings.free, call) {
-        Some(stamp) => recording.entries.push(RecordedCommand::Other { what, stamp }),
-        None => *recording.untimed.entry(what).or_default() += 1,
+    let stamp = recording.record_command(d, commands, &mut recordings.free, (is_timed, 1), call);
+    if recording.has_timestamps {
+        recording.entries.push(RecordedCommand::Other { what, stamp });
+    } else {
+        *recording.untimed.entry(what).or_default() += 1;
     }
 }
 
@@ -373,7 +439,7 @@ intercept! {
             pool.command_buffers.extend(made);
             let has_timestamps = d.timestamp_bits(pool.queue_family) > 0;
             for commands in made {
-                state.recordings.all.insert(*commands, Recording { has_timestamps, ..Recording::default() });
+                state.recordings.all.insert(*commands, Recording::new(has_timestamps));
             }
         }
         result
@@ -544,6 +610,33 @@ intercept! {
         record_transfer(&d, commands, "copy from an image", || next(commands, from, layout, to, count, regions));
     }
 
+    fn vkCmdPipelineBarrier(
+        d, commands: vk::CommandBuffer, before: vk::PipelineStageFlags, after: vk::PipelineStageFlags,
+        flags: vk::DependencyFlags, count: u32, barriers: *const vk::MemoryBarrier<'_>, buffer_count: u32,
+        buffers: *const vk::BufferMemoryBarrier<'_>, image_count: u32, images: *const vk::ImageMemoryBarrier<'_>
+    ) {
+        if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+            recording.order(before, after);
+        }
+        let next = d.functions.fp_v1_0().cmd_pipeline_barrier;
+        next(commands, before, after, flags, count, barriers, buffer_count, buffers, image_count, images);
+    }
+
+    fn vkCmdPipelineBarrier2(d, commands: vk::CommandBuffer, info: *const vk::DependencyInfo<'_>) {
+        if let Some(recording) = d.state().recordings.all.get_mut(&commands) {
+            let fields = &*info;
+            // The stages of Vulkan 1.0 have the same bits; others order less than is known of them here.
+            let stages = |flags: vk::PipelineStageFlags2| vk::PipelineStageFlags::from_raw(flags.as_raw() as u32);
+            for barrier in list(fields.p_memory_barriers, fields.memory_barrier_count) {
+                recording.order(stages(barrier.src_stage_mask), stages(barrier.dst_stage_mask));
+            }
+            for barrier in list(fields.p_buffer_memory_barriers, fields.buffer_memory_barrier_count) {
+                recording.order(stages(barrier.src_stage_mask), stages(barrier.dst_stage_mask));
+            }
+        }
+        (d.functions.fp_v1_3().cmd_pipeline_barrier2)(commands, info);
+    }
+
     fn vkCmdDraw(d, commands: vk::CommandBuffer, vertices: u32, instances: u32, vertex: u32, instance: u32) {
         record_draw(&d, commands);
         (d.functions.fp_v1_0().cmd_draw)(commands, vertices, instances, vertex, instance);
@@ -577,6 +670,7 @@ intercept! {
             // Executing secondary command buffers invalidates the bound state.
             recording.pipeline = None;
             recording.sets = vec![];
+            recording.unordered = [vk::PipelineStageFlags::ALL_COMMANDS; 2];
         }
         drop(state);
         (d.functions.fp_v1_0().cmd_execute_commands)(commands, count, secondaries);

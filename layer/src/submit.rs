@@ -243,7 +243,7 @@ fn add_commands(
         match entry {
             RecordedCommand::Execute(secondary) => add_commands(recordings, ticks, *secondary, submission),
             RecordedCommand::Other { what, stamp } => {
-                let (begin, end) = interval(*stamp);
+                let (begin, end) = stamp.map_or((0, 0), interval);
                 submission.others.push(Other { what: (*what).into(), begin, end });
             }
             RecordedCommand::Dispatch { kernel, grid, label, uncapturable, stamp } => {

@@ -51,6 +51,7 @@ impl EventWriter {
         let mut file = (0..MAX_FILES).find_map(create)?;
         file.write_all(&MAGIC).ok()?;
         let (application, engine) = APPLICATION.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sample = settings.sample;
         let writer = Self { folder, settings, file: Mutex::new(file), start: Instant::now(), process };
         writer.write_event(&LayerEvent::Process(ProcessInfo {
             id: process,
@@ -58,6 +59,7 @@ impl EventWriter {
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
             application,
             engine,
+            sample,
         }));
         Some(writer)
     }

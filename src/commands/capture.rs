@@ -86,9 +86,9 @@ fn settings(args: &CaptureArgs) -> Result<CaptureSettings> {
         regex_lite::Regex::new(pattern)
             .map_err(|e| usage!("--kernel '{}' is no regular expression: {e}", brief(pattern)))?;
     }
-    let CaptureArgs { overlapped, kernel, call, every, max_bytes, .. } = args;
+    let CaptureArgs { overlapped, sample, kernel, call, every, max_bytes, .. } = args;
     let take = Take { kernel: kernel.clone(), call: *call, every: *every, max_bytes: max_bytes.0 };
-    Ok(CaptureSettings { overlapped: *overlapped, take: args.output.as_ref().map(|_| take) })
+    Ok(CaptureSettings { overlapped: *overlapped, sample: *sample, take: args.output.as_ref().map(|_| take) })
 }
 
 /// Returns the files of the command: the program with those that its arguments name, and the outputs.
@@ -255,6 +255,7 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec
         ending: ending(status),
         wall,
         overlapped: args.overlapped,
+        sample: args.sample,
         processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
     }
 }

@@ -44,7 +44,7 @@ pub fn device(id: u32, period: f32) -> DeviceProperties {
 /// Returns the event of a process.
 pub fn process(id: u32) -> LayerEvent {
     let arguments = vec!["python".into(), "infer.py".into()];
-    LayerEvent::Process(ProcessInfo { id, arguments, started: 1_000_000, application: None, engine: None })
+    LayerEvent::Process(ProcessInfo { id, arguments, started: 1_000_000, application: None, engine: None, sample: 0 })
 }
 
 /// Returns a dispatch of this many work-groups between these ticks.
@@ -88,6 +88,7 @@ pub fn profile(processes: &[Vec<LayerEvent>]) -> Profile {
         ending: "exit code 0".into(),
         wall: Nanos(10_000.0),
         overlapped: false,
+        sample: 1,
         processes: processes.iter().map(|events| ProfiledProcess::of(events)).collect(),
     }
 }
@@ -106,7 +107,7 @@ impl CapturedFixture {
     pub fn new(glsl: &str, case: CapturedDispatch, specialization: Vec<(u32, Vec<u8>)>) -> Self {
         let spool = tempfile::tempdir().expect("a folder");
         let arguments = vec!["infer".into(), "a\nb\u{1b}[31m'\"\"\"".into()];
-        let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None };
+        let process = ProcessInfo { id: 1, arguments, started: 1, application: None, engine: None, sample: 0 };
         let device = DeviceProperties { name: "llvmpipe".into(), driver_info: "Mesa".into(), ..device(0, 2.0) };
         let pipeline = PipelineInfo { specialization, ..pipeline(0, 0, &spirv(glsl), "main") };
         let events = vec![

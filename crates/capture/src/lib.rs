@@ -56,7 +56,14 @@ mod tests {
     fn processes_are_sorted_by_start() {
         let folder = tempfile::tempdir().expect("a folder");
         let process = |id, started| {
-            vec![LayerEvent::Process(ProcessInfo { id, arguments: vec![], started, application: None, engine: None })]
+            vec![LayerEvent::Process(ProcessInfo {
+                id,
+                arguments: vec![],
+                started,
+                application: None,
+                engine: None,
+                sample: 0,
+            })]
         };
         let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("written");
         write("9.events", &file(&process(9, 2)));

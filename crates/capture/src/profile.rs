@@ -38,6 +38,8 @@ pub struct Profile {
     pub wall: Nanos,
     /// Whether dispatches could overlap as in the unprofiled program. If not, each waited for the one before.
     pub overlapped: bool,
+    /// Number of dispatches of which one was timed; totals are extrapolated to all of them.
+    pub sample: u32,
     /// Processes that used Vulkan, in the order of their start.
     pub processes: Vec<ProfiledProcess>,
 }
@@ -53,6 +55,9 @@ pub struct ProfiledProcess {
     /// Start of the profiling, in nanoseconds since 1970.
     #[serde(skip)]
     pub started: u64,
+    /// [`Profile::sample`].
+    #[serde(skip)]
+    pub sample: u32,
     /// Application name passed to Vulkan.
     pub application: Option<String>,
     /// Engine name passed to Vulkan.
@@ -109,7 +114,7 @@ pub struct ProfiledDevice {
 /// Summary of several times.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Times {
-    /// Sum of the times.
+    /// Sum of the times; with a sample, of all calls if the others take as long.
     pub total: Nanos,
     /// Count, median, quartiles and extremes.
     #[serde(flatten)]
@@ -230,6 +235,7 @@ impl ProfiledProcess {
                     process.id = info.id;
                     process.arguments.clone_from(&info.arguments);
                     process.started = info.started;
+                    process.sample = info.sample;
                     process.application.clone_from(&info.application);
                     process.engine.clone_from(&info.engine);
                 }
@@ -249,7 +255,7 @@ impl ProfiledProcess {
         }
         for event in events {
             if let LayerEvent::Device(device) = event {
-                process.devices.push(profile_device(device, events, &pipelines));
+                process.devices.push(profile_device(device, events, &pipelines, process.sample > 1));
             }
         }
         process
@@ -402,6 +408,18 @@ impl CountedKernel<'_> {
         }
     }
 
+    /// Returns by what to multiply times for all calls, if those with times are a sample.
+    fn scale(&self, is_sampled: bool) -> f64 {
+        let timed = self.times().count();
+        if is_sampled && timed > 0 { self.calls.len() as f64 / timed as f64 } else { 1.0 }
+    }
+
+    /// Returns the times of the calls; `None` without timestamps.
+    fn summary(&self, is_sampled: bool) -> Option<Times> {
+        let times = Times::of(&self.times().collect::<Vec<_>>())?;
+        Some(Times { total: Nanos(times.total.0 * self.scale(is_sampled)), ..times })
+    }
+
     /// Iterates over the times of the calls.
     fn times(&self) -> impl Iterator<Item = Nanos> {
         self.calls.iter().filter_map(|call| call.time)
@@ -409,9 +427,9 @@ impl CountedKernel<'_> {
 
     /// Builds the kernel's profile. `device_total` is the time of all kernels of the device; a name that other kernels
     /// share is made unique.
-    fn profile(&self, device_total: f64, has_unique_name: bool) -> ProfiledKernel {
+    fn profile(&self, device_total: f64, is_sampled: bool, has_unique_name: bool) -> ProfiledKernel {
         let KernelKey { name, identity, grid, indirect } = &self.key;
-        let times = Times::of(&self.times().collect::<Vec<_>>());
+        let times = self.summary(is_sampled);
         let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
         let mut profile = ProfiledKernel {
             name: format!("{name}{suffix}"),
@@ -439,7 +457,7 @@ impl CountedKernel<'_> {
             let part =
                 uncapturable.entry(why).or_insert_with(|| Uncapturable { why: why.into(), calls: 0, share: 0.0 });
             part.calls += 1;
-            part.share += call.time.unwrap_or_default().0 / device_total;
+            part.share += call.time.unwrap_or_default().0 * self.scale(is_sampled) / device_total;
         }
         profile.uncapturable = uncapturable.into_values().collect();
         profile
@@ -489,6 +507,7 @@ fn profile_device(
     properties: &DeviceProperties,
     events: &[LayerEvent],
     shaders: &HashMap<u32, PipelineIdentity<'_>>,
+    is_sampled: bool,
 ) -> ProfiledDevice {
     let mut device = describe_device(properties);
     let submissions: Vec<&Submission> = events
@@ -500,7 +519,6 @@ fn profile_device(
         .collect();
     let mut counts = CommandCounts::default();
     let mut clock = TickClock { period: f64::from(properties.period), ..TickClock::default() };
-    let mut commands = 0;
     let mut called = HashSet::new();
     let queues = &mut device.timeline.queues;
     for (number, submission) in submissions.iter().enumerate() {
@@ -522,16 +540,22 @@ fn profile_device(
             counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), call);
         }
         device.dispatches += submission.dispatches.len();
-        commands += submission.dispatches.len() + submission.others.len();
         let span = Span { queue, begin: submission.submitted as f64, end: submission.done as f64 };
         device.timeline.submissions.push(span);
     }
     device.submissions = submissions.len();
-    device.commands_without_times = commands - counts.timed.len();
+    let untimed = counts.kernels.iter().filter(|kernel| !is_sampled || kernel.times().count() == 0);
+    device.commands_without_times = untimed.map(|kernel| kernel.calls.len() - kernel.times().count()).sum();
     let pipelines = shaders.values().map(|shader| shader.info).filter(|info| info.device == properties.device);
     device.pipelines = Times::of(&pipelines.map(|info| Nanos(info.took as f64)).collect::<Vec<_>>());
     device.set_timeline(counts.timed, &submissions);
-    device.set_kernels(&mut counts.kernels);
+    device.set_kernels(&mut counts.kernels, is_sampled);
+    if is_sampled {
+        // Between timed commands others ran.
+        device.busy = device.total;
+        device.gaps_within = None;
+        device.gaps_between = None;
+    }
     device
 }
 
@@ -571,15 +595,16 @@ impl ProfiledDevice {
     }
 
     /// Builds the kernels from the counted ones, those with the most time first, and makes the timeline refer to them.
-    fn set_kernels(&mut self, counted: &mut [CountedKernel<'_>]) {
+    fn set_kernels(&mut self, counted: &mut [CountedKernel<'_>], is_sampled: bool) {
         counted.iter_mut().for_each(CountedKernel::leave_out_first_calls);
-        self.total = counted.iter().flat_map(CountedKernel::times).sum();
+        self.total = counted.iter().filter_map(|kernel| kernel.summary(is_sampled)).map(|times| times.total).sum();
         let total = self.total.0.max(f64::MIN_POSITIVE);
         let mut identities: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for CountedKernel { key, .. } in &*counted {
             identities.entry(&key.name).or_default().insert(key.identity);
         }
-        let profile = |kernel: &CountedKernel<'_>| kernel.profile(total, identities[&*kernel.key.name].len() == 1);
+        let profile =
+            |kernel: &CountedKernel<'_>| kernel.profile(total, is_sampled, identities[&*kernel.key.name].len() == 1);
         let mut kernels: Vec<(usize, ProfiledKernel)> = counted.iter().map(profile).enumerate().collect();
         kernels.sort_by(|(_, a), (_, b)| b.total().0.total_cmp(&a.total().0).then(b.calls.cmp(&a.calls)));
         let mut new_indices = vec![0; kernels.len()];
@@ -697,6 +722,7 @@ mod tests {
     use super::*;
     use crate::basis::fixture::assert_committed;
     use crate::fixture::{device, dispatch, pipeline, process, profile, sample_events, submission};
+    use gpukern_layer::format::ProcessInfo;
 
     #[test]
     fn kernels_have_calls_times_and_shares() {
@@ -745,6 +771,22 @@ mod tests {
         let often = &device.kernels[1];
         assert_eq!((often.first_calls, often.uncapturable[0].share), (1, 0.0));
         assert_eq!((device.total.0, device.busy.0, often.share), (530.0, 1430.0, 30.0 / 530.0));
+    }
+
+    #[test]
+    fn a_sample_stands_for_all_dispatches_of_its_kernel() {
+        let mut events = sample_events();
+        if let (LayerEvent::Process(info), LayerEvent::Submission(first)) = (&mut events[0].clone(), &mut events[4]) {
+            (first.dispatches[1].begin, first.dispatches[1].end) = (0, 0);
+            events[0] = LayerEvent::Process(ProcessInfo { sample: 2, ..info.clone() });
+        }
+        let device = &ProfiledProcess::of(&events).devices[0];
+        let mul_mat = &device.kernels[0];
+        let times = mul_mat.times.as_ref().expect("two calls are timed");
+        // 600 and 1000 ns; the third as long on average.
+        assert_eq!((mul_mat.calls, times.summary.count, times.total.0), (3, 2, 2400.0));
+        assert_eq!((device.total.0, device.busy.0, device.commands_without_times), (3000.0, 3000.0, 0));
+        assert!(device.gaps_within.is_none() && device.gaps_between.is_none());
     }
 
     #[test]

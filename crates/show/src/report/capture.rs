@@ -68,8 +68,15 @@ pub(super) fn serialised(profile: &Profile) -> Option<String> {
     if profile.devices().all(|(_, device)| device.dispatches == 0) {
         return None;
     }
+    let sampled = if profile.sample > 1 {
+        format!("one of {} dispatches was timed, and totals are extrapolated; ", profile.sample)
+    } else {
+        String::new()
+    };
     Some(if profile.overlapped {
-        "dispatches ran as the program submitted them; times of those that overlap include each other".into()
+        format!("{sampled}dispatches ran as the program submitted them; times of those that overlap include each other")
+    } else if profile.sample > 1 {
+        format!("{sampled}these were serialized; --overlapped leaves them as the program has them")
     } else {
         "dispatches were serialized to time each alone; --overlapped leaves them as the program has them".into()
     })
