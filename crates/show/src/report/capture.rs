@@ -93,7 +93,7 @@ pub(super) fn summary(profile: &Profile, device: &ProfiledDevice) -> String {
     let kernels = counted(device.kernels.iter().filter(|kernel| !kernel.spirv.is_empty()).count(), "kernel");
     let submissions = counted(device.submissions, "submission");
     let work = format!("{} {dispatches} of {kernels} in {submissions}", device.dispatches);
-    if device.span.0 <= 0.0 {
+    if device.span.0 <= 0.0 || profile.sample > 1 {
         return work;
     }
     let busy = device.busy;
