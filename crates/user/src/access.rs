@@ -502,8 +502,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!("k.{ending}"));
         std::fs::write(&path, text).expect("written");
-        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text);
-        compiled.spirv(&[]).expect("SPIR-V")
+        KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text).spirv
     }
 
     /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.

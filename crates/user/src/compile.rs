@@ -3,19 +3,21 @@
 
 use super::entry::{chosen, isolate, resize};
 use super::front_end;
+use super::loaded::bytes;
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::Bytes;
 use crate::kernel::instructions::{HEADER, MAGIC};
-use crate::kernel::interface::{Scalar, SpecConstant};
+use crate::kernel::interface::{Interface, Scalar, SpecConstant};
 use crate::kernel::spirv::MAX_FILE_BYTES;
 use crate::process::guarded::{self, ProgramEnd};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -42,26 +44,43 @@ pub(crate) struct KernelSource {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Compiled {
     source: KernelSource,
-    spirv: Vec<u32>,
+    pub(super) spirv: Vec<u32>,
     /// Names of variables that are declared but never used, and therefore not in the SPIR-V.
     pub(super) unused: Vec<String>,
     /// Source file and its includes.
     pub(super) files: Vec<PathBuf>,
     /// Overrides of WGSL, whose values are compiled into the SPIR-V.
-    overrides: Vec<Override>,
-    /// SPIR-V for other values of the overrides, by these values.
+    pub(super) overrides: Vec<Override>,
+    /// Work-group size of WGSL, which may depend on overrides.
+    pub(super) local_size: Option<[u32; 3]>,
+    /// Results for other values of the overrides, by these values.
     #[serde(skip)]
-    specialized: Mutex<BTreeMap<String, Vec<u32>>>,
+    specialized: Mutex<BTreeMap<String, Arc<Compiled>>>,
 }
 
-/// [`SpecConstant`] in a form that the compiler's process can send.
+/// Override of WGSL, in a form that the compiler's process can send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Override {
-    name: String,
-    id: u32,
+pub(super) struct Override {
+    pub name: String,
+    pub id: u32,
     #[serde(with = "ScalarAcross")]
     scalar: Scalar,
-    default: u64,
+    /// Bits of the value in the SPIR-V.
+    pub value: u64,
+    pub fallback: Fallback,
+}
+
+/// Where the value of an override comes from if none is stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Fallback {
+    /// The source.
+    Default,
+    /// Other overrides.
+    Derived,
+    /// Nowhere: the SPIR-V has a guess.
+    Missing,
+    /// Nowhere, and the entry point does not use it.
+    Unused,
 }
 
 /// Serde implementation for [`Scalar`], which the build script compiles without serde.
@@ -88,6 +107,10 @@ struct Wgsl {
 /// GLSL compiler. It stays alive because it caches the built-in declarations of a GLSL version, which take longer to
 /// parse than most kernels.
 static COMPILER: LazyLock<Result<shaderc::Compiler, shaderc::Error>> = LazyLock::new(shaderc::Compiler::new);
+
+/// Options of slangc and dxc that give the registers `b0`, `t0` and `u0` bindings of their own.
+const REGISTER_SHIFTS: [&str; 9] =
+    ["-fvk-b-shift", "0", "all", "-fvk-t-shift", "100", "all", "-fvk-u-shift", "200", "all"];
 
 /// File extensions of supported languages.
 pub const ENDINGS: [&str; 6] = ["comp", "glsl", "spv", "wgsl", "slang", "hlsl"];
@@ -137,15 +160,14 @@ impl KernelSource {
         if self.ending() != "wgsl" {
             return self.compile_glsl();
         }
-        let wgsl = self.wgsl()?;
-        let spirv = wgsl.spirv(overrides).map_err(|e| format!("{}: {e}", self.path.shown()))?;
-        Ok(Compiled { overrides: wgsl.overrides(), ..self.compiled(spirv, vec![]) })
+        self.wgsl()?.compile(overrides).map_err(|e| format!("{}: {e}", self.path.shown()))
     }
 
     /// Makes the result of a compilation without includes and overrides.
     fn compiled(&self, spirv: Vec<u32>, unused: Vec<String>) -> Compiled {
         let files = vec![self.path.clone()];
-        Compiled { source: self.clone(), spirv, unused, files, overrides: vec![], specialized: Mutex::default() }
+        let specialized = Mutex::default();
+        Compiled { source: self.clone(), spirv, unused, files, overrides: vec![], local_size: None, specialized }
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
@@ -290,8 +312,8 @@ impl KernelSource {
             let message = message.trim_end();
             if message.contains(&shown) { message.to_string() } else { format!("{shown}: {message}") }
         };
-        let module =
-            naga::front::wgsl::parse_str(&text).map_err(|e| with_path(e.emit_to_string_with_path(&text, &shown)))?;
+        let module = naga::front::wgsl::parse_str(&without_subgroups(&text))
+            .map_err(|e| with_path(e.emit_to_string_with_path(&text, &shown)))?;
         let flags = naga::valid::ValidationFlags::all();
         let info = naga::valid::Validator::new(flags, naga::valid::Capabilities::all())
             .validate(&module)
@@ -306,26 +328,13 @@ impl KernelSource {
     /// Compiles with the first of these compilers that is on the PATH.
     fn compile_by_program(&self, compilers: &[&str]) -> Result<Compiled, String> {
         let shown = self.path.shown();
-        let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
-        let output = scratch.path().join("kernel.spv");
         for name in compilers {
-            match guarded::run(&self.compiler_command(name, &output), &scratch, true) {
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                    return Err(format!("{CANNOT_START} {name}: {}", explained(&e)));
-                }
-                Err(e) => return Err(format!("{shown}: {name} {e}")),
-                Ok(ProgramEnd { failed: None, .. }) if output.is_file() => {
-                    let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
-                    let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
-                    // slangc renames every entry point to `main`.
-                    return self.check_spirv(&bytes, None);
-                }
-                Ok(ProgramEnd { failed, said, .. }) => {
-                    let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
-                    return Err(format!("{shown}: {name}: {}", said.trim_end()));
-                }
+            let Some(compiled) = self.run_compiler(name, &[])? else { continue };
+            let interface = Interface::read(&bytes(&compiled.spirv));
+            if interface.is_ok_and(|interface| interface.slots.iter().all(|slot| slot.blocks.len() == 1)) {
+                return Ok(compiled);
             }
+            return Ok(self.run_compiler(name, &REGISTER_SHIFTS)?.unwrap_or(compiled));
         }
         let names = compilers.join(" or ");
         let in_sdk = if compilers.len() > 1 { "both" } else { "it" };
@@ -335,8 +344,32 @@ impl KernelSource {
         ))
     }
 
-    /// Returns the command that starts slangc or dxc.
-    fn compiler_command(&self, name: &str, output: &Path) -> Command {
+    /// Compiles with the compiler `name` and these further options; returns `None` if it is not on the PATH.
+    fn run_compiler(&self, name: &str, options: &[&str]) -> Result<Option<Compiled>, String> {
+        let shown = self.path.shown();
+        let scratch = Scratch::new().map_err(|e| format!("no folder for compiled kernels: {e}"))?;
+        let output = scratch.path().join("kernel.spv");
+        match guarded::run(&self.compiler_command(name, options, &output), &scratch, true) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(format!("{CANNOT_START} {name}: {}", explained(&e)))
+            }
+            Err(e) => Err(format!("{shown}: {name} {e}")),
+            Ok(ProgramEnd { failed: None, .. }) if output.is_file() => {
+                let bytes = input_file::read(&output, MAX_FILE_BYTES as u64);
+                let bytes = bytes.map_err(|e| format!("{shown}: what {name} wrote: {e}"))?;
+                // slangc renames every entry point to `main`.
+                self.check_spirv(&bytes, None).map(Some)
+            }
+            Ok(ProgramEnd { failed, said, .. }) => {
+                let said = if said.trim().is_empty() { failed.unwrap_or("it wrote nothing".into()) } else { said };
+                Err(format!("{shown}: {name}: {}", said.trim_end()))
+            }
+        }
+    }
+
+    /// Returns the command that starts slangc or dxc with these further options.
+    fn compiler_command(&self, name: &str, options: &[&str], output: &Path) -> Command {
         let mut command = Command::new(name);
         let entry = self.entry.as_deref().unwrap_or("main");
         if name == "slangc" {
@@ -348,10 +381,12 @@ impl KernelSource {
             command.arg("-Fo").arg(output);
             command.args(self.lines.then_some("-fspv-debug=line"));
         }
-        command.args(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+        // A path that starts with `-` must not be read as an option, and after an empty one, as that of the current
+        // folder is, `-I` would take the next argument.
+        let here = Path::new(".");
+        command.args(self.include.iter().map(|folder| format!("-I{}", here.join(folder).display())));
         command.args(self.define.iter().map(|(name, value)| format!("-D{name}={value}")));
-        // A path that starts with `-` must not be read as an option.
-        command.arg(if self.path.is_absolute() { self.path.clone() } else { Path::new(".").join(&self.path) });
+        command.args(options).arg(here.join(&self.path));
         command
     }
 }
@@ -359,23 +394,23 @@ impl KernelSource {
 impl Compiled {
     /// Returns the overrides of WGSL as specialization constants.
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
-        let constant = |Override { name, id, scalar, default }| SpecConstant { name: name.into(), id, scalar, default };
+        let constant = |Override { name, id, scalar, value, .. }| {
+            let name = name.into();
+            SpecConstant { name, id, scalar, default: value }
+        };
         self.overrides.iter().cloned().map(constant).collect()
     }
 
-    /// Returns SPIR-V with these values of overrides.
-    pub(crate) fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
-        if overrides.is_empty() || self.overrides.is_empty() {
-            return Ok(self.spirv.clone());
-        }
+    /// Compiles WGSL with these values of overrides.
+    pub(crate) fn specialized(&self, overrides: &[(String, f64)]) -> Result<Arc<Compiled>, String> {
         let key = format!("{overrides:?}");
         let mut specialized = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(spirv) = specialized.get(&key) {
-            return Ok(spirv.clone());
+        if let Some(compiled) = specialized.get(&key) {
+            return Ok(Arc::clone(compiled));
         }
-        let spirv = self.source.compile(overrides)?.spirv;
-        specialized.insert(key, spirv.clone());
-        Ok(spirv)
+        let compiled = Arc::new(self.source.compile(overrides)?);
+        specialized.insert(key, Arc::clone(&compiled));
+        Ok(compiled)
     }
 }
 
@@ -457,10 +492,76 @@ fn simplified(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Returns the bits of a global expression, if it is a literal.
+/// Blanks out `subgroups` in the `enable` directives at the head of WGSL, which naga refuses although it knows the
+/// extension's functions. All else keeps its place, for messages.
+fn without_subgroups(text: &str) -> String {
+    let mut plain = text.to_string();
+    let mut end = 0;
+    loop {
+        let mut tokens = vec![];
+        while tokens.last().is_none_or(|last: &Range<usize>| &text[last.clone()] != ";") {
+            let token = wgsl_token(text, end);
+            let directive = &text[tokens.first().unwrap_or(&token).clone()];
+            if token.is_empty() || !["enable", "requires", "diagnostic"].contains(&directive) {
+                return plain;
+            }
+            end = token.end;
+            tokens.push(token);
+        }
+        let is = |token: &Range<usize>, word: &str| &text[token.clone()] == word;
+        let mut blank = |tokens: std::vec::Drain<'_, Range<usize>>| {
+            for token in tokens {
+                plain.replace_range(token.clone(), &" ".repeat(token.len()));
+            }
+        };
+        while is(&tokens[0], "enable")
+            && let Some(at) = tokens.iter().position(|token| is(token, "subgroups"))
+        {
+            // A list without this name has one comma less.
+            let (before, after) = (is(&tokens[at - 1], ","), is(&tokens[at + 1], ","));
+            blank(tokens.drain(if after { at..at + 2 } else { at - usize::from(before)..at + 1 }));
+            if tokens.len() == 2 {
+                blank(tokens.drain(..));
+                break;
+            }
+        }
+    }
+}
+
+/// Returns the place of the first token of WGSL from byte `at` on; empty at the end of the text.
+fn wgsl_token(text: &str, mut at: usize) -> Range<usize> {
+    loop {
+        let rest = &text[at..];
+        let Some(first) = rest.chars().next() else { return at..at };
+        if rest.starts_with("//") {
+            at += rest.find(['\n', '\u{b}', '\u{c}', '\r', '\u{85}', '\u{2028}', '\u{2029}']).unwrap_or(rest.len());
+        } else if rest.starts_with("/*") {
+            // Block comments nest.
+            let mut depth = 1;
+            at += 2;
+            while depth > 0 && at < text.len() {
+                let mark = &text.as_bytes()[at..text.len().min(at + 2)];
+                at += if mark == b"/*" || mark == b"*/" { 2 } else { 1 };
+                depth = if mark == b"/*" { depth + 1 } else { depth - usize::from(mark == b"*/") };
+            }
+        } else if first.is_whitespace() || ['\u{200e}', '\u{200f}'].contains(&first) {
+            at += first.len_utf8();
+        } else {
+            let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            return at..at + word.max(first.len_utf8());
+        }
+    }
+}
+
+/// Returns the bits of a global expression, if it is a literal, zero or a constant.
 fn literal_bits(module: &naga::Module, expression: naga::Handle<naga::Expression>) -> Option<u64> {
-    use naga::Literal;
-    let naga::Expression::Literal(literal) = module.global_expressions[expression] else { return None };
+    use naga::{Expression, Literal};
+    let literal = match module.global_expressions[expression] {
+        Expression::Literal(literal) => literal,
+        Expression::Constant(constant) => return literal_bits(module, module.constants[constant].init),
+        Expression::ZeroValue(_) => return Some(0),
+        _ => return None,
+    };
     Some(match literal {
         Literal::F64(value) => value.to_bits(),
         Literal::F32(value) => u64::from(value.to_bits()),
@@ -475,9 +576,12 @@ fn literal_bits(module: &naga::Module, expression: naga::Handle<naga::Expression
 }
 
 impl Wgsl {
-    /// Returns the declared overrides. One without an id gets a number beyond those that WGSL allows.
+    /// Lists the declared overrides. One without an id gets a number beyond those that WGSL allows.
     fn overrides(&self) -> Vec<Override> {
-        let overrides = self.module.overrides.iter().map(|(handle, declared)| {
+        let mut overrides = vec![];
+        for (handle, declared) in self.module.overrides.iter() {
+            // naga makes a nameless one of each expression that an array's length is.
+            let Some(name) = declared.name.clone() else { continue };
             let scalar = match self.module.types[declared.ty].inner {
                 naga::TypeInner::Scalar(scalar) => match (scalar.kind, u32::from(scalar.width) * 8) {
                     (naga::ScalarKind::Bool, _) => Scalar::Bool,
@@ -487,22 +591,53 @@ impl Wgsl {
                 },
                 _ => Scalar::Int { bits: 32, signed: false },
             };
-            let default = declared.init.and_then(|init| literal_bits(&self.module, init)).unwrap_or(0);
+            let default = declared.init.map(|init| literal_bits(&self.module, init));
+            let fallback = match default {
+                None => Fallback::Missing,
+                Some(None) => Fallback::Derived,
+                Some(Some(_)) => Fallback::Default,
+            };
             let id = declared.id.map_or(u32::from(u16::MAX) + 1 + handle.index() as u32, u32::from);
-            Override { name: declared.name.clone().unwrap_or_default(), id, scalar, default }
-        });
-        overrides.collect()
+            overrides.push(Override { name, id, scalar, value: default.flatten().unwrap_or(0), fallback });
+        }
+        overrides
     }
 
-    /// Compiles the entry point to SPIR-V with these values of overrides.
-    fn spirv(&self, overrides: &[(String, f64)]) -> Result<Vec<u32>, String> {
-        let constants = overrides.iter().cloned().collect();
+    /// Compiles the entry point with these values of overrides, by name or id. A guess replaces a value that is missing.
+    fn compile(&self, stated: &[(String, f64)]) -> Result<Compiled, String> {
+        let mut overrides = self.overrides();
+        let mut constants = naga::back::PipelineConstants::default();
+        for Override { name, id, scalar, fallback, .. } in &overrides {
+            let is_own = |(key, _): &&(String, f64)| key == name || key.parse() == Ok(*id);
+            let guess = (*fallback == Fallback::Missing).then(|| guess(*scalar));
+            if let Some(value) = stated.iter().find(is_own).map(|(_, value)| *value).or(guess) {
+                let has_id = *id <= u16::MAX.into();
+                constants.insert(if has_id { id.to_string() } else { name.clone() }, value);
+            }
+        }
         let entry = (naga::ShaderStage::Compute, self.entry.as_str());
         let (module, info) =
             naga::back::pipeline_constants::process_overrides(&self.module, &self.info, Some(entry), &constants)
                 .map_err(|e| with_causes(&e))?;
+        for own in &mut overrides {
+            let used = module.overrides.iter().find(|(_, used)| used.name.as_ref() == Some(&own.name));
+            match used {
+                Some((_, used)) => own.value = used.init.and_then(|init| literal_bits(&module, init)).unwrap_or(0),
+                None => own.fallback = Fallback::Unused,
+            }
+        }
+        let spirv = self.spirv(&module, &info)?;
+        let kernel = module.entry_points.iter().find(|entry| entry.name == self.entry);
+        let local_size = kernel.map(|entry| entry.workgroup_size);
+        Ok(Compiled { overrides, local_size, ..self.source.compiled(spirv, vec![]) })
+    }
+
+    /// Translates the module, in which overrides have become constants, to SPIR-V.
+    fn spirv(&self, module: &naga::Module, info: &naga::valid::ModuleInfo) -> Result<Vec<u32>, String> {
         let lang_version = if self.source.newest { (1, 6) } else { (1, 5) };
-        let mut options = naga::back::spv::Options { lang_version, ..Default::default() };
+        // Kernels have no inputs and outputs of 16 bits, for which naga would require a capability of the device.
+        let use_storage_input_output_16 = false;
+        let mut options = naga::back::spv::Options { lang_version, use_storage_input_output_16, ..Default::default() };
         options.flags |= naga::back::spv::WriterFlags::DEBUG;
         let file_name = self.source.path.display().to_string();
         options.debug_info = self.source.lines.then_some(naga::back::spv::DebugInfo {
@@ -514,10 +649,18 @@ impl Wgsl {
             shader_stage: naga::ShaderStage::Compute,
             entry_point: self.entry.clone(),
         };
-        let words =
-            naga::back::spv::write_vec(&module, &info, &options, Some(&pipeline)).map_err(|e| with_causes(&e))?;
+        let words = naga::back::spv::write_vec(module, info, &options, Some(&pipeline)).map_err(|e| with_causes(&e))?;
         // naga leaves out the names of unused variables.
         isolate(&words, Some(&self.entry), self.source.lines).map(|(module, _)| module)
+    }
+}
+
+/// Returns a value for an override without a default: small, because three may be a work-group's extents.
+fn guess(scalar: Scalar) -> f64 {
+    match scalar {
+        Scalar::Bool => 1.0,
+        Scalar::Int { .. } => 8.0,
+        Scalar::Float { .. } | Scalar::Bfloat16 => 0.75,
     }
 }
 
@@ -621,7 +764,7 @@ mod tests {
             @compute @workgroup_size(N) fn main() { d[0] = N; }";
         std::fs::write(&path, text).expect("written");
         let compiled = KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[]).expect("WGSL");
-        let choice = |value: f64| compiled.spirv(&[("N".into(), value)]);
+        let choice = |value: f64| compiled.specialized(&[("N".into(), value)]).map(|compiled| compiled.spirv.clone());
         let first = choice(2.0).expect("compiled");
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(choice(2.0), Ok(first));
@@ -638,6 +781,125 @@ mod tests {
         k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has both, or compile it to SPIR-V yourself and name the .spv
         k.slang: there is no no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has it, or compile it to SPIR-V yourself and name the .spv
         ");
+    }
+
+    #[test]
+    fn no_option_of_a_compiler_has_an_empty_value() {
+        let path = Path::new("k.hlsl").into();
+        let define = vec![("SCALE".into(), "3".into())];
+        let source = KernelSource { path, include: vec!["".into(), "inc".into()], define, ..KernelSource::default() };
+        for name in ["slangc", "dxc"] {
+            let command = source.compiler_command(name, &["-x"], Path::new("k.spv"));
+            let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+            let expected = ["-I./", "-I./inc", "-DSCALE=3", "-x", "./k.hlsl"];
+            assert_eq!(
+                arguments.join(" ").replace('\\', "/").rsplit_once("k.spv ").expect("an output").1,
+                expected.join(" ")
+            );
+        }
+    }
+
+    /// Registers of HLSL that would be one binding get their own, if the compiler's output shows that they are.
+    #[test]
+    #[cfg(unix)]
+    fn registers_that_collide_are_shifted() {
+        const SCRIPT: &str = "#!/bin/sh\nhere=${0%/*}\necho \"$@\" >> \"$here/log\"\nfile=once\n\
+            case \"$*\" in *-fvk-u-shift\\ 200\\ all*) file=shifted;; esac\n\
+            while [ \"$1\" != -Fo ]; do shift; done\ncp \"$here/$file.spv\" \"$2\"\n";
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str| folder.path().join(name);
+        // A script that this process has open for writing could not be started.
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "printf %s \"$1\" > \"$0\"; chmod +x \"$0\""]).arg(of("dxc")).arg(SCRIPT);
+        assert!(writer.status().expect("a shell").success());
+        let compiled = |kinds: [&str; 2], binding: u32| {
+            let glsl = format!(
+                "#version 460\nlayout(binding = 0) {} X {{ float x[4]; }};\n\
+                 layout(binding = {binding}) {} Y {{ float y[4]; }};\nvoid main() {{ y[0] = x[0]; }}",
+                kinds[0], kinds[1]
+            );
+            bytes(&crate::fixture::spirv(&glsl))
+        };
+        std::fs::write(of("shifted.spv"), compiled(["buffer", "buffer"], 200)).expect("written");
+        for (kinds, binding, runs) in
+            [(["buffer", "buffer"], 0, 2), (["uniform", "buffer"], 0, 2), (["buffer", "buffer"], 1, 1)]
+        {
+            std::fs::write(of("once.spv"), compiled(kinds, binding)).expect("written");
+            let source = KernelSource { path: of("k.hlsl"), ..KernelSource::default() };
+            let compiler = of("dxc").display().to_string();
+            let compiled = source.compile_by_program(&[&compiler]).expect("it compiles");
+            let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
+            let bindings: Vec<u32> = interface.slots.iter().map(|slot| slot.binding).collect();
+            assert_eq!(bindings, [0, if runs == 2 { 200 } else { 1 }], "{kinds:?}");
+            let log = std::fs::read_to_string(of("log")).expect("the arguments");
+            assert_eq!(log.lines().count(), runs, "{log}");
+            std::fs::remove_file(of("log")).expect("removed");
+        }
+    }
+
+    /// Compiles WGSL.
+    fn compile_wgsl(text: &str) -> Result<Compiled, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.wgsl");
+        std::fs::write(&path, text).expect("written");
+        KernelSource { path, ..KernelSource::default() }.compile(&[])
+    }
+
+    #[test]
+    fn wgsl_may_enable_subgroups() {
+        for (text, expected) in [
+            ("enable subgroups;", "                 "),
+            (
+                "/* a /* b */ */ requires x; enable\n subgroups ; // subgroups",
+                "/* a /* b */ */ requires x;       \n             // subgroups",
+            ),
+            ("enable f16, subgroups;", "enable f16           ;"),
+            ("enable f16, subgroups,;", "enable f16,           ;"),
+            ("enable subgroups/*,*/, f16;enable subgroups,;", "enable          /*,*/  f16;                  "),
+            ("diagnostic(off, a.b); enable subgroups", "diagnostic(off, a.b); enable subgroups"),
+            (
+                "// enable subgroups;\nconst a = 1; enable subgroups;",
+                "// enable subgroups;\nconst a = 1; enable subgroups;",
+            ),
+            ("/* enable subgroups;", "/* enable subgroups;"),
+            ("// \u{e9}\u{2028}\u{200e}enable subgroups;\u{e9}", "// \u{e9}\u{2028}\u{200e}                 \u{e9}"),
+            ("enable subgroups_x, subgroups, subgroups;", "enable subgroups_x                      ;"),
+            ("requires subgroups;", "requires subgroups;"),
+            ("enable", "enable"),
+            ("", ""),
+        ] {
+            assert_eq!(without_subgroups(text), expected);
+        }
+        let kernel = "enable subgroups, f16;\n@group(0) @binding(0) var<storage, read_write> d: array<f16>;\n\
+            @compute @workgroup_size(64) fn main() { d[0] = subgroupAdd(d[1]); }";
+        let compiled = compile_wgsl(kernel).expect("it compiles");
+        let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
+        // The device needs no 16-bit inputs and outputs.
+        assert!(!interface.capabilities.iter().any(|name| name == "StorageInputOutput16"), "{interface:?}");
+        let error = compile_wgsl(&kernel.replace("d[1]", "e[1]")).expect_err("e is not declared");
+        assert!(error.contains("k.wgsl:3:61"), "{error}");
+    }
+
+    #[test]
+    fn bare_immediates_have_the_name_of_the_variable() {
+        for (declared, value, expected) in [
+            ("gain: f32", "gain", "gain 0"),
+            ("size: vec3<f32>", "size.z", "size.x 0, size.y 4, size.z 8"),
+            ("list: array<f32, 2>", "list[1]", "list[0] 0, list[1] 4"),
+            ("p: P", "p.b", "a 0, b 4"),
+            ("p: Q", "p.b", "b 0"),
+        ] {
+            let text = format!(
+                "struct P {{ a: u32, b: f32 }}\nstruct Q {{ b: f32 }}\nvar<immediate> {declared};\n\
+                 @group(0) @binding(0) var<storage, read_write> y: array<f32>;\n\
+                 @compute @workgroup_size(4) fn main() {{ y[0] = {value}; }}"
+            );
+            let compiled = compile_wgsl(&text).expect(declared);
+            let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
+            let members: Vec<_> =
+                interface.arguments.iter().map(|member| format!("{} {}", member.name, member.offset)).collect();
+            assert_eq!(members.join(", "), expected);
+        }
     }
 
     #[test]

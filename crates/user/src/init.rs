@@ -1,8 +1,9 @@
 //! Generates descriptions from kernels (`run --init`), and lists the options that a run without a description needs.
 
 use super::access::Access;
+use super::compile::Fallback;
 use super::description::{
-    Described, DescribedBuffer, Fault, Formula, GridFields, KernelFields, OTHERS, OneOrMany, OrderedMap,
+    Described, DescribedBuffer, Description, Fault, Formula, GridFields, KernelFields, OTHERS, OneOrMany, OrderedMap,
 };
 use super::loaded::{LoadedPass, constant_key, load_kernels};
 use super::members::number;
@@ -56,7 +57,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
-    add_constants(pass, &mut commented);
+    add_constants(pass, &described.description, &mut commented);
     commented.remark("push", "numbers, or expressions of axes");
     for member in pass.interface.arguments.iter() {
         if let ArgumentKind::Scalar(scalar) = member.kind {
@@ -65,7 +66,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
             commented.description.push.set(&name, pass.guess(&member.name, scalar));
         }
     }
-    add_slots(pass, &mut commented)?;
+    add_slots(pass, &mut commented);
     let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
@@ -77,8 +78,8 @@ fn template(described: &Described) -> Result<Commented, Fault> {
 }
 
 /// Adds the blocks of parameters, the buffers that slots bind, and those that addresses refer to.
-fn add_slots(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> {
-    let accesses = pass.accesses().map_err(|message| Fault::new("kernel.source", message))?;
+fn add_slots(pass: &LoadedPass, commented: &mut Commented) {
+    let accesses = pass.accesses();
     let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
     let mut pointers: Vec<_> = pass.addresses().zip(addresses.iter().copied()).collect();
     for (slot, access) in pass.interface.slots.iter().zip(slots) {
@@ -99,7 +100,6 @@ fn add_slots(pass: &LoadedPass, commented: &mut Commented) -> Result<(), Fault> 
         commented.remark(format!("buffer.{name}.shape"), "(…)");
         add_buffer(name, &member.name, "f32", pass.grid_shape(1), access, commented);
     }
-    Ok(())
 }
 
 /// Returns the first name of a slot that no other slot has, or else its set and binding.
@@ -213,11 +213,21 @@ fn access_text(access: Access) -> &'static str {
     }
 }
 
-/// Adds the specialization constants with their defaults.
-fn add_constants(pass: &LoadedPass, commented: &mut Commented) {
+/// Adds the specialization constants with their defaults, but no overrides that follow from others.
+fn add_constants(pass: &LoadedPass, description: &Description, commented: &mut Commented) {
     commented.remark("spec", "defaults; a list is what --tune searches");
     for constant in pass.interface.constants.iter() {
         let SpecConstant { scalar, default: bits, id, .. } = constant;
+        let declared = pass.compiled.overrides.iter().find(|declared| declared.id == *id);
+        let is_own = |key: &str| pass.constant(key).is_some_and(|stated| stated.id == *id);
+        let remark = match declared.map(|declared| declared.fallback) {
+            Some(Fallback::Derived | Fallback::Unused) => continue,
+            Some(Fallback::Missing) if !description.spec.names().into_iter().any(is_own) => {
+                format!("(…) {}, without a default", scalar.name())
+            }
+            Some(_) if *id > u16::MAX.into() => scalar.name(),
+            _ => format!("{}, constant_id {id}", scalar.name()),
+        };
         let value = match scalar {
             Scalar::Bool => Formula::Truth(*bits != 0),
             Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| formula(&bits.to_string()), Formula::Integer),
@@ -225,7 +235,7 @@ fn add_constants(pass: &LoadedPass, commented: &mut Commented) {
         };
         let name = constant_key(constant);
         commented.description.spec.set(&name, OneOrMany::One(value));
-        commented.remark(format!("spec.{name}"), format!("{}, constant_id {id}", scalar.name()));
+        commented.remark(format!("spec.{name}"), remark);
     }
 }
 
@@ -405,6 +415,11 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     for (name, value) in fields_of("push") {
         let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
         lacks.push(format!("push constant {} ({kind}): {}", printable(name), set_option("push", name, value)));
+    }
+    for (name, value) in fields_of("spec") {
+        if let Some(kind) = commented.remark_on(&format!("spec.{name}")).strip_prefix("(…) ") {
+            lacks.push(format!("constant {} ({kind}): {}", printable(name), set_option("spec", name, value)));
+        }
     }
     for (name, value) in fields_of("dispatch") {
         lacks.push(format!("the grid: {}", set_option("dispatch", name, value)));

@@ -3,6 +3,7 @@
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
 use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
+use super::expression::Values;
 use super::init::place;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use std::path::Path;
@@ -262,9 +263,18 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
         _ => "reference.kernel",
     };
     let fault = |message: String| Fault::new(source_field, message);
-    let compiled = kernel_source.compile(&[]).map_err(fault)?;
-    let words = compiled.spirv(&[]).map_err(fault)?;
-    let mut interface = read_interface(&bytes(&words)).map_err(|reason| fault(format!("{source}: {reason}")))?;
+    // WGSL may have no valid default.
+    let mut stated = vec![];
+    let described_spec = described.description.spec.iter();
+    let first_values = described_spec.filter_map(|(name, values)| Some((name, values.values().first()?)));
+    for (name, value) in fields.spec.iter().chain(first_values) {
+        if let Ok(number) = value.expression().and_then(|expression| expression.number(&Values::default())) {
+            stated.push((name.to_string(), number));
+        }
+    }
+    let compiled = kernel_source.compile(&stated).map_err(fault)?;
+    let spirv = bytes(&compiled.spirv);
+    let mut interface = read_interface(&spirv).map_err(|reason| fault(format!("{source}: {reason}")))?;
     let overrides = compiled.overrides();
     if !overrides.is_empty() {
         interface.constants = overrides.into();
@@ -323,16 +333,16 @@ impl LoadedPass {
     }
 
     /// Returns the access to each slot, then to the buffer of each of [`Self::addresses`].
-    pub fn accesses(&self) -> Result<Vec<Access>, String> {
+    pub fn accesses(&self) -> Vec<Access> {
         let slots = self.interface.slots.iter();
         let mut roots: Vec<_> = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
         roots.extend(self.addresses().map(|member| Root::Address(member.offset)));
-        let mut accesses = accesses(&self.compiled.spirv(&[])?, &roots);
+        let mut accesses = accesses(&self.compiled.spirv, &roots);
         for (access, slot) in accesses.iter_mut().zip(slots) {
             access.reads &= slot.is_readable();
             access.writes &= slot.is_writable();
         }
-        Ok(accesses)
+        accesses
     }
 
     /// Whether the source declares a block of this name that the kernel never uses, and that its interface lacks.

@@ -2,9 +2,10 @@
 
 use super::axes::check_expression_name;
 use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
+use super::compile::{Compiled, Fallback};
 use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
 use super::expression::Values;
-use super::loaded::{self, LoadedPass, bytes};
+use super::loaded::{self, LoadedPass};
 use super::members::{Members, pack};
 use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
@@ -12,6 +13,7 @@ use crate::basis::dtype::DType;
 use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
 use crate::kernel::interface::{Slot, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
+use std::sync::Arc;
 
 /// Most rounds of a loop, and most dispatches of one kernel: a larger number is a mistake in a formula.
 const MAX_DISPATCHES: usize = 1 << 14;
@@ -144,25 +146,16 @@ impl Unroller<'_, '_> {
 
     fn resolve_pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let constants = PassConstants::evaluate(pass, &self.configuration.choice, &scope)?;
-        let fault = |message: String| Fault::new(pass.field("spec"), message);
-        // WGSL has overrides in place of specialization constants. Their values are compiled in.
-        let has_overrides = !pass.compiled.overrides().is_empty();
-        let overrides: &[(String, f64)] = if has_overrides { &constants.overrides } else { &[] };
-        let spirv = pass.compiled.spirv(overrides).map_err(fault)?;
-        if has_overrides {
-            // They may have changed the work-group size.
-            let interface = loaded::read_interface(&bytes(&spirv));
-            let interface = interface.map_err(|reason| fault(format!("{}: {reason}", pass.source)))?;
-            set_local_size(&mut scope, interface.local_size.map(|word| i64::from(word.value(&[]))));
-        }
         constants.add_to(&mut scope);
         explain_missing_constants(self.resolver.described, pass, &mut scope);
+        let specialized = constants.specialized.map_err(|message| Fault::new(pass.field("spec"), message))?;
+        let spirv = specialized.as_ref().map_or(&pass.compiled.spirv, |compiled| &compiled.spirv).clone();
         let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
         let shader = self.resolver.number_module(module);
         let description = &self.resolver.described.description;
         let push = Members::of_push_constants(description, pass).pack(&self.buffers, &scope)?;
         let mut dispatch = Dispatch {
-            constants: if has_overrides { vec![] } else { constants.spec_values },
+            constants: if specialized.is_some() { vec![] } else { constants.spec_values },
             subgroup_size: constants.subgroup,
             push: push.bytes,
             addresses: push.addresses,
@@ -273,8 +266,8 @@ struct PassConstants<'a> {
     spec_values: Vec<SpecValue>,
     /// Integer constants with their stated or default values, as expressions see them.
     integers: Vec<(&'a SpecConstant, i64)>,
-    /// Stated values by the constant's key, as WGSL's overrides take them.
-    overrides: Vec<(String, f64)>,
+    /// Result of compiling WGSL with the values of its overrides, which take the place of specialization constants.
+    specialized: Result<Option<Arc<Compiled>>, String>,
 }
 
 impl<'a> PassConstants<'a> {
@@ -283,7 +276,9 @@ impl<'a> PassConstants<'a> {
     fn evaluate(pass: &'a LoadedPass, choice: &Choice, axes: &Values) -> Result<Self, Fault> {
         let subgroup = choice.subgroup.as_ref().or(pass.fields.subgroups().first());
         let subgroup = subgroup.map(|size| evaluate_subgroup_size(pass, size, axes)).transpose()?;
-        let mut constants = PassConstants { pass, subgroup, spec_values: vec![], integers: vec![], overrides: vec![] };
+        let mut constants =
+            PassConstants { pass, subgroup, spec_values: vec![], integers: vec![], specialized: Ok(None) };
+        let mut overrides = vec![];
         let mut scope = axes.clone();
         for (name, value) in pass.fields.spec.iter().chain(choice.spec.iter()) {
             let Some(constant) = pass.constant(name) else { continue };
@@ -301,15 +296,38 @@ impl<'a> PassConstants<'a> {
             }
             // Booleans are `VkBool32`.
             constants.spec_values.push(SpecValue { id: constant.id, bits, bytes: constant.scalar.bytes() });
-            constants.overrides.push((loaded::constant_key(constant), number));
+            overrides.push((loaded::constant_key(constant), number));
+        }
+        if !pass.compiled.overrides.is_empty() {
+            constants.check_complete()?;
+            constants.specialized = pass.compiled.specialized(&overrides).map(Some);
         }
         for constant in pass.interface.constants.iter() {
-            let default = constant.scalar.integer(constant.default);
+            let mut declared = constants.compiled().overrides.iter();
+            let declared = declared.find(|declared| declared.id == constant.id);
+            let default = constant.scalar.integer(declared.map_or(constant.default, |declared| declared.value));
             if !constants.has_value(constant) {
                 constants.integers.extend(default.map(|default| (constant, default)));
             }
         }
         Ok(constants)
+    }
+
+    /// Refuses overrides without a value.
+    fn check_complete(&self) -> Result<(), Fault> {
+        for declared in &self.pass.compiled.overrides {
+            let constant = self.pass.constant(&declared.name).filter(|constant| !self.has_value(constant));
+            if declared.fallback == Fallback::Missing && constant.is_some() {
+                let message = format!("has no value, and no default in {}; give it one", self.pass.source);
+                return Err(Fault::new(self.pass.field(&format!("spec.{}", declared.name)), message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the compiled source; with the defaults of its overrides if it does not compile with these values.
+    fn compiled(&self) -> &Compiled {
+        self.specialized.as_ref().ok().and_then(Option::as_deref).unwrap_or(&self.pass.compiled)
     }
 
     fn has_value(&self, constant: &SpecConstant) -> bool {
@@ -327,7 +345,8 @@ impl<'a> PassConstants<'a> {
             scope.set("subgroup", size.into());
         }
         let value_of = |id| self.integers.iter().find(|(constant, _)| constant.id == id).map(|(_, value)| *value);
-        set_local_size(scope, self.pass.local_size(value_of));
+        let local_size = self.compiled().local_size.map(|size| size.map(i64::from));
+        set_local_size(scope, local_size.unwrap_or_else(|| self.pass.local_size(value_of)));
     }
 }
 

@@ -231,6 +231,58 @@ fn wgsl_overrides_are_compiled_in_for_each_choice() {
     assert_eq!(problem.points[0].buffers[1].role, Role::Output);
 }
 
+/// Overrides with and without an id, a default and a use; two lengths of arrays follow from them.
+const OVERRIDES: &str = "
+@id(42) override BLOCK: u32;
+override DOUBLE = 2 * BLOCK;
+override gain: f32;
+const SEVEN = 7;
+override seven: u32 = SEVEN;
+override unused: f32;
+var<workgroup> first: array<f32, BLOCK + 1>;
+var<workgroup> second: array<f32, DOUBLE>;
+@group(0) @binding(0) var<storage, read_write> d: array<f32>;
+@compute @workgroup_size(BLOCK) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    d[id.x] = gain + f32(seven + DOUBLE) + first[0] + second[1];
+}
+";
+
+#[test]
+fn overrides_need_no_default_and_may_follow_from_others() {
+    let folder = folder();
+    let kernel = write(&folder, "overrides.wgsl", OVERRIDES.to_string());
+    let described = describe(&[PathBuf::from(&kernel)], None, &FieldOptions::default()).expect("a kernel");
+    let text = super::init::init(&described[0]).expect("a description");
+    let spec: Vec<_> = text.lines().skip_while(|line| !line.starts_with("[spec]")).skip(1).take(3).collect();
+    let expected = [
+        "BLOCK = 8                     # (…) u32, without a default",
+        "gain = 0.75                   # (…) f32, without a default",
+        "seven = 7                     # u32",
+    ];
+    assert_eq!(spec, expected, "{text}");
+    assert!(!text.contains("DOUBLE") && !text.contains("unused"), "{text}");
+    let text = text.replace(",1024..65536", "");
+    let groups = |spec: &str, groups: &str| {
+        let text = text.replace("BLOCK = 8 ", spec).replace("cdiv(N, local_x)", groups);
+        resolved(Path::new(""), &text).map(|problem| passes(&problem, 0, 0).dispatches[0].groups[0])
+    };
+    assert_eq!(groups("BLOCK = 8 ", "cdiv(N, local_x)"), Ok(126));
+    assert_eq!(groups("42 = 16 ", "DOUBLE + local_x + seven"), Ok(32 + 16 + 7));
+    assert_eq!(groups("BLOCK = 16\nDOUBLE = 5 ", "DOUBLE"), Ok(5));
+    let condition = "[where]\na = \"DOUBLE == 32 && local_x == 16\"\n";
+    let problem =
+        resolved(Path::new(""), &(text.replace("BLOCK = 8 ", "BLOCK = 16 ") + condition)).expect("it is right");
+    assert_eq!(passes(&problem, 0, 0).dispatches[0].groups[0], 63);
+    let message = groups("", "1").expect_err("BLOCK has no value");
+    assert!(message.contains("spec.BLOCK: has no value, and no default in"), "{message}");
+    let sets = ["buffer.d={ type = 'f32', shape = [64] }", "dispatch.groups=1", "spec.BLOCK=64"];
+    let message = typed(&[&kernel], &[], &sets).expect_err("gain has no value");
+    assert!(message.contains("spec.gain: has no value"), "{message}");
+    let lacks = typed(&[&kernel], &[], &["spec.42=64"]).expect_err("nothing is described");
+    assert!(lacks.contains("constant gain (f32, without a default): --set spec.gain=0.75"), "{lacks}");
+    assert!(!lacks.contains("BLOCK"), "{lacks}");
+}
+
 #[test]
 fn addresses_passes_scratch_and_references_use_the_right_buffers() {
     let folder = folder();

@@ -223,7 +223,7 @@ fn find_pointers(
     buffers: &mut Vec<CaseBuffer>,
     spool: &Path,
 ) -> Result<Vec<AddressMember>, String> {
-    let accesses = pass.accesses()?;
+    let accesses = pass.accesses();
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
     let mut pointers = vec![];

@@ -221,7 +221,7 @@ fn load_pass(pipeline: &PipelineInfo, folder: &Path) -> Result<LoadedPass, Strin
 /// Returns the slots that the kernel uses, with the descriptors bound to them.
 fn bound_slots<'a>(pass: &LoadedPass, case: &'a CapturedDispatch) -> Result<Vec<BoundSlot<'a>>, String> {
     let mut slots = vec![];
-    for (slot, access) in pass.interface.slots.iter().zip(pass.accesses()?) {
+    for (slot, access) in pass.interface.slots.iter().zip(pass.accesses()) {
         let key = (slot.set, slot.binding, slot.element);
         let bound = case.bindings.iter().find(|bound| (bound.set, bound.binding, bound.element) == key);
         let bound = bound.ok_or_else(|| format!("has nothing bound at {}", place(slot)))?;

@@ -385,7 +385,16 @@ impl<'a> Reflector<'a> {
     /// Lists the members of the push-constant block, in memory order.
     fn arguments(&self) -> Result<Vec<Argument>, String> {
         let Some(variable) = self.variables(StorageClass::PushConstant).next() else { return Ok(vec![]) };
-        let members = self.members(self.pointee(variable)?)?;
+        let mut block = BlockPart::whole(self.pointee(variable)?);
+        let types: Vec<u32> = ids(self.definition(block.type_id)?).collect();
+        // naga wraps a variable in a structure whose only member has no name.
+        if let [own] = types.as_slice()
+            && self.definition(*own)?.class.opcode != Op::TypeStruct
+            && self.name(block.type_id, Some(0)).is_empty()
+        {
+            block.name = self.name(variable.result_id.ok_or("a variable has no id")?, None);
+        }
+        let members = self.members(&block)?;
         match members.iter().find(|member| member.offset > MAX_PUSH_OFFSET) {
             Some(member) => {
                 Err(format!("push constant '{}' is at byte {}, beyond what any device has", member.name, member.offset))
@@ -593,10 +602,10 @@ impl<'a> Reflector<'a> {
 }
 
 impl Reflector<'_> {
-    /// Lists the numbers and addresses of the block of type `id`, in memory order.
-    fn members(&self, id: u32) -> Result<Vec<Argument>, String> {
+    /// Lists the numbers and addresses of a block, in memory order.
+    fn members(&self, block: &BlockPart) -> Result<Vec<Argument>, String> {
         let mut members = vec![];
-        let result = self.flatten(&BlockPart::whole(id), MAX_DEPTH, &mut members);
+        let result = self.flatten(block, MAX_DEPTH, &mut members);
         self.listed_members.set(self.listed_members.get() + members.len());
         members.sort_by_key(|member| member.offset);
         result.map(|()| members)
@@ -742,7 +751,7 @@ impl Reflector<'_> {
                 fixed = fixed.max(offset.saturating_add(self.size(*member, MAX_DEPTH)?));
             }
         }
-        let members = self.members(id).unwrap_or_default();
+        let members = self.members(&BlockPart::whole(id)).unwrap_or_default();
         if array.is_none() {
             // The stride between matrix columns may exceed their length.
             for member in &members {
