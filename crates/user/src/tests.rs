@@ -250,7 +250,7 @@ var<workgroup> second: array<f32, DOUBLE>;
 #[test]
 fn overrides_need_no_default_and_may_follow_from_others() {
     let folder = folder();
-    let kernel = write(&folder, "overrides.wgsl", OVERRIDES.to_string());
+    let kernel = write(&folder, "overrides.wgsl", OVERRIDES);
     let described = describe(&[PathBuf::from(&kernel)], None, &FieldOptions::default()).expect("a kernel");
     let text = super::init::init(&described[0]).expect("a description");
     let spec: Vec<_> = text.lines().skip_while(|line| !line.starts_with("[spec]")).skip(1).take(3).collect();
