@@ -178,19 +178,24 @@ fn a_member_within_the_tolerance_is_reported_by_column() {
 
 #[test]
 fn a_case_is_labeled_with_the_type_of_its_output() {
-    let of = |element| {
+    let of = |element, more: &[ResolvedBuffer]| {
         let mut buffers = shifted();
         buffers[2].element = element;
+        buffers.extend_from_slice(more);
         let own = kernels("typed", vec![compiled("shift", SHIFT)], buffers, Reference::None, vec![shift(false, 1.0)]);
         let group = group(&own);
         let case = group.case("k0", group.problem().as_ref(), 0, Outcome::Interrupted);
         let read: Case = serde_json::from_str(&serde_json::to_string(&case).expect("JSON")).expect("a case");
         (read.kind(), read.of_input(), read.id)
     };
-    let [f32, u32] = [DType::F32, DType::U32].map(of);
-    assert_eq!((f32.0.as_str(), u32.0.as_str()), ("typed f32", "typed u32"));
-    assert!([f32.1, u32.1].iter().all(String::is_empty), "a description says what fills its buffers");
-    assert_eq!(f32.2, u32.2);
+    let more = buffer("E", 8, Role::InPlace, Some(Fill::Iota));
+    for (element, more, dtype) in
+        [(DType::F32, &[][..], "f32"), (DType::U32, &[], "u32"), (DType::U32, &[more], "mixed")]
+    {
+        let (kind, of_input, id) = of(element, more);
+        assert_eq!((kind, id), (format!("typed {dtype}"), format!("typed/k0/{dtype}/1")));
+        assert_eq!(of_input, "", "a description says what fills its buffers");
+    }
 }
 
 #[test]

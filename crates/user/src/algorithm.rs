@@ -279,18 +279,14 @@ impl UserKernels {
         format!("nothing to run: {}", reason.map_or("there is no kernel", String::as_str))
     }
 
-    /// Returns the element type of the first output, which cases are labeled with. Labels have the types of built-in
-    /// algorithms, so outputs of other types do not count.
+    /// Returns the element type of the outputs, which cases are labeled with; `mixed` if they differ.
     pub fn dtype(&self) -> DType {
         let buffers = self.problem.points.first().map_or(&[][..], |point| &point.buffers);
-        for role in [Role::Output, Role::InPlace] {
-            for buffer in buffers {
-                if buffer.role == role && DType::ALL.contains(&buffer.element) {
-                    return buffer.element;
-                }
-            }
+        let outputs = buffers.iter().filter(|buffer| buffer.role.is_output());
+        match distinct(outputs.map(|buffer| buffer.element))[..] {
+            [element] => element,
+            _ => DType::Mixed,
         }
-        DType::F32
     }
 }
 

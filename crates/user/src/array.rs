@@ -205,7 +205,7 @@ fn parse_literal(header: &[u8]) -> Result<Value, String> {
 fn numpy_names(element: DType) -> &'static [&'static str] {
     match element {
         DType::U8 => &["|u1", "<u1", "|b1"],
-        DType::Bytes => &["|u1", "<u1", "|i1", "<i1", "|b1"],
+        DType::Bytes | DType::Mixed => &["|u1", "<u1", "|i1", "<i1", "|b1"],
         DType::I8 => &["|i1", "<i1"],
         DType::U16 => &["<u2"],
         DType::I16 => &["<i2"],

@@ -138,10 +138,10 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
     let mut first_with_buffers = HashMap::new();
     let mut differences: Vec<Difference> = vec![];
     for case in baseline.iter().chain(candidate).flat_map(|record| &record.cases) {
-        let first = *first_cases.entry(&case.id).or_insert(case);
+        let first = *first_cases.entry(case.key()).or_insert(case);
         // Older records lack buffers.
         let has_buffers = !case.buffers.is_empty();
-        let with_buffers = if has_buffers { *first_with_buffers.entry(&case.id).or_insert(case) } else { case };
+        let with_buffers = if has_buffers { *first_with_buffers.entry(case.key()).or_insert(case) } else { case };
         let facts = [
             ("seed", [first, case].map(|case| case.seed.to_string())),
             ("work", [first, case].map(work)),

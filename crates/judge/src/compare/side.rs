@@ -13,6 +13,7 @@ struct MatchKey {
     device: String,
     /// Index among the devices of that name.
     number: usize,
+    /// [`Case::key`].
     id: String,
 }
 
@@ -28,7 +29,7 @@ fn share_device_names(baseline: &[Record], candidate: &[Record]) -> bool {
 
 /// Returns the key of a case; `by_name` says whether devices are matched by name.
 fn match_key(record: &Record, case: &Case, by_name: bool) -> MatchKey {
-    let id = case.id.clone();
+    let id = case.key();
     match record.devices.iter().position(|device| device.index == case.device) {
         Some(index) if by_name => {
             let device = record.devices[index].name.clone();

@@ -1,5 +1,6 @@
 use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
+use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceKind;
@@ -208,6 +209,29 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
     assert!(compare(from_ref(&a), from_ref(&b), &settings).cases.is_empty());
     let settings = Settings { other_problems: true, ..settings };
     assert_eq!(compare(&[a], &[b], &settings).cases.len(), 2, "who says so has them compared");
+}
+
+#[test]
+fn the_case_of_a_users_kernel_is_the_same_by_another_element_type() {
+    let typed = |mut record: Record, dtype| {
+        for case in &mut record.cases {
+            case.buffers = vec!["Y u32[64]".into(), "Z f32[64]".into()];
+            case.id = case.id.replacen("f32", DType::name(dtype), 1);
+            case.dtype = dtype;
+        }
+        record
+    };
+    let [a, b] = [("a", DType::F32), ("b", DType::Mixed)].map(|(name, dtype)| typed(steady(name, 1e6), dtype));
+    let comparison = compared(&a, &b);
+    let ids: Vec<_> = comparison.cases.iter().map(|case| case.id.as_str()).collect();
+    assert_eq!(ids, b.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>());
+    assert!(comparison.unmatched.is_empty());
+    // Built-in kernels have a case for each element type.
+    let built_in = |mut record: Record| {
+        record.cases.iter_mut().for_each(|case| case.buffers.clear());
+        record
+    };
+    assert_eq!(compared(&built_in(a), &built_in(b)).cases.len(), 0);
 }
 
 #[test]

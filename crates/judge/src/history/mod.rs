@@ -70,6 +70,7 @@ impl History {
 mod tests {
     use super::fixture::{driver_change, ripple, run, set, settings};
     use super::*;
+    use crate::basis::dtype::DType;
 
     #[test]
     fn a_step_is_told_with_the_driver_that_changed_there_and_a_command() {
@@ -175,6 +176,19 @@ mod tests {
             History::new(runs.clone(), vec![], &HistorySettings { separating_traits, ..settings() }).series.len()
         };
         assert_eq!((count(vec![]), count(vec![SEPARATING_TRAITS[1].1])), (2, 4));
+    }
+
+    #[test]
+    fn a_series_goes_on_where_the_case_of_a_users_kernel_has_another_element_type() {
+        let mut runs: Vec<_> = (0..2).map(|number| run(number, [250.0, 125.0])).collect();
+        for run in &mut runs {
+            run.record.cases.iter_mut().for_each(|case| case.buffers = vec!["Y u32[64]".into()]);
+        }
+        let case = &mut runs[1].record.cases[0];
+        (case.id, case.dtype) = (case.id.replacen("f32", "u32", 1), DType::U32);
+        let id = case.id.clone();
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!((history.series.len(), &history.series[0].id), (2, &id));
     }
 
     #[test]

@@ -119,6 +119,7 @@ struct SeriesKey {
     traits: Vec<String>,
     /// Index among the equal devices of a run that have the case.
     number: usize,
+    /// [`Case::key`].
     id: String,
     /// Problem and method of measurement.
     problem: String,
@@ -145,8 +146,7 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
         for (key, cases) in group_by_key(record, separating_traits) {
             let index = *indices.entry(key.clone()).or_insert(all_series.len());
             if index == all_series.len() {
-                let id = key.id.clone();
-                all_series.push(CaseSeries { device: String::new(), id, points: vec![], steps: vec![] });
+                all_series.push(CaseSeries { device: String::new(), id: String::new(), points: vec![], steps: vec![] });
             }
             let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
             let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
@@ -160,6 +160,7 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
                 let _ = write!(device, ", {value}");
             }
             all_series[index].device = device;
+            all_series[index].id.clone_from(&first.id);
             all_series[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });
         }
     }
@@ -181,7 +182,7 @@ fn group_by_key(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(
             device: identify(device),
             traits: separating_traits.iter().map(|trait_of| trait_of(record, device, case)).collect(),
             number: 0,
-            id: case.id.clone(),
+            id: case.key(),
             problem: describe_problem(record, case),
         };
         // Equal devices are numbered if several of them have the case.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {
         with_type!($dtype, $T => $body; F32 f32, F64 f64, F16 f16, Bf16 bf16, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8,
-            U16 u16, U32 u32, U64 u64, Bytes u8)
+            U16 u16, U32 u32, U64 u64, Bytes u8, Mixed u8)
     };
     ($dtype:expr, $T:ident => $body:expr; $($variant:ident $type:ty),+) => {
         match $dtype {
@@ -23,7 +23,6 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-// Records name only the types of built-in kernels, so the others are not deserialized.
 /// Type of a matrix or vector element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -43,23 +42,19 @@ pub enum DType {
     /// Unsigned 8-bit integers; products and sums in 32 bits.
     U8,
     /// Signed 16-bit integers.
-    #[serde(skip_deserializing)]
     I16,
     /// Signed 64-bit integers.
-    #[serde(skip_deserializing)]
     I64,
     /// Unsigned 16-bit integers.
-    #[serde(skip_deserializing)]
     U16,
     /// Unsigned 32-bit integers.
-    #[serde(skip_deserializing)]
     U32,
     /// Unsigned 64-bit integers.
-    #[serde(skip_deserializing)]
     U64,
     /// Raw memory, such as blocks of quantised values: one byte each, compared exactly.
-    #[serde(skip_deserializing)]
     Bytes,
+    /// Several types: of a case whose outputs differ, never of a buffer.
+    Mixed,
 }
 
 impl DType {
@@ -99,6 +94,7 @@ impl DType {
             Self::U32 => "u32",
             Self::U64 => "u64",
             Self::Bytes => "bytes",
+            Self::Mixed => "mixed",
         }
     }
 
@@ -193,8 +189,10 @@ impl FromStr for DType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let dtype = Self::ALL.into_iter().find(|dtype| dtype.name() == text);
-        dtype.ok_or_else(|| error::unknown("dtype", text, "", &Self::ALL.map(Self::name)))
+        let mut known = Self::OF_BUFFERS.into_iter().chain([Self::Mixed]);
+        known
+            .find(|dtype| dtype.name() == text)
+            .ok_or_else(|| error::unknown("dtype", text, "", &Self::ALL.map(Self::name)))
     }
 }
 
@@ -413,7 +411,9 @@ mod tests {
         insta::assert_snapshot!(error, @"
         unknown type 'f23'; did you mean 'f32'? available: f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bytes
         ");
-        assert_eq!(serde_json::from_str::<DType>("\"u8\"").expect("a type of built-in kernels"), DType::U8);
-        assert!(serde_json::from_str::<DType>("\"u32\"").is_err(), "records name built-in types alone");
+        for dtype in DType::OF_BUFFERS.into_iter().chain([DType::Mixed]) {
+            assert_eq!(serde_json::from_str(&format!("\"{dtype}\"")).ok(), Some(dtype), "records name every type");
+            assert_eq!(dtype.name().parse(), Ok(dtype));
+        }
     }
 }

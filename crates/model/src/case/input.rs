@@ -60,7 +60,7 @@ pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> H
         DType::F64 => (52, 2f64.powi(-52)),
         DType::F16 => (11, 2f64.powi(-11)),
         DType::Bf16 => (8, 2f64.powi(-8)),
-        DType::I8 | DType::U8 | DType::Bytes => (7, 1.0),
+        DType::I8 | DType::U8 | DType::Bytes | DType::Mixed => (7, 1.0),
         DType::I16 | DType::U16 => (15, 1.0),
         DType::I32 | DType::U32 | DType::I64 | DType::U64 => (16, 1.0),
     };

@@ -37,7 +37,7 @@ pub use outcome::{
     Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, SLOW, Sample, Verification,
 };
 pub use peak::Peak;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 pub use share::{AT_MOST, Limit, Share};
 use std::ops::{Deref, DerefMut};
 
@@ -175,9 +175,8 @@ pub struct Case {
     #[serde(skip)]
     #[schemars(skip)]
     pub entry: CatalogueEntry,
-    /// Element type of the output of a user's kernel, where that is none of `dtype`, which is f32 then.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "of_buffer")]
-    #[schemars(with = "Option<String>")]
+    /// Element type of the output of a user's kernel, in older records, whose `dtype` is f32 then.
+    #[serde(default, skip_serializing)]
     pub element: Option<DType>,
     /// Size as it was asked for: `1024`.
     #[schemars(with = "String")]
@@ -234,12 +233,6 @@ pub struct Case {
     pub outcome: Outcome,
 }
 
-/// Deserializes the element type of a user's buffer.
-fn of_buffer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DType>, D::Error> {
-    let name = Option::<String>::deserialize(deserializer)?;
-    name.map(|name| DType::of_buffer(&name)).transpose().map_err(serde::de::Error::custom)
-}
-
 fn is_default<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
 }
@@ -287,15 +280,13 @@ impl CaseGroup {
     pub fn case(&self, variant: &str, problem: &dyn Problem, device: usize, outcome: Outcome) -> Case {
         let entry = self.algorithm.variants.iter().find(|entry| entry.name == variant);
         let outputs: Vec<_> = problem.buffers().into_iter().filter(|buffer| buffer.role.is_output()).collect();
-        // A built-in element type is that of the options.
-        let is_built_in_type = outputs.iter().any(|output| DType::ALL.contains(&output.dtype));
         Case {
             id: self.id_of(variant).to_string(),
             algorithm: self.algorithm.name.to_string(),
             variant: variant.into(),
             options: self.spec.options,
             entry: CatalogueEntry::default(),
-            element: outputs.first().map(|output| output.dtype).filter(|_| !is_built_in_type),
+            element: None,
             size: self.spec.size.into(),
             device,
             process: 0,
@@ -318,6 +309,26 @@ impl CaseGroup {
 }
 
 impl Case {
+    /// Returns the key that joins cases of several records: the id, without the element type of a user's kernel, which
+    /// older versions named f32, or as that of one output.
+    pub fn key(&self) -> String {
+        let Self { id, algorithm, variant, options, .. } = self;
+        match id.strip_prefix(&format!("{algorithm}/{variant}/{}/", options.dtype)) {
+            Some(extents) if !self.buffers.is_empty() => format!("{algorithm}/{variant}/{extents}"),
+            _ => id.clone(),
+        }
+    }
+
+    /// Moves the element type of an older record's case into its options and its id.
+    pub(crate) fn take_element(&mut self) {
+        let Some(element) = self.element.take() else { return };
+        let Self { id, algorithm, variant, options, .. } = self;
+        if let Some(extents) = id.strip_prefix(&format!("{algorithm}/{variant}/{}/", options.dtype)) {
+            *id = format!("{algorithm}/{variant}/{element}/{extents}");
+        }
+        options.dtype = element;
+    }
+
     /// Returns options that select only this case, on any device.
     pub fn selection(&self) -> Selection {
         Selection {
@@ -364,12 +375,7 @@ impl Case {
 
     /// Returns the algorithm with its goal, element type and any unusual layout: `lu --solve f32`.
     pub fn subject(&self) -> String {
-        axes::heading(&self.algorithm, &CaseOptions { dtype: self.element(), ..self.options }, |_| true)
-    }
-
-    /// Returns the element type.
-    pub fn element(&self) -> DType {
-        self.element.unwrap_or(self.dtype)
+        axes::heading(&self.algorithm, &self.options, |_| true)
     }
 
     /// Returns the algorithm with its goal: `lu --solve`.
@@ -379,7 +385,7 @@ impl Case {
 
     /// Returns the arithmetic.
     pub fn computed_in(&self) -> Computes {
-        self.computes.unwrap_or(Computes { dtype: self.element(), operations: 1 })
+        self.computes.unwrap_or(Computes { dtype: self.dtype, operations: 1 })
     }
 
     /// Returns the measurement, if the case was measured.

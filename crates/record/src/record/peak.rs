@@ -358,7 +358,8 @@ fn levels(staircase: &[(Bytes, f64)]) -> Vec<Level> {
 /// Whether the quantity is plain arithmetic that can compute elements of this type.
 fn is_plain_arithmetic(quantity: Quantity, dtype: DType) -> bool {
     let wider = match dtype {
-        DType::F16 | DType::Bf16 => DType::F32,
+        // Which of several types the kernel computes in is unknown; it usually is f32.
+        DType::F16 | DType::Bf16 | DType::Mixed => DType::F32,
         DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 => DType::I32,
         other => other,
     };

@@ -279,12 +279,17 @@ impl<'a> RawRecord<'a> {
 
     fn case(&self, index: usize, raw: &RawValue, version: u32) -> Result<Case, Error> {
         let parsed = if version == 1 { upgrade(raw.get()) } else { serde_json::from_str(raw.get()) };
-        parsed.map_err(|error| {
-            let keys = serde_json::from_str::<foreign::Keys<'_>>(raw.get()).unwrap_or_default();
-            let id = keys.get("id").and_then(|id| serde_json::from_str::<String>(id.get()).ok());
-            let id = id.map_or_else(String::new, |id| format!(" '{}'", printable(&id)));
-            self.syntax(&error, raw.get(), self.offset(raw), &format!("case {}{id}: ", index + 1))
-        })
+        parsed
+            .map(|mut case| {
+                case.take_element();
+                case
+            })
+            .map_err(|error| {
+                let keys = serde_json::from_str::<foreign::Keys<'_>>(raw.get()).unwrap_or_default();
+                let id = keys.get("id").and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+                let id = id.map_or_else(String::new, |id| format!(" '{}'", printable(&id)));
+                self.syntax(&error, raw.get(), self.offset(raw), &format!("case {}{id}: ", index + 1))
+            })
     }
 }
 

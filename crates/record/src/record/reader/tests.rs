@@ -1,4 +1,5 @@
 use super::*;
+use crate::basis::dtype::DType;
 use crate::kernels::CATALOGUE;
 use crate::record::{Outcome, Warning};
 use proptest::prelude::*;
@@ -45,6 +46,17 @@ fn a_current_record_reads_back_as_it_was_written() {
     let first = parse(OLD.as_bytes(), "old", &CATALOGUE).expect("a record").record;
     let second = loaded(&current());
     assert_eq!((second.record, second.notes), (first, vec![]));
+}
+
+#[test]
+fn the_element_type_that_older_records_add_to_f32_is_that_of_the_case() {
+    let mut record: Value = serde_json::from_str(&current()).expect("JSON");
+    record["cases"][0]["element"] = "u32".into();
+    let read = loaded(&record.to_string()).record;
+    assert_eq!((read.cases[0].dtype, read.cases[0].id.as_str()), (DType::U32, "lu/naive/u32/1024x1024"));
+    assert_eq!(serde_json::to_value(&read).expect("JSON")["cases"][0]["element"], Value::Null);
+    let mixed = loaded(&with("/cases/0/dtype", "mixed".into())).record;
+    assert_eq!(mixed.cases[0].dtype, DType::Mixed);
 }
 
 #[test]

@@ -270,7 +270,7 @@ impl<'a> ChartGroup<'a> {
         }
         let subject = operation.unwrap_or(&self.first.algorithm);
         let plot = Plot {
-            title: format!("{subject} {}, {}", self.first.element(), quantity.title(&y)),
+            title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             description: format!(
                 "{} over size for {} variants, logarithmic axes; values in the table below",
@@ -428,7 +428,7 @@ impl<'a> ChartGroup<'a> {
             distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
         };
         let bars = Bars {
-            title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.element()),
+            title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
             source: join_filled(&[source, &order], ", "),
             description: "how close each case comes to the limit that binds it; values in the table below".into(),
             items,
@@ -590,7 +590,7 @@ impl ChartGroup<'_> {
         }
         let unit = PlotQuantity::Rate.title(&y);
         let plot = Plot {
-            title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.element()),
+            title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.dtype),
             sources: vec![source.name.clone()],
             description,
             x_title: "operations per byte".into(),
