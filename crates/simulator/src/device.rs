@@ -7,7 +7,7 @@ use gpukern_model::device::capability::{
 };
 
 /// Features of `VK_NV_cooperative_matrix2`, which the simulator lacks.
-const UNSUPPORTED: [Feature; 7] = [
+const UNSUPPORTED: [Feature; 64] = [
     Feature::CooperativeMatrixWorkgroupScope,
     Feature::CooperativeMatrixFlexibleDimensions,
     Feature::CooperativeMatrixTensorAddressing,
@@ -15,6 +15,63 @@ const UNSUPPORTED: [Feature; 7] = [
     Feature::CooperativeMatrixConversions,
     Feature::CooperativeMatrixPerElementOperations,
     Feature::CooperativeMatrixBlockLoads,
+    Feature::ShaderImageGatherExtended,
+    Feature::ShaderStorageImageMultisample,
+    Feature::ShaderStorageImageReadWithoutFormat,
+    Feature::ShaderStorageImageWriteWithoutFormat,
+    Feature::ImageCubeArray,
+    Feature::ShaderResourceResidency,
+    Feature::ShaderResourceMinLod,
+    Feature::ShaderSampledImageArrayDynamicIndexing,
+    Feature::ShaderStorageImageArrayDynamicIndexing,
+    Feature::ShaderUniformTexelBufferArrayDynamicIndexing,
+    Feature::ShaderStorageTexelBufferArrayDynamicIndexing,
+    Feature::ShaderUniformBufferArrayNonUniformIndexing,
+    Feature::ShaderStorageBufferArrayNonUniformIndexing,
+    Feature::ShaderSampledImageArrayNonUniformIndexing,
+    Feature::ShaderStorageImageArrayNonUniformIndexing,
+    Feature::ShaderUniformTexelBufferArrayNonUniformIndexing,
+    Feature::ShaderStorageTexelBufferArrayNonUniformIndexing,
+    Feature::RuntimeDescriptorArray,
+    Feature::StorageInputOutput16,
+    Feature::ShaderImageInt64Atomics,
+    Feature::ShaderImageFloat32Atomics,
+    Feature::ShaderImageFloat32AtomicAdd,
+    Feature::ShaderImageFloat32AtomicMinMax,
+    Feature::ShaderFloat16VectorAtomics,
+    Feature::ShaderSubgroupClock,
+    Feature::ShaderDeviceClock,
+    Feature::ShaderQuadControl,
+    Feature::ComputeDerivativeGroupQuads,
+    Feature::ComputeDerivativeGroupLinear,
+    Feature::ShaderExpectAssume,
+    Feature::ShaderFloatControls2,
+    Feature::ShaderFmaFloat16,
+    Feature::ShaderFmaFloat32,
+    Feature::ShaderFmaFloat64,
+    Feature::ShaderFloat8,
+    Feature::ShaderFloat8CooperativeMatrix,
+    Feature::WorkgroupMemoryExplicitLayout,
+    Feature::WorkgroupMemoryExplicitLayout8BitAccess,
+    Feature::WorkgroupMemoryExplicitLayout16BitAccess,
+    Feature::Shader64BitIndexing,
+    Feature::LongVector,
+    Feature::ShaderUntypedPointers,
+    Feature::ShaderReplicatedComposites,
+    Feature::ShaderRawAccessChains,
+    Feature::CooperativeMatrixNv,
+    Feature::CooperativeMatrixConversion,
+    Feature::CooperativeVector,
+    Feature::CooperativeVectorTraining,
+    Feature::ShaderIntegerFunctions2,
+    Feature::ShaderSmBuiltins,
+    Feature::ShaderCoreBuiltins,
+    Feature::ShaderImageLoadStoreLod,
+    Feature::TextureGatherBiasLod,
+    Feature::ShaderFragmentMask,
+    Feature::ShaderBallot,
+    Feature::ShaderTrinaryMinMax,
+    Feature::GcnShader,
 ];
 
 /// Component types of cooperative matrices: operands, accumulator.
@@ -39,7 +96,8 @@ const NVIDIA_SUBGROUP: u32 = 32;
 
 /// Returns a device whose sub-groups have this size, and no other.
 pub fn simulated_device(subgroup_size: u32) -> DeviceInfo {
-    let operations = ["basic", "vote", "arithmetic", "ballot", "shuffle", "shuffle-relative", "clustered", "quad"];
+    let operations =
+        ["basic", "vote", "arithmetic", "ballot", "shuffle", "shuffle-relative", "clustered", "quad", "partitioned"];
     let matrices = MATRIX_TYPES.iter().flat_map(|types| {
         MATRIX_SHAPES.iter().map(|[m, n, k]| {
             let [input, accumulator] = types.map(String::from);
@@ -100,6 +158,10 @@ mod tests {
             assert_eq!((device.unusable(), device.usual_subgroup()), (None, size));
             assert_eq!(device.lacks(&["GroupNonUniformQuad", "CooperativeMatrixKHR", "Float64"]), None);
             assert!(device.lacks(&["TensorAddressingNV"]).is_some());
+            assert_eq!(
+                device.lacks(&["ReplicatedCompositesEXT"]).as_deref(),
+                Some("needs feature shaderReplicatedComposites")
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
     FlexibleMatrix, Heap, Subgroup, Timestamps,
 };
-use ash::{ext, khr, vk};
+use ash::{amd, arm, ext, google, intel, khr, nv, vk};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
@@ -61,6 +61,33 @@ pub(super) struct FeatureChain {
     pub(super) matrix2: Matrix2Features,
     pub(super) statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
     pub(super) fault: vk::PhysicalDeviceFaultFeaturesEXT<'static>,
+    pub(super) image_int64: vk::PhysicalDeviceShaderImageAtomicInt64FeaturesEXT<'static>,
+    pub(super) float16_vector: vk::PhysicalDeviceShaderAtomicFloat16VectorFeaturesNV<'static>,
+    pub(super) clock: vk::PhysicalDeviceShaderClockFeaturesKHR<'static>,
+    pub(super) rotate: vk::PhysicalDeviceShaderSubgroupRotateFeaturesKHR<'static>,
+    pub(super) reconvergence: vk::PhysicalDeviceShaderMaximalReconvergenceFeaturesKHR<'static>,
+    pub(super) uniform_flow: vk::PhysicalDeviceShaderSubgroupUniformControlFlowFeaturesKHR<'static>,
+    pub(super) quad: vk::PhysicalDeviceShaderQuadControlFeaturesKHR<'static>,
+    pub(super) derivatives: vk::PhysicalDeviceComputeShaderDerivativesFeaturesNV<'static>,
+    pub(super) expect_assume: vk::PhysicalDeviceShaderExpectAssumeFeaturesKHR<'static>,
+    pub(super) float_controls2: vk::PhysicalDeviceShaderFloatControls2FeaturesKHR<'static>,
+    pub(super) fma: FmaFeatures,
+    pub(super) float8: Float8Features,
+    pub(super) shared_layout: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR<'static>,
+    pub(super) wide_indexing: WideIndexingFeatures,
+    pub(super) long_vector: LongVectorFeatures,
+    pub(super) untyped: UntypedPointersFeatures,
+    pub(super) replicated: ReplicatedFeatures,
+    pub(super) raw_chains: vk::PhysicalDeviceRawAccessChainsFeaturesNV<'static>,
+    pub(super) matrix_nv: vk::PhysicalDeviceCooperativeMatrixFeaturesNV<'static>,
+    pub(super) matrix_conversion: MatrixConversionFeatures,
+    pub(super) vector: VectorFeatures,
+    pub(super) integer_functions: vk::PhysicalDeviceShaderIntegerFunctions2FeaturesINTEL<'static>,
+    pub(super) sm_builtins: vk::PhysicalDeviceShaderSMBuiltinsFeaturesNV<'static>,
+    pub(super) core_builtins: vk::PhysicalDeviceShaderCoreBuiltinsFeaturesARM<'static>,
+    /// Version and extensions of the device.
+    api: u32,
+    extensions: Extensions,
     /// Rounding and denormal modes. Vulkan counts them among properties: they need not be enabled.
     float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
 }
@@ -99,6 +126,49 @@ unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
 // SAFETY: as above.
 unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
 
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for FmaFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Float8Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for WideIndexingFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for LongVectorFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for UntypedPointersFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for ReplicatedFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for MatrixConversionFeatures {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for VectorFeatures {}
+
+/// Features of `VK_KHR_shader_fma`, in the order of the specification.
+type FmaFeatures = UnboundStructure<1_000_579_000, 3>;
+const FMA: &CStr = c"VK_KHR_shader_fma";
+/// Features of `VK_EXT_shader_float8`, in the order of the specification.
+type Float8Features = UnboundStructure<1_000_567_000, 2>;
+const FLOAT8: &CStr = c"VK_EXT_shader_float8";
+/// Features of `VK_EXT_shader_64bit_indexing`, in the order of the specification.
+type WideIndexingFeatures = UnboundStructure<1_000_627_000, 1>;
+const WIDE_INDEXING: &CStr = c"VK_EXT_shader_64bit_indexing";
+/// Features of `VK_EXT_shader_long_vector`, in the order of the specification.
+type LongVectorFeatures = UnboundStructure<1_000_635_000, 1>;
+const LONG_VECTOR: &CStr = c"VK_EXT_shader_long_vector";
+/// Features of `VK_KHR_shader_untyped_pointers`, in the order of the specification.
+type UntypedPointersFeatures = UnboundStructure<1_000_387_000, 1>;
+const UNTYPED_POINTERS: &CStr = c"VK_KHR_shader_untyped_pointers";
+/// Features of `VK_EXT_shader_replicated_composites`, in the order of the specification.
+type ReplicatedFeatures = UnboundStructure<1_000_564_000, 1>;
+const REPLICATED: &CStr = c"VK_EXT_shader_replicated_composites";
+/// Features of `VK_QCOM_cooperative_matrix_conversion`, in the order of the specification.
+type MatrixConversionFeatures = UnboundStructure<1_000_172_000, 1>;
+const MATRIX_CONVERSION: &CStr = c"VK_QCOM_cooperative_matrix_conversion";
+/// Features of `VK_NV_cooperative_vector`, in the order of the specification.
+type VectorFeatures = UnboundStructure<1_000_491_000, 2>;
+const VECTOR: &CStr = c"VK_NV_cooperative_vector";
+/// Takes the place of `VK_NV_compute_shader_derivatives`, whose structure it shares.
+const DERIVATIVES: &CStr = c"VK_KHR_compute_shader_derivatives";
 const BFLOAT16: &CStr = c"VK_KHR_shader_bfloat16";
 
 /// `vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV`.
@@ -122,6 +192,44 @@ pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
     khr::pipeline_executable_properties::NAME,
     ext::device_fault::NAME,
     khr::portability_subset::NAME,
+    ext::shader_image_atomic_int64::NAME,
+    nv::shader_atomic_float16_vector::NAME,
+    khr::shader_clock::NAME,
+    khr::shader_subgroup_rotate::NAME,
+    khr::shader_maximal_reconvergence::NAME,
+    khr::shader_subgroup_uniform_control_flow::NAME,
+    khr::shader_quad_control::NAME,
+    khr::shader_expect_assume::NAME,
+    khr::shader_float_controls2::NAME,
+    FMA,
+    FLOAT8,
+    khr::workgroup_memory_explicit_layout::NAME,
+    WIDE_INDEXING,
+    LONG_VECTOR,
+    UNTYPED_POINTERS,
+    REPLICATED,
+    nv::raw_access_chains::NAME,
+    nv::cooperative_matrix::NAME,
+    MATRIX_CONVERSION,
+    VECTOR,
+    intel::shader_integer_functions2::NAME,
+    nv::shader_sm_builtins::NAME,
+    arm::shader_core_builtins::NAME,
+    DERIVATIVES,
+    nv::compute_shader_derivatives::NAME,
+    nv::shader_subgroup_partitioned::NAME,
+    ext::shader_subgroup_ballot::NAME,
+    ext::shader_subgroup_vote::NAME,
+    amd::shader_image_load_store_lod::NAME,
+    amd::texture_gather_bias_lod::NAME,
+    amd::shader_fragment_mask::NAME,
+    amd::shader_ballot::NAME,
+    amd::shader_trinary_minmax::NAME,
+    amd::gcn_shader::NAME,
+    // Compilers of HLSL declare these, which decorate only.
+    google::hlsl_functionality1::NAME,
+    google::decorate_string::NAME,
+    google::user_type::NAME,
 ];
 
 /// Extensions, each with the headers that introduced it: validation layers reject structures newer than themselves.
@@ -129,6 +237,22 @@ const INTRODUCED_IN: &[(&CStr, u32)] = &[
     (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
     (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
     (MATRIX2, vk::make_api_version(0, 1, 4, 303)),
+    (nv::shader_atomic_float16_vector::NAME, vk::make_api_version(0, 1, 3, 281)),
+    (khr::shader_subgroup_rotate::NAME, vk::make_api_version(0, 1, 3, 276)),
+    (khr::shader_maximal_reconvergence::NAME, vk::make_api_version(0, 1, 3, 276)),
+    (khr::shader_quad_control::NAME, vk::make_api_version(0, 1, 3, 276)),
+    (khr::shader_expect_assume::NAME, vk::make_api_version(0, 1, 3, 276)),
+    (khr::shader_float_controls2::NAME, vk::make_api_version(0, 1, 3, 276)),
+    (FMA, vk::make_api_version(0, 1, 4, 341)),
+    (FLOAT8, vk::make_api_version(0, 1, 4, 321)),
+    (WIDE_INDEXING, vk::make_api_version(0, 1, 4, 341)),
+    (LONG_VECTOR, vk::make_api_version(0, 1, 4, 341)),
+    (UNTYPED_POINTERS, vk::make_api_version(0, 1, 4, 341)),
+    (REPLICATED, vk::make_api_version(0, 1, 3, 296)),
+    (nv::raw_access_chains::NAME, vk::make_api_version(0, 1, 3, 281)),
+    (MATRIX_CONVERSION, vk::make_api_version(0, 1, 4, 341)),
+    (VECTOR, vk::make_api_version(0, 1, 4, 307)),
+    (DERIVATIVES, vk::make_api_version(0, 1, 3, 296)),
 ];
 
 /// Names of a device's extensions.
@@ -181,6 +305,30 @@ impl FeatureChain {
             matrix2 if has(MATRIX2);
             statistics if has(khr::pipeline_executable_properties::NAME);
             fault if has(ext::device_fault::NAME);
+            image_int64 if has(ext::shader_image_atomic_int64::NAME);
+            float16_vector if has(nv::shader_atomic_float16_vector::NAME);
+            clock if has(khr::shader_clock::NAME);
+            rotate if has(khr::shader_subgroup_rotate::NAME);
+            reconvergence if has(khr::shader_maximal_reconvergence::NAME);
+            uniform_flow if has(khr::shader_subgroup_uniform_control_flow::NAME);
+            quad if has(khr::shader_quad_control::NAME);
+            derivatives if has(DERIVATIVES) || has(nv::compute_shader_derivatives::NAME);
+            expect_assume if has(khr::shader_expect_assume::NAME);
+            float_controls2 if has(khr::shader_float_controls2::NAME);
+            fma if has(FMA);
+            float8 if has(FLOAT8);
+            shared_layout if has(khr::workgroup_memory_explicit_layout::NAME);
+            wide_indexing if has(WIDE_INDEXING);
+            long_vector if has(LONG_VECTOR);
+            untyped if has(UNTYPED_POINTERS);
+            replicated if has(REPLICATED);
+            raw_chains if has(nv::raw_access_chains::NAME);
+            matrix_nv if has(nv::cooperative_matrix::NAME);
+            matrix_conversion if has(MATRIX_CONVERSION);
+            vector if has(VECTOR);
+            integer_functions if has(intel::shader_integer_functions2::NAME);
+            sm_builtins if has(nv::shader_sm_builtins::NAME);
+            core_builtins if has(arm::shader_core_builtins::NAME);
         }
         let result = call(&mut head);
         self.core = head.features;
@@ -194,7 +342,7 @@ impl FeatureChain {
         api: u32,
         extensions: &Extensions,
     ) -> Self {
-        let mut chain = Self::default();
+        let mut chain = Self { api, extensions: extensions.clone(), ..Self::default() };
         chain.with_head(api, extensions, |head| {
             // SAFETY: the chain holds only structures that belong to the device's version and extensions.
             unsafe { instance.handle.get_physical_device_features2(device, head) }
@@ -207,9 +355,15 @@ impl FeatureChain {
         chain
     }
 
+    fn has(&self, extension: &CStr) -> vk::Bool32 {
+        vk::Bool32::from(self.extensions.contains(extension))
+    }
+
     // One line per feature.
     #[allow(clippy::too_many_lines)]
     fn features(&self) -> BTreeSet<Feature> {
+        // Vulkan 1.3 has texel formats that need none stated.
+        let formats = vk::Bool32::from(self.api >= vk::API_VERSION_1_3);
         let has = |feature: Feature| match feature {
             Feature::BufferDeviceAddress => self.v12.buffer_device_address,
             Feature::ScalarBlockLayout => self.v12.scalar_block_layout,
@@ -284,6 +438,93 @@ impl FeatureChain {
             Feature::ShaderRoundingModeRTZFloat16 => self.float_controls.shader_rounding_mode_rtz_float16,
             Feature::ShaderRoundingModeRTZFloat32 => self.float_controls.shader_rounding_mode_rtz_float32,
             Feature::ShaderRoundingModeRTZFloat64 => self.float_controls.shader_rounding_mode_rtz_float64,
+            Feature::ShaderImageGatherExtended => self.core.shader_image_gather_extended,
+            Feature::ShaderStorageImageMultisample => self.core.shader_storage_image_multisample,
+            Feature::ShaderStorageImageReadWithoutFormat => {
+                self.core.shader_storage_image_read_without_format | formats
+            }
+            Feature::ShaderStorageImageWriteWithoutFormat => {
+                self.core.shader_storage_image_write_without_format | formats
+            }
+            Feature::ImageCubeArray => self.core.image_cube_array,
+            Feature::ShaderResourceResidency => self.core.shader_resource_residency,
+            Feature::ShaderResourceMinLod => self.core.shader_resource_min_lod,
+            Feature::ShaderSampledImageArrayDynamicIndexing => self.core.shader_sampled_image_array_dynamic_indexing,
+            Feature::ShaderStorageImageArrayDynamicIndexing => self.core.shader_storage_image_array_dynamic_indexing,
+            Feature::ShaderUniformTexelBufferArrayDynamicIndexing => {
+                self.v12.shader_uniform_texel_buffer_array_dynamic_indexing
+            }
+            Feature::ShaderStorageTexelBufferArrayDynamicIndexing => {
+                self.v12.shader_storage_texel_buffer_array_dynamic_indexing
+            }
+            Feature::ShaderUniformBufferArrayNonUniformIndexing => {
+                self.v12.shader_uniform_buffer_array_non_uniform_indexing
+            }
+            Feature::ShaderStorageBufferArrayNonUniformIndexing => {
+                self.v12.shader_storage_buffer_array_non_uniform_indexing
+            }
+            Feature::ShaderSampledImageArrayNonUniformIndexing => {
+                self.v12.shader_sampled_image_array_non_uniform_indexing
+            }
+            Feature::ShaderStorageImageArrayNonUniformIndexing => {
+                self.v12.shader_storage_image_array_non_uniform_indexing
+            }
+            Feature::ShaderUniformTexelBufferArrayNonUniformIndexing => {
+                self.v12.shader_uniform_texel_buffer_array_non_uniform_indexing
+            }
+            Feature::ShaderStorageTexelBufferArrayNonUniformIndexing => {
+                self.v12.shader_storage_texel_buffer_array_non_uniform_indexing
+            }
+            Feature::RuntimeDescriptorArray => self.v12.runtime_descriptor_array,
+            Feature::StorageInputOutput16 => self.v11.storage_input_output16,
+            Feature::ShaderImageInt64Atomics => self.image_int64.shader_image_int64_atomics,
+            Feature::ShaderImageFloat32Atomics => self.atomic_float.shader_image_float32_atomics,
+            Feature::ShaderImageFloat32AtomicAdd => self.atomic_float.shader_image_float32_atomic_add,
+            Feature::ShaderImageFloat32AtomicMinMax => self.atomic_float2.shader_image_float32_atomic_min_max,
+            Feature::ShaderFloat16VectorAtomics => self.float16_vector.shader_float16_vector_atomics,
+            Feature::ShaderSubgroupClock => self.clock.shader_subgroup_clock,
+            Feature::ShaderDeviceClock => self.clock.shader_device_clock,
+            Feature::ShaderSubgroupBallot => self.has(ext::shader_subgroup_ballot::NAME),
+            Feature::ShaderSubgroupVote => self.has(ext::shader_subgroup_vote::NAME),
+            Feature::ShaderSubgroupRotate => self.rotate.shader_subgroup_rotate,
+            Feature::ShaderSubgroupRotateClustered => self.rotate.shader_subgroup_rotate_clustered,
+            Feature::ShaderMaximalReconvergence => self.reconvergence.shader_maximal_reconvergence,
+            Feature::ShaderSubgroupUniformControlFlow => self.uniform_flow.shader_subgroup_uniform_control_flow,
+            Feature::ShaderQuadControl => self.quad.shader_quad_control,
+            Feature::ComputeDerivativeGroupQuads => self.derivatives.compute_derivative_group_quads,
+            Feature::ComputeDerivativeGroupLinear => self.derivatives.compute_derivative_group_linear,
+            Feature::ShaderExpectAssume => self.expect_assume.shader_expect_assume,
+            Feature::ShaderFloatControls2 => self.float_controls2.shader_float_controls2,
+            Feature::ShaderFmaFloat16 => self.fma.members[0],
+            Feature::ShaderFmaFloat32 => self.fma.members[1],
+            Feature::ShaderFmaFloat64 => self.fma.members[2],
+            Feature::ShaderFloat8 => self.float8.members[0],
+            Feature::ShaderFloat8CooperativeMatrix => self.float8.members[1],
+            Feature::WorkgroupMemoryExplicitLayout => self.shared_layout.workgroup_memory_explicit_layout,
+            Feature::WorkgroupMemoryExplicitLayout8BitAccess => {
+                self.shared_layout.workgroup_memory_explicit_layout8_bit_access
+            }
+            Feature::WorkgroupMemoryExplicitLayout16BitAccess => {
+                self.shared_layout.workgroup_memory_explicit_layout16_bit_access
+            }
+            Feature::Shader64BitIndexing => self.wide_indexing.members[0],
+            Feature::LongVector => self.long_vector.members[0],
+            Feature::ShaderUntypedPointers => self.untyped.members[0],
+            Feature::ShaderReplicatedComposites => self.replicated.members[0],
+            Feature::ShaderRawAccessChains => self.raw_chains.shader_raw_access_chains,
+            Feature::CooperativeMatrixNv => self.matrix_nv.cooperative_matrix,
+            Feature::CooperativeMatrixConversion => self.matrix_conversion.members[0],
+            Feature::CooperativeVector => self.vector.members[0],
+            Feature::CooperativeVectorTraining => self.vector.members[1],
+            Feature::ShaderIntegerFunctions2 => self.integer_functions.shader_integer_functions2,
+            Feature::ShaderSmBuiltins => self.sm_builtins.shader_sm_builtins,
+            Feature::ShaderCoreBuiltins => self.core_builtins.shader_core_builtins,
+            Feature::ShaderImageLoadStoreLod => self.has(amd::shader_image_load_store_lod::NAME),
+            Feature::TextureGatherBiasLod => self.has(amd::texture_gather_bias_lod::NAME),
+            Feature::ShaderFragmentMask => self.has(amd::shader_fragment_mask::NAME),
+            Feature::ShaderBallot => self.has(amd::shader_ballot::NAME),
+            Feature::ShaderTrinaryMinMax => self.has(amd::shader_trinary_minmax::NAME),
+            Feature::GcnShader => self.has(amd::gcn_shader::NAME),
         };
         Feature::ALL.iter().copied().filter(|feature| has(*feature) == vk::TRUE).collect()
     }
@@ -483,6 +724,7 @@ fn operations(subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>) -> Vec<String
         (vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE, "shuffle-relative"),
         (vk::SubgroupFeatureFlags::CLUSTERED, "clustered"),
         (vk::SubgroupFeatureFlags::QUAD, "quad"),
+        (vk::SubgroupFeatureFlags::PARTITIONED_NV, "partitioned"),
     ];
     let supported = names.iter().filter(|(flag, _)| subgroup.supported_operations.contains(*flag));
     supported.map(|(_, name)| (*name).to_string()).collect()

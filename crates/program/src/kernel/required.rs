@@ -4,7 +4,7 @@
 //!
 //! `build.rs` includes this file, so it imports nothing else from the crate.
 
-use rspirv::spirv::{ExecutionMode, Op, StorageClass};
+use rspirv::spirv::{ExecutionMode, Op, Scope, StorageClass};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Execution modes that set rounding, denormals, or NaN handling for one float width.
@@ -16,10 +16,17 @@ const FLOAT_CONTROLS: [ExecutionMode; 5] = [
     ExecutionMode::RoundingModeRTZ,
 ];
 
+/// SPIR-V extensions without capabilities. Vulkan's extensions of these names have no features either.
+const EXTENSIONS: [&str; 3] = ["SPV_AMD_shader_ballot", "SPV_AMD_shader_trinary_minmax", "SPV_AMD_gcn_shader"];
+
 /// Collector of the features that a module needs, instruction by instruction.
 #[derive(Default)]
 pub struct Required {
     types: BTreeMap<u32, Type>,
+    /// Types that are vectors.
+    vectors: BTreeSet<u32>,
+    /// Constants of 32 bits.
+    constants: BTreeMap<u32, u32>,
     /// Types of values that are pointers, or that only some devices can exchange within sub-groups.
     values: BTreeMap<u32, Type>,
     /// Vulkan's names of the needed features.
@@ -50,9 +57,29 @@ impl Required {
             (Some(Op::TypeVector), &[id, component, ..]) => {
                 if let Some(&component) = self.types.get(&component) {
                     self.define(id, component);
+                    self.vectors.insert(id);
                 }
             }
             (Some(Op::TypePointer), &[id, class, to]) => self.define(id, Type::Pointer { class, to }),
+            (Some(Op::Constant), &[_, id, value]) => {
+                self.constants.insert(id, value);
+            }
+            (Some(Op::Extension), words) => {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                let name = String::from_utf8_lossy(&bytes);
+                let name = name.trim_end_matches('\0');
+                if EXTENSIONS.contains(&name) {
+                    self.features.insert(name.replacen("SPV_", "VK_", 1));
+                }
+            }
+            (Some(Op::ExecutionMode), &[_, mode]) => {
+                let feature = match ExecutionMode::from_u32(mode) {
+                    Some(ExecutionMode::MaximallyReconvergesKHR) => "shaderMaximalReconvergence",
+                    Some(ExecutionMode::SubgroupUniformControlFlowKHR) => "shaderSubgroupUniformControlFlow",
+                    _ => return,
+                };
+                self.features.insert(feature.into());
+            }
             // Vulkan calls it a property (`shaderRoundingModeRTEFloat16`); it is treated as a feature.
             (Some(Op::ExecutionMode), &[_, mode, bits]) => {
                 if let Some(mode) = ExecutionMode::from_u32(mode).filter(|mode| FLOAT_CONTROLS.contains(mode)) {
@@ -91,6 +118,19 @@ impl Required {
         if let (Some(kind), Some(pointer)) = (kind, pointer) {
             self.features.extend(self.atomic(kind, *pointer));
         }
+        let feature = match (operation, operands) {
+            (Op::ReadClockKHR, [_, _, scope]) if self.constants.get(scope) == Some(&(Scope::Device as u32)) => {
+                Some("shaderDeviceClock".into())
+            }
+            (Op::ReadClockKHR, _) => Some("shaderSubgroupClock".into()),
+            (Op::GroupNonUniformRotateKHR, [_, _, _, _, _, _cluster]) => Some("shaderSubgroupRotateClustered".into()),
+            (Op::FmaKHR, [ty, ..]) => match self.types.get(ty) {
+                Some(Type::Float { bits }) => Some(format!("shaderFmaFloat{bits}")),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.features.extend(feature);
         let subgroup_operations = Op::GroupNonUniformElect as u32..=Op::GroupNonUniformQuadSwap as u32;
         let is_extended = |operand: usize| {
             let ty = operands.get(operand).and_then(|id| self.values.get(id));
@@ -113,6 +153,7 @@ impl Required {
             "Buffer"
         };
         match *self.types.get(&to)? {
+            Type::Float { bits: 16 } if self.vectors.contains(&to) => Some("shaderFloat16VectorAtomics".into()),
             Type::Integer { bits: 64 } => Some(format!("shader{memory}Int64Atomics")),
             Type::Float { bits } => Some(format!("shader{memory}Float{bits}{kind}")),
             Type::Integer { .. } | Type::Pointer { .. } => None,
@@ -182,6 +223,22 @@ mod tests {
         assert_eq!(needed(StorageClass::StorageBuffer, &[add]), [""; 0]);
         let wide: (Op, &[u32]) = (Op::AtomicIAdd, &[2, 31, 22, 0, 0, 5]);
         assert_eq!(needed(StorageClass::StorageBuffer, &[wide]), ["shaderBufferInt64Atomics"]);
+    }
+
+    #[test]
+    fn clocks_extensions_and_reconvergence_need_theirs() {
+        let device: (Op, &[u32]) = (Op::Constant, &[3, 40, Scope::Device as u32]);
+        let subgroup: (Op, &[u32]) = (Op::Constant, &[3, 41, Scope::Subgroup as u32]);
+        let read = |scope: &'static [u32]| (Op::ReadClockKHR, scope);
+        let clocks = |scope| needed(StorageClass::StorageBuffer, &[device, subgroup, read(scope)]);
+        assert_eq!(clocks(&[2, 50, 40]), ["shaderDeviceClock"]);
+        assert_eq!(clocks(&[2, 50, 41]), ["shaderSubgroupClock"]);
+        let mode: (Op, &[u32]) = (Op::ExecutionMode, &[1, ExecutionMode::MaximallyReconvergesKHR as u32]);
+        assert_eq!(needed(StorageClass::StorageBuffer, &[mode]), ["shaderMaximalReconvergence"]);
+        let mut name = b"SPV_AMD_shader_ballot".to_vec();
+        name.resize(24, 0);
+        let words: Vec<u32> = name.chunks(4).map(|word| u32::from_le_bytes(word.try_into().expect("a word"))).collect();
+        assert_eq!(needed(StorageClass::StorageBuffer, &[(Op::Extension, &words)]), ["VK_AMD_shader_ballot"]);
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn needs(variant: &Variant) -> String {
         let declared = declared.filter_map(|name| match requirement(name)? {
             // With several alternatives, the instructions determine the feature.
             Requirement::Features(any) => (any.len() == 1).then(|| any[0].name()),
-            Requirement::Subgroup("basic") | Requirement::Nothing => None,
+            Requirement::Subgroup("basic") | Requirement::Nothing | Requirement::Impossible(_) => None,
             Requirement::Subgroup(operation) => Some(operation),
         });
         let used = shaders.iter().flat_map(|shader| shader.interface.features.iter().map(|name| &**name));
