@@ -1388,7 +1388,7 @@ pub enum ComparisonForm {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AbArgs {
-    /// The algorithm; `gpukern list` names them
+    /// The algorithm; for drivers also your own k.toml or captured case
     pub algorithm: String,
 
     /// Judge these variants: names, aliases, patterns ('*-subgroup')
@@ -1429,7 +1429,14 @@ pub struct AbArgs {
     pub b_driver: Option<PathBuf>,
 
     /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict
-    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true, required = true)]
+    #[arg(
+        long,
+        short,
+        value_name = "SWEEP",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        required_unless_present = "a_driver"
+    )]
     pub size: Vec<String>,
 
     /// Values of axes other than the size.

@@ -7,13 +7,14 @@ use super::{
 use crate::basis::file_name::file_name;
 use crate::case::compiled::Representation;
 use crate::commands::cli::InspectArgs;
+use crate::plan::axes;
 use crate::report::inspect::{KernelRow, rows};
-use crate::user::options;
-use crate::user::resolve;
+use crate::user::{init, options, resolve};
 use crate::{
     CATALOGUE, Error, FieldOptions, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
+    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, Variant, brief, report,
 };
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
@@ -73,7 +74,7 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
                 brief(spec)
             ));
         }
-        plan.sections.push(PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?);
+        plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
         return Ok(vec![]);
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
@@ -88,6 +89,30 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
     }
     let selection = Selection { algorithm: vec![], size: vec![], ..selection };
     add_files(plan, &files, args, &selection)
+}
+
+/// Plans the cases of built-in variants. Unless a type is stated, each name gets the type that its variants have: a plan
+/// has one for all, and would skip `coopmat`, which has f16, beside `tiled`, which has f32.
+fn plan_variants(selection: &Selection) -> Result<Vec<PlanSection>, String> {
+    let states_type = axes::find("dtype").is_some_and(|dtype| selection.axes.has(dtype));
+    if states_type || selection.variant.len() < 2 {
+        return Ok(vec![PlanSection::new(&CATALOGUE, selection, Purpose::Bench)?]);
+    }
+    let mut planned = HashSet::new();
+    let mut sections = vec![];
+    for name in &selection.variant {
+        let selection = Selection { variant: vec![name.clone()], ..selection.clone() };
+        let mut section = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench)?;
+        for group in &mut section.groups {
+            // Patterns may overlap.
+            let id = |variant: &Variant| group.id(variant).to_string();
+            let variants = group.variants.iter().filter(|variant| planned.insert(id(variant))).cloned().collect();
+            group.variants = variants;
+        }
+        section.groups.retain(|group| !group.variants.is_empty());
+        sections.push(section);
+    }
+    Ok(sections)
 }
 
 /// Adds the cases of descriptions and kernels to a plan, with every choice of their specialization constants. Returns the
@@ -108,7 +133,12 @@ fn add_files(
     let problems: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
     let mut all_kernels = vec![];
     for files in problems {
-        let problem = resolve::resolve(&CATALOGUE, &options::describe(files, None, &fields)?)?;
+        let mut described = options::describe(files, None, &fields)?;
+        for described in &mut described {
+            described.all_choices = true;
+            init::complete(described)?;
+        }
+        let problem = resolve::resolve(&CATALOGUE, &described)?;
         let kernels = user_run::named_kernels(&[], problem, &all_kernels)?;
         plan.sections.push(user_run::plan_section(&kernels, true, selection)?);
         all_kernels.push(kernels);

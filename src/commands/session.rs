@@ -163,8 +163,10 @@ impl<'a> MeasurementCall<'a> {
         }
         let interrupted = host.listen()?;
         let cases = measurement.count_remaining(options);
-        let case_times = measurement.estimates(options);
-        let limit_times = measurement.limit_estimates(options);
+        // Estimates are of runs, and compiling runs nothing.
+        let is_estimated = !setup.inspects;
+        let case_times = if is_estimated { measurement.estimates(options) } else { vec![] };
+        let limit_times = if is_estimated { measurement.limit_estimates(options) } else { vec![] };
         let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
         if announces {
             progress.announce_duration("case", measurement.uses_host_cores());

@@ -156,6 +156,9 @@ fn extension(word: &str) -> &str {
 /// is the argument that clap refused: the second kernel of a command that takes one algorithm.
 pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextValue>) -> Option<String> {
     let (command, matches) = matches.subcommand()?;
+    if command == "ab" && (matches.contains_id("a_driver") || matches.contains_id("b_driver")) {
+        return None;
+    }
     let (option, effect) = match command {
         "ab" => (" --ab", "says which of two is faster"),
         "tune" => (" --tune", "finds the best of the lists in its [spec]"),

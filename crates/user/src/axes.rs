@@ -52,12 +52,14 @@ fn evaluate_point(names: &[&str], lists: &[Vec<Expression>], order: &[usize], in
     }
     chosen.reverse();
     let mut scope = Values::default();
+    let mut point = vec![0; names.len()];
     for axis in order {
         let name = names[*axis];
         let value = chosen[*axis].value(&scope).map_err(|e| Fault::new(format!("axes.{name}"), e))?;
         scope.set(name, value);
+        point[*axis] = value;
     }
-    names.iter().map(|name| scope.get(name).map_err(|e| Fault::new("axes", e))).collect()
+    Ok(point)
 }
 
 /// Returns the indices of the independent axes, which are not one expression of others; empty if all are independent.

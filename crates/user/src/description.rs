@@ -305,7 +305,25 @@ fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<Order
 
 /// Reads a fill, which may be a number.
 fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(|fill| fill.to_string()))
+    let text = |fill| match fill {
+        Formula::Number(value) => format!("{value:?}"),
+        fill => fill.to_string(),
+    };
+    Option::<Formula>::deserialize(deserializer).map(|fill| fill.map(text))
+}
+
+/// Reads a text, or an integer from 2^63 to 2^64 - 1 as its digits.
+fn text_or_large_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum TextOrInteger {
+        Text(String),
+        Integer(u64),
+    }
+    Ok(match TextOrInteger::deserialize(deserializer)? {
+        TextOrInteger::Text(text) => text,
+        TextOrInteger::Integer(integer) => integer.to_string(),
+    })
 }
 
 /// Number, or expression in quotes.
@@ -314,11 +332,18 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 pub enum Formula {
     Truth(bool),
     Integer(i64),
-    Number(f64),
+    // Before `Number`, which would round integers above 2^63 - 1.
+    #[serde(deserialize_with = "text_or_large_integer")]
     Text(String),
+    Number(f64),
 }
 
 impl Formula {
+    /// Makes the formula of an integer, which TOML can hold as a number up to 2^63 - 1.
+    pub fn whole(value: i128) -> Self {
+        i64::try_from(value).map_or_else(|_| Self::Text(value.to_string()), Self::Integer)
+    }
+
     /// Converts to an expression; truth values become 1 and 0.
     pub fn expression(&self) -> Result<Expression, String> {
         match self {
@@ -465,7 +490,7 @@ impl Description {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if let Ok(root) = DeTable::parse(text) {
-            check_lines(text, &DeValue::Table(root.into_inner()), 0)?;
+            check_values(text, &DeValue::Table(root.into_inner()), 0)?;
         }
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
     }
@@ -570,18 +595,29 @@ impl CheckFigures {
 /// Keys whose values may have line breaks: commands, and names from a captured program and its device.
 const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
 
-/// Refuses line breaks in other names and values, because a message that quotes them would be broken. `value` begins at
-/// this offset of `text`.
-fn check_lines(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), String> {
+/// Refuses line breaks in other names and values, because a message that quotes them would be broken, and integers
+/// beyond 64 bits. `value` begins at this offset of `text`.
+fn check_values(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), String> {
     let refuse = |offset: usize, kind: &str, quoted: &str| {
         let line = line_number(text, offset);
         Err(format!("line {line}: the {kind} '{}' has a line break; write it in one line", brief(quoted)))
     };
     match value {
         DeValue::String(string) if string.contains('\n') => refuse(offset, "value", string),
+        DeValue::Integer(integer) => {
+            let value = i128::from_str_radix(integer.as_str(), integer.radix());
+            if value.is_ok_and(|value| i64::try_from(value).is_ok() || u64::try_from(value).is_ok()) {
+                return Ok(());
+            }
+            let line = line_number(text, offset);
+            Err(format!(
+                "line {line}: {} is beyond 64 bits: integers go from -2^63 to 2^64 - 1",
+                brief(integer.as_str())
+            ))
+        }
         DeValue::Array(values) => {
             for value in values {
-                check_lines(text, value.get_ref(), value.span().start)?;
+                check_values(text, value.get_ref(), value.span().start)?;
             }
             Ok(())
         }
@@ -593,7 +629,7 @@ fn check_lines(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), Str
                 }
                 let is_multiline = MULTILINE.contains(&&**name) && matches!(value.get_ref(), DeValue::String(_));
                 if !is_multiline {
-                    check_lines(text, value.get_ref(), value.span().start)?;
+                    check_values(text, value.get_ref(), value.span().start)?;
                 }
             }
             Ok(())
@@ -637,6 +673,9 @@ pub struct Described {
     pub of_case: bool,
     /// Whether its sources are compiled with debug information, so that faults have source lines.
     pub lines: bool,
+    /// Whether every choice of the lists in `[spec]` runs, so that a mistake in any of them counts. Otherwise each
+    /// kernel runs with its first possible choice, and those after it are not judged.
+    pub all_choices: bool,
 }
 
 impl Described {

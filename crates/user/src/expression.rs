@@ -140,7 +140,11 @@ impl Expression {
 
     /// Evaluates the expression as an integer in the range of `i64` and `u64` together.
     pub fn wide_value(&self, scope: &Values) -> Result<i128, String> {
-        integer(&self.root, scope).map_err(|reason| quote(&self.text, &reason))
+        let value = integer(&self.root, scope).map_err(|reason| quote(&self.text, &reason))?;
+        if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value) {
+            return Ok(value);
+        }
+        Err(quote(&self.text, &format!("is {value}, beyond 64 bits: integers go from -2^63 to 2^64 - 1")))
     }
 
     /// Evaluates the expression in f64. The result is finite.
@@ -172,13 +176,13 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
     }
 }
 
-/// Evaluates as an integer from the least `i64` to the greatest `u64`. The error is a predicate of the expression.
+/// Evaluates as an integer of 128 bits, so that `2^64 - 1` has no overflow. The error is a predicate of the expression.
 fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     match node {
         Node::Integer(value) => Ok(*value),
         Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
-        Node::Name(name) => scope.get(name).map(i128::from),
-        Node::Negated(operand) => check_range(integer(operand, scope)?.checked_neg()),
+        Node::Name(name) => scope.get(name),
+        Node::Negated(operand) => refuse_overflow(integer(operand, scope)?.checked_neg()),
         Node::Not(operand) => Ok(i128::from(integer(operand, scope)? == 0)),
         Node::Sqrt(operand) => {
             integer(operand, scope)?;
@@ -198,10 +202,9 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     }
 }
 
-/// Refuses `None`, for an overflow of 128 bits, and values beyond `i64` and `u64`.
-fn check_range(value: Option<i128>) -> Result<i128, String> {
-    let range = i128::from(i64::MIN)..=i128::from(u64::MAX);
-    value.filter(|value| range.contains(value)).ok_or_else(|| "has a value beyond 64 bits".to_string())
+/// Refuses `None`, for an overflow of 128 bits.
+fn refuse_overflow(value: Option<i128>) -> Result<i128, String> {
+    value.ok_or_else(|| "has a value beyond 128 bits".to_string())
 }
 
 fn apply(operator: Operator, left: i128, right: i128) -> Result<i128, String> {
@@ -217,18 +220,19 @@ fn apply(operator: Operator, left: i128, right: i128) -> Result<i128, String> {
         Operator::AtMost => Ok(i128::from(left <= right)),
         Operator::More => Ok(i128::from(left > right)),
         Operator::AtLeast => Ok(i128::from(left >= right)),
-        Operator::Add => check_range(left.checked_add(right)),
-        Operator::Sub => check_range(left.checked_sub(right)),
-        Operator::Mul => check_range(left.checked_mul(right)),
-        Operator::Div => check_range(left.checked_div(right)),
-        Operator::Rem => check_range(left.checked_rem(right)),
-        Operator::Power => check_range(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
+        Operator::Add => refuse_overflow(left.checked_add(right)),
+        Operator::Sub => refuse_overflow(left.checked_sub(right)),
+        Operator::Mul => refuse_overflow(left.checked_mul(right)),
+        Operator::Div => refuse_overflow(left.checked_div(right)),
+        Operator::Rem => refuse_overflow(left.checked_rem(right)),
+        Operator::Power if right < 0 => Err(format!("takes the power {right} where an integer is wanted")),
+        Operator::Power => refuse_overflow(u32::try_from(right).ok().and_then(|right| left.checked_pow(right))),
         Operator::Min => Ok(left.min(right)),
         Operator::Max => Ok(left.max(right)),
         Operator::Cdiv => {
             // Division truncates, so an inexact quotient of equal signs is too small.
-            let is_too_small = left % right != 0 && (left < 0) == (right < 0);
-            check_range(Some(left / right + i128::from(is_too_small)))
+            let is_too_small = left.checked_rem(right).is_some_and(|rest| rest != 0) && (left < 0) == (right < 0);
+            refuse_overflow(left.checked_div(right).map(|quotient| quotient + i128::from(is_too_small)))
         }
     }
 }
@@ -404,17 +408,17 @@ impl Parser<'_> {
 
 /// Values by name, or the reasons why names have none here. The first value of a name counts.
 #[derive(Clone, Debug, Default)]
-pub struct Values(Vec<(String, Result<i64, String>)>);
+pub struct Values(Vec<(String, Result<i128, String>)>);
 
 impl Values {
     /// Makes the values of these axes.
     pub fn of(names: &[String], values: &[i64]) -> Self {
-        Self(names.iter().cloned().zip(values.iter().copied().map(Ok)).collect())
+        Self(names.iter().cloned().zip(values.iter().map(|value| Ok(i128::from(*value)))).collect())
     }
 
     /// Adds a value, unless the name already has one.
-    pub fn set(&mut self, name: &str, value: i64) {
-        self.0.push((name.to_string(), Ok(value)));
+    pub fn set(&mut self, name: &str, value: impl Into<i128>) {
+        self.0.push((name.to_string(), Ok(value.into())));
     }
 
     /// Adds the reason why a name has no value here.
@@ -423,12 +427,12 @@ impl Values {
     }
 
     /// Iterates over the names that have values.
-    fn known(&self) -> impl Iterator<Item = (&str, i64)> {
+    fn known(&self) -> impl Iterator<Item = (&str, i128)> {
         self.0.iter().filter_map(|(name, value)| value.as_ref().ok().map(|value| (name.as_str(), *value)))
     }
 
     /// Returns the value of `name`. The error lists the known names.
-    pub fn get(&self, name: &str) -> Result<i64, String> {
+    pub fn get(&self, name: &str) -> Result<i128, String> {
         if let Some((_, value)) = self.known().find(|(known, _)| *known == name) {
             return Ok(value);
         }
@@ -490,8 +494,14 @@ mod tests {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         let wide = |text: &str| Expression::parse(text).and_then(|expression| expression.wide_value(&scope()));
-        assert_eq!(wide("2^64 - 1"), Err("expression '2^64 - 1' has a value beyond 64 bits".into()));
-        assert_eq!(wide("2^63 + (2^63 - 1)"), Ok(u64::MAX.into()));
+        let limits = "beyond 64 bits: integers go from -2^63 to 2^64 - 1";
+        assert_eq!(wide("2^64"), Err(format!("expression '2^64' is 18446744073709551616, {limits}")));
+        assert_eq!(wide("-2^63 - 1"), Err(format!("expression '-2^63 - 1' is -9223372036854775809, {limits}")));
+        assert_eq!(wide("2^200"), Err("expression '2^200' has a value beyond 128 bits".into()));
+        assert_eq!(wide("cdiv(-2^127, -1)"), Err("expression 'cdiv(-2^127, -1)' has a value beyond 128 bits".into()));
+        for text in ["2^64 - 1", "2^63 + (2^63 - 1)", "2 * most + 1", "2^70 / 64 - 1"] {
+            assert_eq!(wide(text), Ok(u64::MAX.into()), "{text}");
+        }
     }
 
     #[test]
@@ -523,7 +533,7 @@ mod tests {
         expression 'cdiv(M, 0)' divides by zero
         expression 'most + 1' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
         expression '2^63' is 9223372036854775808, beyond 64 bits with a sign: 2^63 - 1 is the most
-        expression '2^(-1)' has a value beyond 64 bits
+        expression '2^(-1)' takes the power -1 where an integer is wanted
         expression '99999999999999999999' has a number beyond 64 bits: 2^64 - 1 is the most
         expression '0x10000000000000000' has a number beyond 64 bits: 2^64 - 1 is the most
         expression '0x' has the malformed number '0x'

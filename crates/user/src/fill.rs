@@ -21,10 +21,21 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         let fill = Fill::file(folder.join(name));
         return fill.ok_or_else(|| format!("fill '{text}' is no .npy, .bin or .bin.zst; name it after what it is"));
     }
-    let mut name = text;
+    let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
+    let (name, rest) = text.split_once('(').map_or((text, None), |(name, rest)| (name.trim(), Some(rest)));
+    if !known.contains(&name) {
+        // A single number fills the whole buffer.
+        let is_unknown =
+            |reason: &String| text.starts_with(|c: char| c.is_ascii_alphabetic()) && reason.contains("unknown");
+        return constant(text, scope).map_err(|reason| match reason {
+            reason if is_unknown(&reason) => {
+                format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known))
+            }
+            reason => reason,
+        });
+    }
     let mut numbers = vec![];
-    if let Some((before, rest)) = text.split_once('(') {
-        name = before.trim();
+    if let Some(rest) = rest {
         let Some(arguments) = rest.strip_suffix(')') else {
             return Err(format!("fill '{text}' lacks a ')'; write {FILL_FORMS}"));
         };
@@ -41,23 +52,18 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
         ("normal", &[mean, deviation]) if deviation >= 0.0 => Ok(Fill::Normal { mean, deviation }),
         ("uniform", []) => Ok(Fill::Uniform { low: 0.0, high: 1.0 }),
         ("uniform", &[low, high]) if low <= high && (high - low).is_finite() => Ok(Fill::Uniform { low, high }),
-        ("normal" | "uniform" | "zero" | "iota" | "varied" | "mask", _) => {
-            Err(format!("fill '{text}' has the wrong arguments; write {FILL_FORMS}"))
-        }
-        // A single number fills the whole buffer.
-        _ if !text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            let expression = Expression::parse(text)?;
-            if let Some(integer) = integer_beyond_f64(&expression, scope) {
-                return Ok(Fill::Whole { bits: integer as u64, negative: integer < 0 });
-            }
-            let value = expression.number(scope)?;
-            Ok(Fill::Uniform { low: value, high: value })
-        }
-        _ => {
-            let known = ["zero", "iota", "varied", "mask", "normal", "uniform"];
-            Err(format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known)))
-        }
+        _ => Err(format!("fill '{text}' has the wrong arguments; write {FILL_FORMS}")),
     }
+}
+
+/// Parses the fill of a single number.
+fn constant(text: &str, scope: &Values) -> Result<Fill, String> {
+    let expression = Expression::parse(text)?;
+    if let Some(integer) = integer_beyond_f64(&expression, scope) {
+        return Ok(Fill::Whole { bits: integer as u64, negative: integer < 0 });
+    }
+    let value = expression.number(scope)?;
+    Ok(Fill::Uniform { low: value, high: value })
 }
 
 /// Evaluates an expression to an integer that f64 cannot represent; `None` for other values.
@@ -73,8 +79,11 @@ fn evaluate_argument(text: &str, scope: &Values) -> Result<f64, String> {
         && integer != i64::MAX.into()
         && integer != u64::MAX.into()
     {
-        let nearest = integer as f64 as i128;
-        return Err(format!("expression '{text}' is {integer}, a bound that f64 does not have; use {nearest}"));
+        // Rounded toward zero, the bound stays within 64 bits.
+        let nearest = integer as f64;
+        let is_beyond = nearest.abs() as u128 > integer.unsigned_abs();
+        let inner = f64::from_bits(nearest.to_bits() - u64::from(is_beyond)) as i128;
+        return Err(format!("expression '{text}' is {integer}, a bound that f64 does not have; use {inner}"));
     }
     expression.number(scope)
 }
@@ -130,7 +139,7 @@ impl Fill {
         }
     }
 
-    /// Checks that a file or an integer fits a buffer.
+    /// Checks that a file or a constant fits a buffer, and that a uniform fill of integers has one to choose.
     pub fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
         match self {
             Self::Npy(path) => array::check(path, element, shape),
@@ -140,6 +149,14 @@ impl Fill {
                 DType::I64 if *negative || i64::try_from(*bits).is_ok() => Ok(()),
                 _ => Err(format!("is {self}, which the buffer's type {element} does not have; use another")),
             },
+            Self::Uniform { low, high } if element.is_integer() => {
+                let [min, max] = integer_range(element);
+                if (low.ceil() as i128).max(min) <= (high.floor() as i128).min(max) {
+                    return Ok(());
+                }
+                let fill = if low == high { low.to_string() } else { self.to_string() };
+                Err(format!("is {fill}, but {element} has integers from {min} to {max}"))
+            }
             _ => Ok(()),
         }
     }
@@ -220,11 +237,15 @@ fn random_normal(deviation: f64, random: &mut impl Rng) -> f64 {
     deviation * (-2.0 * first.ln()).sqrt() * (TAU * second).cos()
 }
 
+/// Returns the least and the greatest value of an integer type.
+fn integer_range(element: DType) -> [i128; 2] {
+    let bits = 8 * element.bytes();
+    if element.is_signed_integer() { [-1 << (bits - 1), (1 << (bits - 1)) - 1] } else { [0, (1 << bits) - 1] }
+}
+
 /// Appends a uniform random integer of a range of 2^53 or more, by scaling 64 random bits to its width.
 fn push_wide_integer(element: DType, low: f64, high: f64, random: &mut impl Rng, bytes: &mut Vec<u8>) {
-    let is_signed = element.is_signed_integer();
-    let min: i128 = if is_signed { i64::MIN.into() } else { 0 };
-    let max: i128 = if is_signed { i64::MAX.into() } else { u64::MAX.into() };
+    let [min, max] = integer_range(element);
     let low = (low.ceil() as i128).clamp(min, max);
     let high = (high.floor() as i128).clamp(min, max);
     let width = (high - low) as u128 + 1;
@@ -403,6 +424,21 @@ mod tests {
         let refused = checked("uniform(0, 9007199254740993)", DType::U64).expect_err("no bound of f64");
         let expected = "is 9007199254740993, a bound that f64 does not have; use 9007199254740992";
         assert_eq!(refused, format!("expression '9007199254740993' {expected}"));
+        let refused = checked("uniform(0, 18446744073709551614)", DType::U64).expect_err("no bound of f64");
+        assert!(refused.ends_with("use 18446744073709549568"), "{refused}");
+        for (fill, element, range) in [
+            ("256", DType::U8, "0 to 255"),
+            ("-1", DType::U64, "0 to 18446744073709551615"),
+            ("2^64", DType::U64, "0 to 18446744073709551615"),
+            ("2^63", DType::I64, "-9223372036854775808 to 9223372036854775807"),
+            ("0.5", DType::I32, "-2147483648 to 2147483647"),
+            ("uniform(0.2, 0.8)", DType::U8, "0 to 255"),
+        ] {
+            let refused = checked(fill, element).expect_err(fill);
+            assert!(refused.ends_with(&format!("but {element} has integers from {range}")), "{refused}");
+        }
+        assert_eq!(first(DType::U64, "(2^63 + 1) * 1"), (1 << 63) + 1);
+        assert_eq!(first(DType::U64, "max(2^64 - 1, 3)"), u64::MAX);
         let fill = parse("-9007199254740993", Path::new(""), &Values::default()).expect("a fill");
         let sent = serde_json::to_string(&fill).expect("JSON");
         assert_eq!(serde_json::from_str::<Fill>(&sent).expect("a fill"), fill);
@@ -413,6 +449,7 @@ mod tests {
         let scope = Values::of(&["K".into()], &[16]);
         let parsed = |text: &str| parse(text, Path::new("f"), &scope);
         assert_eq!(parsed("uniform(-1/sqrt(K), min(K, 1))"), Ok(Fill::Uniform { low: -0.25, high: 1.0 }));
+        assert_eq!(parsed("K + 1"), Ok(Fill::Uniform { low: 17.0, high: 17.0 }));
         assert_eq!(parsed("@x.npy"), Ok(Fill::Npy("f/x.npy".into())));
         for (text, expected) in [
             ("unifrom(0,1)", "did you mean 'uniform'?"),

@@ -230,7 +230,7 @@ fn add_constants(pass: &LoadedPass, description: &Description, commented: &mut C
         };
         let value = match scalar {
             Scalar::Bool => Formula::Truth(*bits != 0),
-            Scalar::Int { .. } => scalar.integer(*bits).map_or_else(|| formula(&bits.to_string()), Formula::Integer),
+            Scalar::Int { .. } => Formula::whole(scalar.integer(*bits).unwrap_or_default()),
             Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
         };
         let name = constant_key(constant);
@@ -287,7 +287,8 @@ fn add_bound_buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, 
         (None, Some(array)) => (pass.grid_shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
         (numbers, _) => {
             let bytes = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
-            let extent = Formula::Integer(numbers.unwrap_or(bytes).cast_signed());
+            let width = DType::of_buffer(&element).map_or(1, DType::bytes);
+            let extent = Formula::Integer(numbers.unwrap_or(bytes / width).cast_signed());
             (OneOrMany::Many(vec![extent]), "the block's size".to_string())
         }
     };
@@ -304,7 +305,11 @@ fn array_members(block: &Block) -> u64 {
 /// other vectors, whose components may be separate elements of the problem.
 fn numbers_per_element(slot: &Slot) -> u64 {
     for block in slot.blocks.iter() {
-        let Some(Elements { stride, scalar: Some(scalar) }) = block.array else { continue };
+        let Some(Elements { stride, scalar }) = block.array else { continue };
+        if let (None, Some(float)) = (scalar, mixed_scalar(block)) {
+            return stride / u64::from(float.bytes());
+        }
+        let Some(scalar) = scalar else { continue };
         let bytes = u64::from(scalar.bytes());
         let members = array_members(block);
         if members * bytes != stride || ![1, 2, 4].contains(&members) {
@@ -322,6 +327,9 @@ fn element_remark(slot: &Slot, array: Elements) -> String {
         count if members < count && members > 0 => {
             format!("(…) {members} numbers and {} of padding each", count - members)
         }
+        count if array.scalar.is_none() => {
+            format!("(…) structures of {count} numbers, {} bytes; integers must match exactly", array.stride)
+        }
         count => format!("(…) structures of {count} numbers, {} bytes", array.stride),
     }
 }
@@ -334,12 +342,32 @@ fn block_numbers(slot: &Slot) -> Option<u64> {
     slot.blocks.iter().find_map(Block::fills).map(|(_, count)| count)
 }
 
+/// Returns the type of the floats in a block that has integers of the same width too: in a buffer of that type, the
+/// integers must match exactly, and the floats within the tolerance. `None` for other blocks.
+pub fn mixed_scalar(block: &Block) -> Option<Scalar> {
+    let members = block.long.as_ref().map_or(&block.members[..], |long| &long.first);
+    let mut float = None;
+    let mut has_integers = false;
+    for member in members {
+        match member.kind {
+            ArgumentKind::Scalar(scalar @ Scalar::Float { bits: 32 | 64 }) => float = Some(scalar),
+            ArgumentKind::Scalar(Scalar::Int { .. }) => has_integers = true,
+            _ => return None,
+        }
+    }
+    let width = float?.bytes();
+    let stride = block.array.map_or(0, |array| array.stride);
+    let is_aligned = block.fixed.is_multiple_of(width.into()) && stride.is_multiple_of(width.into());
+    if has_integers && is_aligned && members.iter().all(|member| member.kind.bytes() == width) { float } else { None }
+}
+
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
 /// them as integers for bit operations or atomics.
 pub fn element(slots: &[&Slot]) -> String {
     let blocks = slots.iter().flat_map(|slot| slot.blocks.iter());
-    let scalars: Vec<Scalar> =
-        blocks.filter_map(|block| block.array.map_or(block.scalar, |array| array.scalar)).collect();
+    let scalar_of =
+        |block: &Block| block.array.map_or(block.scalar, |array| array.scalar).or_else(|| mixed_scalar(block));
+    let scalars: Vec<Scalar> = blocks.filter_map(scalar_of).collect();
     let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
     let scalar = scalars.iter().find(is_float).or(scalars.first());
     scalar.map_or_else(|| "bytes".to_string(), |scalar| scalar.name())
@@ -390,10 +418,47 @@ fn guess_fill(name: &str, element: &str, access: Access) -> &'static str {
     }
 }
 
+/// Extent of the axes of a kernel that is compiled without a description.
+const GUESSED_EXTENT: i64 = 256;
+
+/// Completes a kernel without a description by guesses at its axes, buffers and grid, so that it can be compiled.
+/// Returns whether it had none.
+pub fn complete(described: &mut Described) -> Result<bool, Error> {
+    if is_described(&described.description) {
+        return Ok(false);
+    }
+    let guessed = template(described).map_err(|fault| described.error(&fault))?.description;
+    let Description { axes, push, uniform, .. } = &mut described.description;
+    for (name, values) in guessed.axes.0 {
+        // The first axis is a sweep, the others are expressions of it.
+        let extent = if axes.is_empty() { OneOrMany::One(Formula::Integer(GUESSED_EXTENT)) } else { values };
+        if axes.get(&name).is_none() {
+            axes.set(&name, extent);
+        }
+    }
+    for (name, value) in guessed.push.0 {
+        if push.get(&name).is_none() {
+            push.set(&name, value);
+        }
+    }
+    for (block, members) in guessed.uniform.0 {
+        if uniform.get(&block).is_none() {
+            uniform.set(&block, members);
+        }
+    }
+    described.description.buffer = guessed.buffer;
+    described.description.dispatch = guessed.dispatch;
+    Ok(true)
+}
+
+/// Whether a description states more than kernels and options.
+fn is_described(description: &Description) -> bool {
+    !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty()
+}
+
 /// Returns the message that lists the options to run a kernel without a description; `None` if there is one.
 pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
-    let description = &described.description;
-    if !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty() {
+    if is_described(&described.description) {
         return Ok(None);
     }
     let commented = template(described)?;

@@ -1,5 +1,6 @@
 //! Reads descriptions, and applies options of the command line to them.
 
+use super::axes::find_independent;
 use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
 use super::fill::split;
 use crate::basis::error::{Error, unknown};
@@ -81,7 +82,7 @@ fn read(path: &Path) -> Result<Described, Error> {
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;
     let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}: {reason}")))?;
-    Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, lines: false })
+    Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, ..Described::default() })
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,
@@ -148,9 +149,17 @@ impl Described {
     fn set_axes(&mut self, sizes: &[String]) -> Result<(), String> {
         let axes: Vec<String> = self.description.axes.names().into_iter().map(String::from).collect();
         let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
+        let independent = find_independent(&self.description.axes);
         let mut sized = vec![];
         for text in sizes {
-            let (name, values) = text.split_once('=').unwrap_or((text, ""));
+            // The values of the only axis need no name.
+            let only = match (&axes[..], &independent[..]) {
+                ([only], _) => only,
+                (_, [only]) => axes[*only],
+                _ => "",
+            };
+            let is_number = text.trim().starts_with(|c: char| c.is_ascii_digit());
+            let (name, values) = text.split_once('=').unwrap_or(if is_number { (only, text) } else { ("", "") });
             let name = name.trim();
             let values = values.trim();
             if name.is_empty() || values.is_empty() {

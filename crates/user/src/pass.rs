@@ -265,7 +265,7 @@ struct PassConstants<'a> {
     /// Stated values, as a pipeline takes them.
     spec_values: Vec<SpecValue>,
     /// Integer constants with their stated or default values, as expressions see them.
-    integers: Vec<(&'a SpecConstant, i64)>,
+    integers: Vec<(&'a SpecConstant, i128)>,
     /// Result of compiling WGSL with the values of its overrides, which take the place of specialization constants.
     specialized: Result<Option<Arc<Compiled>>, String>,
 }
@@ -342,9 +342,10 @@ impl<'a> PassConstants<'a> {
             }
         }
         if let Some(size) = self.subgroup {
-            scope.set("subgroup", size.into());
+            scope.set("subgroup", size);
         }
-        let value_of = |id| self.integers.iter().find(|(constant, _)| constant.id == id).map(|(_, value)| *value);
+        let value_of =
+            |id| self.integers.iter().find(|(constant, _)| constant.id == id).map(|(_, value)| *value as i64);
         let local_size = self.compiled().local_size.map(|size| size.map(i64::from));
         set_local_size(scope, local_size.unwrap_or_else(|| self.pass.local_size(value_of)));
     }

@@ -16,7 +16,7 @@ use super::init::missing;
 use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass};
 use super::reference;
 use super::resolved::{
-    KernelConfiguration, Module, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
+    KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
 };
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
@@ -271,12 +271,18 @@ impl Resolver<'_> {
             buffers.clone_from(&first.buffers);
         }
         let mut pass_lists = vec![];
+        let mut possible = vec![];
         for configuration in configurations {
-            let scope = self.first_round_scope(configuration, axes)?;
-            pass_lists.push(match self.find_failed_condition(&scope, false)? {
-                Some(reason) => Err(reason),
-                None => Ok(self.resolve_passes(configuration, axes, &scope, &buffers)?),
-            });
+            let name = &configuration.kernel.name;
+            let is_run = self.described.all_choices || !possible.contains(&name);
+            let list = match self.resolve_choice(configuration, axes, &buffers) {
+                Err(fault) if !is_run => Err(fault.to_string()),
+                list => list?,
+            };
+            if list.is_ok() {
+                possible.push(name);
+            }
+            pass_lists.push(list);
         }
         let inputs = description.inputs.as_ref().and_then(|inputs| inputs.command.as_ref());
         let inputs = inputs.map(|line| ShellCommand { line: axes.replace(line), folder: folder.clone() });
@@ -293,6 +299,20 @@ impl Resolver<'_> {
         };
         let work = evaluate_work(description, &buffers, axes)?;
         Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+    }
+
+    /// Resolves the passes of a configuration at a point, or the reason why a condition excludes it.
+    fn resolve_choice(
+        &mut self,
+        configuration: &Configuration<'_>,
+        axes: &Values,
+        buffers: &[ResolvedBuffer],
+    ) -> Result<Result<PassList, String>, Fault> {
+        let scope = self.first_round_scope(configuration, axes)?;
+        match self.find_failed_condition(&scope, false)? {
+            Some(reason) => Ok(Err(reason)),
+            None => self.resolve_passes(configuration, axes, &scope, buffers).map(Ok),
+        }
     }
 
     /// Returns the number of a module in the whole problem, and adds it if no earlier pass of this description has it.

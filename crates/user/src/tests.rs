@@ -1,13 +1,14 @@
 //! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
-use super::description::{Described, Description, Formula, OneOrMany};
-use super::loaded::load_kernels;
+use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
+use super::init::{complete, init, mixed_scalar};
+use super::loaded::{self, load_kernels};
 use super::options::describe;
 use super::resolve::resolve;
 use super::resolved::{Fill, PassList, Reference, ResolvedProblem, Tolerance};
 use crate::basis::dtype::DType;
 use crate::kernel::buffer::Role;
-use crate::kernel::interface::SlotKind;
+use crate::kernel::interface::{Scalar, SlotKind};
 use crate::kernels::CATALOGUE;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
@@ -345,6 +346,135 @@ fn options_and_descriptions_are_equivalent() {
 }
 
 #[test]
+fn the_only_independent_axis_needs_no_name() {
+    let folder = folder();
+    for axes in ["N = 128", "N = 128\nM = '2 * N'"] {
+        let description = write(&folder, "copy.toml", PLAIN.replace("N = 128", axes));
+        let points = typed(&[&description], &["64,256"], &[]).expect("it has one").points;
+        assert_eq!(points.iter().map(|point| point.values[0]).collect::<Vec<_>>(), [64, 256], "{axes}");
+    }
+    let description = write(&folder, "copy.toml", PLAIN.replace("N = 128", "N = 128\nM = 3"));
+    let refused = typed(&[&description], &["64"], &[]).expect_err("it has two");
+    assert_eq!(refused, "--size '64' is not NAME=VALUE; write --size N=512..4096");
+}
+
+/// Kernel with 64-bit constants, and one value of each kind.
+const WIDE: &str = "#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+layout(constant_id = 0) const uint64_t C = 18446744073709551615ul;
+layout(constant_id = 1) const int64_t S = 1l;
+layout(binding = 0) writeonly buffer Y { uint64_t y[]; };
+layout(push_constant) uniform P { uint64_t add; };
+void main() { y[0] = C + add + uint64_t(S); }
+";
+
+#[test]
+fn integers_of_64_bits_are_exact_in_descriptions() {
+    let folder = folder();
+    write(&folder, "wide.comp", WIDE);
+    let text = |spec: &str, push: &str| {
+        format!(
+            "[kernel]\nsource = 'wide.comp'\n[axes]\nN = 2\n[spec]\n{spec}\n[push]\nadd = {push}\n[buffer.Y]\n\
+             type = 'u64'\nshape = 1\n[dispatch]\ngroups = 1\n"
+        )
+    };
+    let numbers = |spec: &str, push: &str| -> Result<(Vec<u64>, u64), String> {
+        let problem = resolved(folder.path(), &text(spec, push))?;
+        let dispatch = &passes(&problem, 0, 0).dispatches[0];
+        let push = u64::from_le_bytes(dispatch.push[..].try_into().expect("eight bytes"));
+        Ok((dispatch.constants.iter().map(|constant| constant.bits).collect::<Vec<_>>(), push))
+    };
+    for (spec, push, expected) in [
+        ("C = 18446744073709551615", "18446744073709551615", (vec![u64::MAX], u64::MAX)),
+        ("C = 0xFFFFFFFFFFFFFFFF", "0xFFFFFFFFFFFFFFFF", (vec![u64::MAX], u64::MAX)),
+        ("S = -9223372036854775808", "'2^64 - 1'", (vec![1 << 63], u64::MAX)),
+        ("C = '2^63 + 1'\nS = 'C - 2^63'", "'C - N'", (vec![(1 << 63) + 1, 1], (1 << 63) - 1)),
+        ("S = 1", "'C - 1'", (vec![1], u64::MAX - 1)),
+    ] {
+        assert_eq!(numbers(spec, push), Ok(expected), "{spec} {push}");
+    }
+    for (spec, push) in [("S = -9223372036854775809", "0"), ("S = 1", "18446744073709551616"), ("S = 1", "'C + 1'")] {
+        let refused = numbers(spec, push).expect_err("too large");
+        assert!(refused.contains("beyond 64 bits: integers go from -2^63 to 2^64 - 1"), "{refused}");
+    }
+    let kernel = Some(KernelFields { source: OneOrMany::One("wide.comp".into()), ..KernelFields::default() });
+    let description = Description { kernel, ..Description::default() };
+    let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
+    let written = init(&described).expect("a description");
+    assert!(written.contains("C = \"18446744073709551615\""), "{written}");
+}
+
+#[test]
+fn choices_that_do_not_run_are_not_judged() {
+    let folder = folder();
+    write(&folder, "lanes.comp", LANES);
+    let run = |lanes: &str, all_choices: bool| {
+        let text = format!(
+            "[kernel]\nsource = 'lanes.comp'\n[spec]\nLANES = {lanes}\n[buffer.Y]\ntype = 'f32'\nshape = 64\n\
+             [dispatch]\ngroups = '64 / LANES'\n"
+        );
+        let description = Description::parse(&text)?;
+        let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
+        let described = Described { all_choices, ..described };
+        resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
+    };
+    let lists = &run("[64, 0, 32, -1]", false).expect("64 is possible").points[0].pass_lists;
+    assert_eq!(lists.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, false]);
+    for (lanes, all_choices) in [("[64, 0]", true), ("[0, 64]", false), ("0", false)] {
+        let refused = run(lanes, all_choices).expect_err("0 would run");
+        assert_eq!(refused, "dispatch.groups: expression '64 / LANES' divides by zero", "{lanes}");
+    }
+}
+
+/// Kernel whose work-group size is a specialization constant.
+const LANES: &str = "#version 450
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint LANES = 64;
+layout(binding = 0) writeonly buffer Y { float y[]; };
+void main() { y[gl_GlobalInvocationID.x] = LANES; }
+";
+
+/// Kernel that writes structures of a float and an integer.
+const HITS: &str = "#version 450
+layout(local_size_x = 64) in;
+struct Hit { float t; uint id; };
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) writeonly buffer Hits { Hit hits[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < hits.length()) hits[i] = Hit(exp(x[i]), i); }
+";
+
+#[test]
+fn structures_of_floats_and_integers_are_described_as_floats() {
+    let folder = folder();
+    let kernel = write(&folder, "hits.comp", HITS);
+    let described = describe(&[kernel.clone().into()], None, &FieldOptions::default()).expect("it is found");
+    let written = init(&described[0]).expect("a description");
+    let hits = written.split("[buffer.Hits]").nth(1).expect("it is bound");
+    assert!(hits.contains("type = \"f32\"\nshape = [\"2*N\"]"), "{written}");
+    assert!(hits.contains("structures of 2 numbers, 8 bytes; integers must match exactly"), "{written}");
+    // Its tolerance holds for the floats alone.
+    let problem = resolved(folder.path(), &written.replace(&kernel, "hits.comp")).expect("a description");
+    let module = &problem.modules[0];
+    let interface = loaded::read_interface(&loaded::bytes(&module.spirv)).expect("an interface");
+    let block = &interface.slots[1].blocks[0];
+    assert_eq!(mixed_scalar(block), Some(Scalar::Float { bits: 32 }));
+    assert_eq!(mixed_scalar(&interface.slots[0].blocks[0]), None);
+}
+
+#[test]
+fn kernels_without_a_description_are_completed() {
+    let folder = folder();
+    let kernel = write(&folder, "wide.comp", WIDE);
+    let fields = FieldOptions { size: vec!["N=64".into()], set: vec!["spec.C=3".into()], ..FieldOptions::default() };
+    let mut described = describe(&[kernel.into()], None, &fields).expect("it is found");
+    assert!(complete(&mut described[0]).expect("a kernel"));
+    let problem = resolve(&CATALOGUE, &described).expect("it is complete");
+    assert_eq!((problem.points.len(), &problem.points[0].values), (1, &vec![64]));
+    assert_eq!(passes(&problem, 0, 0).dispatches[0].constants[0].bits, 3);
+    assert!(!complete(&mut described[0]).expect("a description"));
+}
+
+#[test]
 fn what_init_prints_is_a_description() {
     let folder = folder();
     write(&folder, "grid.comp", GRID);
@@ -353,7 +483,7 @@ fn what_init_prints_is_a_description() {
     for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
-        let text = super::init::init(&described[0]).expect("a description");
+        let text = init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
         let text = text.replace(",1024..65536", "").replace(",256..4096", "");
         let problem = resolved(Path::new(""), &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
@@ -614,10 +744,7 @@ fn a_mistake_in_an_option_names_the_option() {
         let message = typed(&[file], &[], &[text]).expect_err(text);
         assert!(message.starts_with(expected), "{text}: {message}");
     }
-    for (file, text, expected) in [
-        (&copy, "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096"),
-        (&plain, "65536", "--size '65536' is not NAME=VALUE; write --size N=512..4096"),
-    ] {
+    for (file, text, expected) in [(&copy, "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096")] {
         assert_eq!(typed(&[file], &[text], &[]).expect_err(text), expected);
     }
 }

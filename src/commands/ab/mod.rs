@@ -18,10 +18,11 @@ use crate::engine::job::duel::Side;
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
+use crate::user::{options, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, Host, LimitPolicy, MeasureOptions, Nanos, Outcome, Plan,
-    PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned, Validation, Variant,
-    VulkanOptions, about, input_file, printable, report, stats,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions, Nanos,
+    Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned,
+    UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
 };
 use pairs::Pair;
 use rand::seq::SliceRandom;
@@ -76,8 +77,42 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
         .read("--b-spirv", &args.b_spirv)
         .read("--a-driver", &args.a_driver)
         .read("--b-driver", &args.b_driver);
+    let kernels = described_kernels(args)?;
+    let files = files.of_kernels(&kernels);
     files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
-    Contest::new(args, vulkan, host)?.judge(args.json.as_ref(), args.keep_failures.as_deref(), setup, host)
+    let contest = Contest::new(args, &kernels, vulkan, host)?;
+    contest.judge(args.json.as_ref(), args.keep_failures.as_deref(), &setup.with_kernels(kernels), host)
+}
+
+/// Resolves the description or captured case that two drivers run, if one stands in place of the algorithm.
+fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
+    let path = PathBuf::from(&args.algorithm);
+    let is_described = path.is_dir() || path.extension().is_some_and(|ending| ending == "toml");
+    if !is_described || CATALOGUE.known(&args.algorithm).is_some() {
+        return Ok(vec![]);
+    }
+    let shown = path.shown();
+    if args.a_driver.is_none() && args.b_driver.is_none() {
+        return Err(usage!(
+            "`ab` runs '{shown}' on two drivers; add --a-driver and --b-driver, or compare two kernels with `run --ab`"
+        ));
+    }
+    if let Some(variant) = args.variant.first() {
+        return Err(usage!("--variant {} chooses built-in kernels, and '{shown}' has its own", brief(variant)));
+    }
+    let mut sizes: Vec<String> = vec![];
+    for text in &args.size {
+        // The command line splits the values of an axis at commas.
+        match sizes.last_mut() {
+            Some(last) if !text.contains('=') => *last = format!("{last},{text}"),
+            _ => sizes.push(text.clone()),
+        }
+    }
+    let fields = FieldOptions { size: sizes, ..FieldOptions::default() };
+    let described = options::describe(&[path], None, &fields)?;
+    user_run::check_commands(&described, false)?;
+    let problem = resolve::resolve(&CATALOGUE, &described)?;
+    Ok(vec![user_run::named_kernels(&[], problem, &[])?])
 }
 
 /// Runs `run --ab`: finds the faster of two kernels, or of two choices of constants, in each case.
@@ -170,14 +205,41 @@ fn ten_times(max_time: Duration) -> String {
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
 }
 
+/// Plans the cases of the variants of an algorithm, or else of the user's `kernels`.
+fn plan_section(
+    args: &AbArgs,
+    kernels: &[UserKernels],
+    baselines: &[String],
+    candidates: &[String],
+) -> Result<PlanSection> {
+    let selection =
+        Selection { axes: args.axes.0.clone(), device: args.device.iter().cloned().collect(), ..Selection::default() };
+    if let [kernels] = kernels {
+        return user_run::plan_section(kernels, false, &selection);
+    }
+    if candidates.is_empty() {
+        let purpose = if baselines.is_empty() { "that both run" } else { "to judge" };
+        return Err(usage!("no variant given {purpose}; add -V NAME"));
+    }
+    let selection = Selection {
+        algorithm: vec![args.algorithm.clone()],
+        variant: [baselines, candidates].concat(),
+        size: args.size.clone(),
+        ..selection
+    };
+    PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)
+}
+
 /// Returns names of variants with `all` as the pattern that matches all.
 fn expand_all(names: &[String]) -> Vec<String> {
     names.iter().map(|name| if name == "all" { "*".into() } else { name.clone() }).collect()
 }
 
 impl<'a> Contest<'a> {
-    fn new(args: &'a AbArgs, vulkan: &VulkanOptions, host: &Host) -> Result<Self> {
-        let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
+    fn new(args: &'a AbArgs, kernels: &[UserKernels], vulkan: &VulkanOptions, host: &Host) -> Result<Self> {
+        if kernels.is_empty() {
+            CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
+        }
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
@@ -189,26 +251,14 @@ impl<'a> Contest<'a> {
         }
         let baselines = expand_all(&args.against);
         let candidates = expand_all(&args.variant);
-        if candidates.is_empty() {
-            let purpose = if baselines.is_empty() { "that both run" } else { "to judge" };
-            return Err(usage!("no variant given {purpose}; add -V NAME"));
-        }
-        let selection = Selection {
-            algorithm: vec![args.algorithm.clone()],
-            variant: [&baselines[..], &candidates[..]].concat(),
-            size: args.size.clone(),
-            axes: args.axes.0.clone(),
-            device: args.device.iter().cloned().collect(),
-            ..Selection::default()
-        };
-        let PlanSection { devices, groups, sampling } =
-            PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
+        let PlanSection { devices, groups, sampling } = plan_section(args, kernels, &baselines, &candidates)?;
         let mut notes = vec![];
         let matches = if of_drivers {
             driver_matches(args, &groups)?
         } else if of_files {
             spirv_matches(args, groups)?
         } else {
+            let algorithm = CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
             let pairs = pairs::pairs(algorithm, &baselines, &candidates, &mut notes).map_err(Error::Usage)?;
             variant_matches(&pairs, args, &groups)?
         };
@@ -381,6 +431,7 @@ impl<'a> Contest<'a> {
 
     /// Judges matches of drivers, in rounds of processes.
     fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
+        user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
         host.listen()?;
         for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {

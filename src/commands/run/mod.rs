@@ -153,7 +153,10 @@ fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>> {
 
 /// Reads and resolves each problem by itself, after a check that no description runs a forbidden command.
 fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>> {
-    let problems = read_descriptions(args)?;
+    let mut problems = read_descriptions(args)?;
+    for described in problems.iter_mut().flatten() {
+        described.all_choices = args.tune || args.ab;
+    }
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
     problems.iter().map(|described| resolve::resolve(&CATALOGUE, described)).collect()
 }

@@ -175,7 +175,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 fn value(scalar: Scalar, bits: u64) -> Formula {
     let plain = match scalar {
         Scalar::Bool => Some(Formula::Truth(bits == 1)),
-        Scalar::Int { .. } => scalar.integer(bits).map(Formula::Integer),
+        Scalar::Int { .. } => scalar.integer(bits).map(Formula::whole),
         // The shortest decimal of an f32 parses to a different f64, which rounds to the same f32.
         Scalar::Float { bits: 32 } => format!("{:?}", f32::from_bits(bits as u32)).parse().ok().map(Formula::Number),
         Scalar::Float { .. } | Scalar::Bfloat16 => Some(Formula::Number(number(scalar, bits))),

@@ -150,16 +150,16 @@ impl Scalar {
         }
     }
 
-    /// Returns the integer in the low bits of `bits`; `None` for floats and values beyond `i64`.
-    pub fn integer(self, bits: u64) -> Option<i64> {
+    /// Returns the integer in the low bits of `bits`; `None` for floats.
+    pub fn integer(self, bits: u64) -> Option<i128> {
         match self {
-            Self::Int { bits: 64, signed: true } => Some(bits.cast_signed()),
-            Self::Int { bits: 64, signed: false } | Self::Bool => i64::try_from(bits).ok(),
+            Self::Int { bits: 64, signed: true } => Some(bits.cast_signed().into()),
+            Self::Int { bits: 64, signed: false } | Self::Bool => Some(bits.into()),
             Self::Int { bits: width, signed: true } => {
                 let shift = 64 - width;
-                Some((bits << shift).cast_signed() >> shift)
+                Some(((bits << shift).cast_signed() >> shift).into())
             }
-            Self::Int { bits: width, signed: false } => i64::try_from(bits & ((1 << width) - 1)).ok(),
+            Self::Int { bits: width, signed: false } => Some((bits & ((1 << width) - 1)).into()),
             Self::Float { .. } | Self::Bfloat16 => None,
         }
     }
