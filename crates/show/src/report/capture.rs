@@ -224,4 +224,15 @@ mod tests {
         profile.overlapped = true;
         insta::assert_snapshot!(narrow + "========\n" + &text(&profile, 20, 80));
     }
+
+    #[test]
+    fn first_calls_are_explained_and_marked_where_there_are_no_others() {
+        let mut profile = profile(&[sample_events()]);
+        let kernels = &mut profile.processes[0].devices[0].kernels;
+        // Of three calls and of one.
+        (kernels[0].first_calls, kernels[1].first_calls) = (1, 1);
+        let text = text(&profile, 20, 80);
+        assert!(text.contains(" 800.0 ns   80.0 %") && !text.contains("≤ 800.0 ns"), "{text}");
+        assert!(text.contains("≤ 400.0 ns   13.3 %") && text.contains("\nfirst calls include the driver's"), "{text}");
+    }
 }
