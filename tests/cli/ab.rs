@@ -161,6 +161,10 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         one side is missing; give both --a-driver and --b-driver
         $ gpukern ab matmul -s 32 -V naive --a-driver @/empty.json --b-driver @/empty.json
         '@/empty.json' is not a driver manifest: it names no ICD.library_path; drivers install theirs in vulkan/icd.d/
+        $ gpukern ab @/none.toml --a-driver @/empty.json --b-driver @/empty.json
+        cannot read '@/none.toml': no such file
+        $ gpukern ab @/none.toml -V naive --a-driver @/empty.json --b-driver @/empty.json
+        --variant naive chooses built-in kernels, and '@/none.toml' has its own
         $ gpukern ab matmul -s 32 --a naive --b local -t f32,f61
         unknown dtype 'f61' for matmul; did you mean 'f64'? available: f32, f64, f16, bf16, i32, i8
         $ gpukern ab matmul -s 32 --a naive --b local --max-time soon
@@ -280,6 +284,23 @@ fn drivers_take_turns_in_processes_of_their_own() {
         other => panic!("{other:?}: {document}"),
     }
     line(&stderr(&output), "round 1: A ");
+}
+
+#[test]
+fn drivers_run_descriptions() {
+    let Some(manifest) = software_driver() else { return };
+    let driver = manifest.to_str().expect("UTF-8");
+    let folder = tempfile::tempdir().expect("a folder");
+    let glsl = "#version 460\nlayout(local_size_x = 1) in;\nlayout(binding = 0) writeonly buffer Y { float y[]; };\n\
+                void main() { y[gl_GlobalInvocationID.x] = 1.0; }\n";
+    write(&folder, "k.comp", glsl.as_bytes());
+    let toml =
+        "kernel.source = 'k.comp'\naxes.N = 8\nbuffer.Y = { type = 'f32', shape = 'N' }\ndispatch.groups = 'N'\n";
+    let toml = write(&folder, "k.toml", toml.as_bytes());
+    let options = ["-s", "64", "--a-driver", driver, "--b-driver", driver, "--min-effect", "900%", "--json", "-"];
+    let document = document(&run(gpukern(&["ab", &toml]).args(options)));
+    let id = &document["a"]["case"]["id"];
+    assert_eq!((&document["turns"], id), (&"processes".into(), &"k/k/f32/N=64".into()), "{document}");
 }
 
 #[test]

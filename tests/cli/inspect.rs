@@ -81,6 +81,23 @@ fn two_kernels_are_compared_and_three_are_too_many() {
 }
 
 #[test]
+fn kernels_need_no_description_and_variants_no_common_type() {
+    let ids = |arguments: &[&str]| {
+        let record = valid_record(&stdout(&expect_exit(gpukern(arguments).args(["--json", "-"]), 0)));
+        let cases = record["cases"].as_array().expect("cases").iter();
+        cases.map(|case| case["id"].as_str().expect("an id").to_string()).collect::<Vec<_>>()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let kernel = folder.path().join("k.comp");
+    let glsl = "#version 460\nlayout(local_size_x = 64) in;\nlayout(binding = 0) writeonly buffer Y { float y[]; };\n\
+                void main() { y[gl_GlobalInvocationID.x] = 1.0; }\n";
+    std::fs::write(&kernel, glsl).expect("written");
+    assert_eq!(ids(&["inspect", kernel.to_str().expect("UTF-8")]), ["k/k/f32/N=256"]);
+    let both = ids(&["inspect", "matmul", "-V", "naive,coopmat,naive", "-s", "16"]);
+    assert_eq!(both, ["matmul/naive/f32/16x16x16", "matmul/coopmat/f16/16x16x16"]);
+}
+
+#[test]
 fn algorithms_and_files_are_not_inspected_together() {
     expect_refusals(
         Path::new("."),

@@ -202,7 +202,7 @@ fn element_types_of_captured_buffers() {
         (several, 2, &ramp, "f32"),
         (several, 2, &mixed, "bytes"),
         (aliased, 1, &ramp, "f32"),
-        (hits, 1, &ramp, "bytes"),
+        (hits, 1, &ramp, "f32"),
     ] {
         assert_eq!(written(declarations, bindings, values)["D"]["type"], expected, "{declarations}");
     }
