@@ -677,6 +677,43 @@ fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_
     );
 }
 
+#[test]
+fn proposed_descriptions_run() {
+    const HEAD: &str =
+        "#version 460\nlayout(local_size_x = 64) in;\nlayout(push_constant) uniform P { uint n, m; } p;\n";
+    let vectors = "layout(std430, binding = 0) readonly buffer A { uint count; vec3 a[]; } from;
+        layout(binding = 1) buffer B { vec2 b[]; } to;
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) to.b[i] = from.a[i].xy + float(from.count); }";
+    let unchecked = "layout(binding = 0) buffer A { float a[]; };
+        void main() { uint i = 3u * gl_GlobalInvocationID.x; a[i + 2] = a[i + 1] + a[i]; }";
+    let rows =
+        "layout(binding = 0) readonly buffer A { float a[]; }; layout(binding = 1) writeonly buffer B { float b[]; };
+        void main() {
+            uint row = gl_GlobalInvocationID.x; if (row >= p.n) return;
+            float sum = 0.0; for (uint k = 0; k < p.m; k++) sum += a[row * p.m + k];
+            b[row] = sum;
+        }";
+    let two = "@group(0) @binding(0) var<storage, read> x: S; @group(0) @binding(1) var<storage, read_write> y: S;
+        struct S { at: array<vec4<f32>> }
+        @compute @workgroup_size(16) fn main(@builtin(global_invocation_id) i: vec3<u32>) { y.at[i.x] = x.at[i.x]; }";
+    for (name, text) in [
+        ("vectors.comp", format!("{HEAD}{vectors}")),
+        ("unchecked.comp", format!("{HEAD}{unchecked}")),
+        ("rows.comp", format!("{HEAD}{rows}")),
+        ("two.wgsl", two.into()),
+    ] {
+        let folder = folder(&[(name, &text)]);
+        let kernel = format!("@/{name}");
+        let description = stdout(&expect_exit(&mut command(folder.path(), &[&*kernel, "--init"]), 0));
+        // The first value of an axis is enough.
+        let description = replaced(&description, r",?\.\.[0-9]+|,[0-9]+\.\.[0-9]+", "");
+        fs::write(folder.path().join("k.toml"), &description).expect("written");
+        let output = run_process(&mut command(folder.path(), &["@/k.toml", "--json=-"]));
+        assert_eq!(output.status.code(), Some(0), "{description}\n{}", stderr(&output));
+        assert_eq!(cases(&output)[0]["outcome"]["status"], "measured", "{description}");
+    }
+}
+
 /// Runs a description beside these files, and checks that all cases are right. Returns the cases.
 fn right(files: &[(&str, &str)], description: &str, arguments: &[&str]) -> Vec<Value> {
     let folder = folder(files);

@@ -1,20 +1,22 @@
 //! Generates descriptions from kernels (`run --init`), and lists the options that a run without a description needs.
 
 use super::access::Access;
+use super::analyzed::{AnalyzedPass, parameter_block};
 use super::compile::Fallback;
 use super::description::{
     Described, DescribedBuffer, Description, Fault, Formula, GridFields, KernelFields, OTHERS, OneOrMany, OrderedMap,
 };
 use super::loaded::{LoadedPass, constant_key, load_kernels};
-use super::members::number;
+use super::members::{BITS_PREFIX, number};
 use super::options::typed;
+use super::reach::Parameter;
 use super::resolved::Tolerance;
 use super::written::{Commented, check, inline, key, line, table};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::counted;
-use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar, Slot, SlotKind, SpecConstant};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SpecConstant};
 use std::ffi::OsStr;
 use std::path::Path;
 use toml::Value;
@@ -39,21 +41,24 @@ pub fn init(described: &Described) -> Result<String, Error> {
 fn template(described: &Described) -> Result<Commented, Fault> {
     let kernels = load_kernels(described)?;
     let pass = &kernels[0].passes[0];
+    let analyzed = AnalyzedPass::new(pass).map_err(|message| Fault::new("kernel.source", message))?;
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
-        "# What gpukern found in {}. Check the lines marked (…); docs/run.md\n# explains the fields. \
-         Then `gpukern run` verifies and times it, and\n# `gpukern sanitize` finds its races.\n",
+        "# What gpukern found in {}. Lines marked (…) are guesses: check them;\n# docs/run.md explains the fields. \
+         Then `gpukern run` verifies and times it,\n# and `gpukern sanitize` finds its races.\n",
         printable(&name)
     );
-    let KernelFields { entry, include, define, .. } = described.description.kernel.clone().unwrap_or_default();
+    let fields = described.description.kernel.clone().unwrap_or_default();
     let source = match kernels.as_slice() {
         [_] => OneOrMany::One(pass.source.clone()),
         several => OneOrMany::Many(several.iter().map(|kernel| kernel.passes[0].source.clone()).collect()),
     };
-    commented.description.kernel = Some(KernelFields { source, entry, include, define, ..KernelFields::default() });
+    commented.description.kernel = Some(KernelFields { source, groups: None, indirect: None, ..fields });
     commented.remark("axes", "swept; expressions below may use these names");
-    for ((axis, values), remark) in pass.grid_axes().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""]) {
+    for ((axis, values), remark) in
+        analyzed.grid_axes().iter().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""])
+    {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
@@ -62,15 +67,16 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     for member in pass.interface.arguments.iter() {
         if let ArgumentKind::Scalar(scalar) = member.kind {
             let name = member_key(&pass.interface.arguments, member);
-            commented.remark(format!("push.{name}"), format!("(…) {}", scalar.name()));
-            commented.description.push.set(&name, pass.guess(&member.name, scalar));
+            let (value, remark) = analyzed.guess(Parameter { block: None, offset: member.offset }, member, scalar);
+            commented.remark(format!("push.{name}"), remark);
+            commented.description.push.set(&name, value);
         }
     }
-    add_slots(pass, &mut commented);
+    add_slots(&analyzed, &mut commented);
     let [x, y, z] = pass.local_size(|_| None);
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
-    let groups = pass.grid_groups();
+    let groups = analyzed.grid_groups();
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
@@ -78,28 +84,76 @@ fn template(described: &Described) -> Result<Commented, Fault> {
 }
 
 /// Adds the blocks of parameters, the buffers that slots bind, and those that addresses refer to.
-fn add_slots(pass: &LoadedPass, commented: &mut Commented) {
-    let accesses = pass.accesses();
-    let (slots, addresses) = accesses.split_at(pass.interface.slots.len());
-    let mut pointers: Vec<_> = pass.addresses().zip(addresses.iter().copied()).collect();
-    for (slot, access) in pass.interface.slots.iter().zip(slots) {
+fn add_slots(analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
+    let pass = analyzed.pass;
+    let mut pointers = vec![];
+    for (index, member) in pass.addresses().enumerate() {
+        pointers.push((None, &*pass.interface.arguments, member, Some(pass.interface.slots.len() + index)));
+    }
+    for (index, slot) in pass.interface.slots.iter().enumerate() {
         let key = buffer_key(pass, slot);
-        if let Some(block) = parameter_block(slot, *access) {
-            add_uniform(&key, slot, block, pass, commented);
+        if let Some(block) = parameter_block(slot, analyzed.accesses[index]) {
+            add_uniform(&key, index, slot, block, analyzed, commented);
             let members = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-            pointers.extend(members.map(|member| (member, Access::UNKNOWN)));
+            pointers.extend(members.map(|member| (Some(key.clone()), &*block.members, member, None)));
         } else {
-            add_bound_buffer(&key, slot, *access, pass, commented);
+            add_bound_buffer(&key, index, slot, analyzed, commented);
         }
     }
-    for (member, access) in pointers {
-        let name = member.name.rsplit('.').next().unwrap_or_default();
-        commented
-            .remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
-        commented.remark(format!("buffer.{name}.type"), "(…)");
-        commented.remark(format!("buffer.{name}.shape"), "(…)");
-        add_buffer(name, &member.name, "f32", pass.grid_shape(1), access, commented);
+    for (block, members, member, root) in pointers {
+        let own_name = member.name.rsplit('.').next().unwrap_or_default();
+        let is_taken = |name: &str| commented.description.buffer.get(name).is_some() || has_slot(pass, name);
+        let key = member_key(members, member);
+        let candidates = [own_name.to_string(), key.clone(), format!("{} {key}", block.as_deref().unwrap_or("push"))];
+        let is_free = |name: &&String| !name.is_empty() && !is_taken(name);
+        let name = candidates.iter().find(is_free).unwrap_or(&candidates[2]).clone();
+        if name != own_name {
+            let value = formula(&name);
+            match &block {
+                None => commented.description.push.set(&key, value),
+                Some(block) => {
+                    let mut table = commented.description.uniform.get(block).cloned().unwrap_or_default();
+                    table.set(&key, value);
+                    commented.description.uniform.set(block, table);
+                }
+            }
+        }
+        add_address_buffer(&name, member, root, analyzed, commented);
     }
+}
+
+/// Adds the buffer that a member is the address of.
+fn add_address_buffer(
+    name: &str,
+    member: &Argument,
+    root: Option<usize>,
+    analyzed: &AnalyzedPass<'_>,
+    commented: &mut Commented,
+) {
+    let access = root.map_or(Access::UNKNOWN, |root| analyzed.accesses[root]);
+    let elements = root.and_then(|root| analyzed.address_elements(root));
+    if elements.is_none() {
+        commented.remark(format!("buffer.{name}.type"), "(…)");
+    }
+    let (element, stride) = elements.unwrap_or_else(|| ("f32".into(), 4));
+    let bytes = DType::of_buffer(&element).map_or(1, DType::bytes);
+    let (mut extents, is_known) = match root {
+        Some(root) => analyzed.extents(root, stride),
+        None => analyzed.grid_extents(),
+    };
+    if stride > bytes {
+        extents.push(Formula::Integer((stride / bytes).cast_signed()));
+    }
+    commented.remark(format!("buffer.{name}"), format!("at the address in {}: {}", member.name, access_text(access)));
+    if !is_known {
+        commented.remark(format!("buffer.{name}.shape"), "(…)");
+    }
+    add_buffer(name, &member.name, &element, OneOrMany::Many(extents), false, access, commented);
+}
+
+/// Whether a name denotes a slot of the kernel.
+fn has_slot(pass: &LoadedPass, name: &str) -> bool {
+    pass.interface.slots.iter().any(|slot| slot.is_called(name))
 }
 
 /// Returns the first name of a slot that no other slot has, or else its set and binding.
@@ -140,69 +194,6 @@ const OPTIONAL_TABLES: &str = "
 # bytes = \"12*N\"              # where it is not each input and output once
 ";
 
-impl LoadedPass {
-    /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.
-    fn dimensions(&self) -> usize {
-        self.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
-    }
-
-    /// Iterates over the axes of the grid from x on, with values to sweep.
-    fn grid_axes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        // The first value is no multiple of a work-group, to expose missing bounds checks.
-        let widths = ["1001,1024..65536", "255,256..4096", "33,64..256"][self.dimensions() - 1];
-        // Extents differ where the kernel receives them, to expose swapped extents.
-        let height = if self.receives_extent("M") { "N+3" } else { "N" };
-        let depth = if self.receives_extent("K") { "N+6" } else { "N" };
-        [("N", widths), ("M", height), ("K", depth)].into_iter().take(self.dimensions())
-    }
-
-    /// Whether an integer or boolean among the push constants is probably the extent along `axis`, guessed from its
-    /// name.
-    fn receives_extent(&self, axis: &str) -> bool {
-        let is_integer = |kind| matches!(kind, ArgumentKind::Scalar(Scalar::Bool | Scalar::Int { .. }));
-        self.interface.arguments.iter().any(|member| is_integer(member.kind) && self.axis_of(&member.name) == axis)
-    }
-
-    /// Returns the shape of a buffer with `stride` elements for each invocation.
-    fn grid_shape(&self, stride: u64) -> OneOrMany {
-        let mut extents: Vec<_> = self.grid_axes().map(|(axis, _)| formula(axis)).collect();
-        if stride > 1 {
-            extents[0] = formula(&format!("{stride}*N"));
-        }
-        extents.reverse();
-        OneOrMany::Many(extents)
-    }
-
-    /// Returns the work-groups that cover the axes.
-    fn grid_groups(&self) -> Vec<Formula> {
-        let mut groups = vec![];
-        for ((axis, _), direction) in self.grid_axes().zip(["x", "y", "z"]) {
-            groups.push(formula(&format!("cdiv({axis}, local_{direction})")));
-        }
-        groups.resize(3, formula("1"));
-        groups
-    }
-
-    /// Guesses the value of a push constant: an integer is probably an extent.
-    fn guess(&self, name: &str, scalar: Scalar) -> Formula {
-        if let Scalar::Float { .. } | Scalar::Bfloat16 = scalar {
-            // 1 would be neutral in a product.
-            return Formula::Number(0.75);
-        }
-        formula(self.axis_of(name))
-    }
-
-    /// Returns the axis that a number of this name is probably the size of.
-    fn axis_of(&self, name: &str) -> &'static str {
-        let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-        match &*name {
-            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions() > 1 => "M",
-            "k" | "depth" | "d" | "z" | "nz" if self.dimensions() > 2 => "K",
-            _ => "N",
-        }
-    }
-}
-
 /// Describes a kernel's access to a buffer.
 fn access_text(access: Access) -> &'static str {
     match (access.reads, access.writes) {
@@ -228,12 +219,16 @@ fn add_constants(pass: &LoadedPass, description: &Description, commented: &mut C
             Some(_) if *id > u16::MAX.into() => scalar.name(),
             _ => format!("{}, constant_id {id}", scalar.name()),
         };
+        let number = number(*scalar, *bits);
         let value = match scalar {
             Scalar::Bool => Formula::Truth(*bits != 0),
             Scalar::Int { .. } => Formula::whole(scalar.integer(*bits).unwrap_or_default()),
-            Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number(*scalar, *bits)),
+            _ if !number.is_finite() => formula(&format!("{BITS_PREFIX}{bits:x}")),
+            Scalar::Float { .. } | Scalar::Bfloat16 => Formula::Number(number),
         };
-        let name = constant_key(constant);
+        let key = constant_key(constant);
+        let is_unique = pass.interface.constants.iter().filter(|other| constant_key(other) == key).count() == 1;
+        let name = if is_unique { key } else { id.to_string() };
         commented.description.spec.set(&name, OneOrMany::One(value));
         commented.remark(format!("spec.{name}"), remark);
     }
@@ -242,25 +237,24 @@ fn add_constants(pass: &LoadedPass, description: &Description, commented: &mut C
 /// Most members of a block that are listed; the others share the value of [`OTHERS`].
 const MAX_LISTED: usize = 24;
 
-/// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
-/// addresses, or one that looks like a structure of parameters, because the kernel only reads it and its members have
-/// fixed places and several types.
-fn parameter_block(slot: &Slot, access: Access) -> Option<&Block> {
-    let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
-    let is_structure = !access.writes && block.array.is_none() && block.numbers().is_none();
-    (slot.kind == SlotKind::Uniform || is_structure || block.is_addresses()).then_some(block)
-}
-
 /// Adds a block of parameters with a guess for each member.
-fn add_uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commented: &mut Commented) {
+fn add_uniform(
+    name: &str,
+    index: usize,
+    slot: &Slot,
+    block: &Block,
+    analyzed: &AnalyzedPass<'_>,
+    commented: &mut Commented,
+) {
     commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
     for member in listed {
         let ArgumentKind::Scalar(scalar) = member.kind else { continue };
         let key = member_key(&block.members, member);
-        commented.remark(format!("uniform.{name}.{key}"), format!("(…) {}", scalar.name()));
-        members.set(&key, pass.guess(&member.name, scalar));
+        let (value, remark) = analyzed.guess(Parameter { block: Some(index), offset: member.offset }, member, scalar);
+        commented.remark(format!("uniform.{name}.{key}"), remark);
+        members.set(&key, value);
     }
     if let Some(first) = others.first() {
         let more = match others.len() - 1 {
@@ -274,64 +268,77 @@ fn add_uniform(name: &str, slot: &Slot, block: &Block, pass: &LoadedPass, commen
 }
 
 /// Adds a buffer that a slot binds.
-fn add_bound_buffer(name: &str, slot: &Slot, access: Access, pass: &LoadedPass, commented: &mut Commented) {
+fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
+    let access = analyzed.accesses[index];
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
     let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
     let remark = format!("set {}, binding {}: {}{also}", slot.set, slot.binding, access_text(access));
     commented.remark(format!("buffer.{name}"), remark);
     let element = element(&[slot]);
-    let (shape, remark) = match (block_numbers(slot), slot.blocks.iter().find_map(|block| block.array)) {
-        (None, Some(array)) if element != "bytes" => {
-            (pass.grid_shape(numbers_per_element(slot)), element_remark(slot, array))
-        }
-        (None, Some(array)) => (pass.grid_shape(array.stride), format!("(…) structures of {} bytes", array.stride)),
-        (numbers, _) => {
+    let of_element = |block: &&Block| {
+        block.array.and_then(|array| array.scalar).map_or_else(|| "bytes".into(), Scalar::name) == element
+    };
+    let arrays = || slot.blocks.iter().filter(|block| block.array.is_some());
+    let shortest = arrays().filter(of_element).min_by_key(|block| block.array.map(|array| array.stride));
+    let (shape, remark) = match shortest.or_else(|| arrays().next()) {
+        Some(block) => array_shape(index, block, &element, analyzed),
+        None => {
             let bytes = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
             let width = DType::of_buffer(&element).map_or(1, DType::bytes);
-            let extent = Formula::Integer(numbers.unwrap_or(bytes / width).cast_signed());
-            (OneOrMany::Many(vec![extent]), "the block's size".to_string())
+            let extent = Formula::Integer(block_numbers(slot).unwrap_or(bytes / width).cast_signed());
+            (vec![extent], "the block's size".to_string())
         }
     };
     commented.remark(format!("buffer.{name}.shape"), remark);
-    add_buffer(name, name, &element, shape, access, commented);
+    let has_integer = |block: &Block| {
+        let is_integer = |member: &Argument| matches!(member.kind, ArgumentKind::Scalar(Scalar::Int { .. }));
+        let is_header = |member: &Argument| u64::from(member.offset) < block.fixed;
+        let is_mixed = block.array.is_some() || block.scalar.is_none();
+        is_mixed && block.members.iter().any(|member| is_integer(member) && is_header(member))
+    };
+    let is_counted = slot.blocks.iter().any(has_integer);
+    add_buffer(name, name, &element, OneOrMany::Many(shape), is_counted, access, commented);
 }
 
-/// Returns the number of members in each element of the array at a block's end.
-fn array_members(block: &Block) -> u64 {
-    block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64
-}
-
-/// Returns the numbers in each element of the array at a block's end, if these are structures or have padding; 1 for
-/// other vectors, whose components may be separate elements of the problem.
-fn numbers_per_element(slot: &Slot) -> u64 {
-    for block in slot.blocks.iter() {
-        let Some(Elements { stride, scalar }) = block.array else { continue };
-        if let (None, Some(float)) = (scalar, mixed_scalar(block)) {
-            return stride / u64::from(float.bytes());
+/// Returns the shape of a buffer whose block has an array at its end, with a remark on what it consists of.
+fn array_shape(root: usize, block: &Block, element: &str, analyzed: &AnalyzedPass<'_>) -> (Vec<Formula>, String) {
+    let bytes = DType::of_buffer(element).map_or(1, DType::bytes);
+    let stride = block.array.map_or(bytes, |array| array.stride);
+    let (mut extents, is_known) = analyzed.extents(root, stride);
+    let width = stride / bytes;
+    let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
+    let mut remark = match width {
+        1 => String::new(),
+        _ if element == "bytes" => format!("structures of {stride} bytes"),
+        width if members < width && members > 0 => format!("{members} numbers and {} of padding each", width - members),
+        width if block.array.is_some_and(|array| array.scalar.is_none()) => {
+            format!("structures of {width} numbers; integers must match exactly")
         }
-        let Some(scalar) = scalar else { continue };
-        let bytes = u64::from(scalar.bytes());
-        let members = array_members(block);
-        if members * bytes != stride || ![1, 2, 4].contains(&members) {
-            return stride / bytes;
-        }
+        width => format!("{width} numbers each"),
+    };
+    if !analyzed.is_used(root) {
+        remark = "not used".into();
     }
-    1
+    if width > 1 {
+        extents.push(Formula::Integer(width.cast_signed()));
+    }
+    if block.fixed > 0 {
+        let header: Vec<&Argument> =
+            block.members.iter().filter(|member| u64::from(member.offset) < block.fixed).collect();
+        let names: Vec<&str> = header.iter().map(|member| &*member.name).collect();
+        let names = names.join(", ");
+        let behind = if names.is_empty() || names.len() > 30 { counted(header.len(), "member") } else { names };
+        remark = format!("behind {behind} ({} bytes)", block.fixed);
+        let factors: Vec<String> = extents.iter().map(|extent| factor(&extent.to_string())).collect();
+        extents = vec![formula(&format!("{} + {}", block.fixed.div_ceil(bytes), factors.join("*")))];
+    }
+    let mark = if is_known { "" } else { "(…) " };
+    (extents, format!("{mark}{remark}"))
 }
 
-/// Returns the remark on the elements of an array: nothing, padded vectors, or structures.
-fn element_remark(slot: &Slot, array: Elements) -> String {
-    let members = slot.blocks.iter().map(array_members).max().unwrap_or_default();
-    match numbers_per_element(slot) {
-        1 => "(…)".into(),
-        count if members < count && members > 0 => {
-            format!("(…) {members} numbers and {} of padding each", count - members)
-        }
-        count if array.scalar.is_none() => {
-            format!("(…) structures of {count} numbers, {} bytes; integers must match exactly", array.stride)
-        }
-        count => format!("(…) structures of {count} numbers, {} bytes", array.stride),
-    }
+/// Puts an expression of several terms into parentheses.
+fn factor(text: &str) -> String {
+    if text.contains(' ') && !text.starts_with("cdiv(") { format!("({text})") } else { text.into() }
 }
 
 /// Returns the number of a buffer's elements, if it has no array at its end and consists of one type.
@@ -374,16 +381,26 @@ pub fn element(slots: &[&Slot]) -> String {
 }
 
 /// Adds a buffer, with fill and check according to the access. `called` is its name in the kernel.
-fn add_buffer(name: &str, called: &str, element: &str, shape: OneOrMany, access: Access, commented: &mut Commented) {
+/// `is_counted` tells whether it begins with integers, which may be lengths.
+fn add_buffer(
+    name: &str,
+    called: &str,
+    element: &str,
+    shape: OneOrMany,
+    is_counted: bool,
+    access: Access,
+    commented: &mut Commented,
+) {
     let mut buffer =
         DescribedBuffer { element: Some(element.into()), shape: Some(shape), ..DescribedBuffer::default() };
     if access.reads || !access.writes {
-        let fill = guess_fill(called, element, access);
-        let remark = match fill {
-            INDICES => "(…) used as indices: keep them in range",
+        let fill = if is_counted { "zero".into() } else { guess_fill(called, element, access) };
+        let remark = match &*fill {
+            fill if fill.starts_with("uniform(") => "(…) used as indices: keep them in range",
+            _ if is_counted => "(…) it begins with integers; also @x.npy, @x.bin",
             _ => "(…) also iota, normal, @x.npy, @x.bin",
         };
-        buffer.fill = Some(fill.into());
+        buffer.fill = Some(fill);
         commented.remark(format!("buffer.{name}.fill"), remark);
     }
     let tolerance = DType::of_buffer(element).map_or(Tolerance::Exact, default_tolerance);
@@ -399,23 +416,29 @@ fn add_buffer(name: &str, called: &str, element: &str, shape: OneOrMany, access:
     commented.description.buffer.set(name, buffer);
 }
 
-/// Fill of a buffer whose elements are indices.
-const INDICES: &str = "uniform(0, N - 1)";
-
 /// Parts of names that suggest a buffer of 0 and 1.
 const MASK_NAMES: [&str; 7] = ["mask", "flag", "valid", "active", "enabled", "visible", "predicate"];
 
-/// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters.
-fn guess_fill(name: &str, element: &str, access: Access) -> &'static str {
+/// Returns a fill that covers the type; zeros for integers that atomic operations change, which are usually counters, and
+/// for indices in structures.
+fn guess_fill(name: &str, element: &str, access: Access) -> String {
     let is_float = element.starts_with('f') || element == "bf16";
     let name = name.to_lowercase();
-    match element {
+    let indices = match element {
+        "bytes" => "zero",
+        "i8" | "u8" => "uniform(0, min(N, 128) - 1)",
+        "i16" | "u16" | "f16" | "bf16" => "uniform(0, min(N, 32768) - 1)",
+        _ => "uniform(0, N - 1)",
+    };
+    let fill = match element {
         _ if !access.writes && MASK_NAMES.iter().any(|part| name.contains(part)) => "mask",
+        _ if access.indexes && !access.counts => indices,
         _ if is_float => "varied",
         _ if access.counts => "zero",
-        _ if access.indexes && element != "bytes" => INDICES,
+        _ if access.indexes => indices,
         _ => "varied",
-    }
+    };
+    fill.into()
 }
 
 /// Extent of the axes of a kernel that is compiled without a description.
@@ -517,21 +540,4 @@ fn bare(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use toml::Table;
-
-    #[test]
-    fn names_in_foreign_modules_cannot_inject_toml() {
-        let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
-        let mut commented = Commented::default();
-        commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
-        add_buffer(hostile, hostile, "f32", OneOrMany::default(), Access::UNKNOWN, &mut commented);
-        let text = commented.text();
-        assert!(text.lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")), "{text}");
-        let read: Table = toml::from_str(&text).expect("TOML");
-        assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
-        let shown = set_option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
-        assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
-    }
-}
+mod tests;

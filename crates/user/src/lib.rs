@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod algorithm;
+mod analyzed;
 pub mod array;
 mod axes;
 pub mod buffers;
@@ -26,6 +27,8 @@ pub mod members;
 pub mod options;
 pub mod oracle;
 mod pass;
+mod polynomial;
+mod reach;
 mod reference;
 pub mod resolve;
 pub mod resolved;

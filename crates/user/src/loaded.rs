@@ -332,13 +332,16 @@ impl LoadedPass {
         self.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address)
     }
 
+    /// Returns each slot, then each of [`Self::addresses`], as origins of pointers.
+    pub(super) fn roots(&self) -> Vec<Root> {
+        let slots = self.interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
+        slots.chain(self.addresses().map(|member| Root::Address(member.offset))).collect()
+    }
+
     /// Returns the access to each slot, then to the buffer of each of [`Self::addresses`].
     pub fn accesses(&self) -> Vec<Access> {
-        let slots = self.interface.slots.iter();
-        let mut roots: Vec<_> = slots.clone().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
-        roots.extend(self.addresses().map(|member| Root::Address(member.offset)));
-        let mut accesses = accesses(&self.compiled.spirv, &roots);
-        for (access, slot) in accesses.iter_mut().zip(slots) {
+        let mut accesses = accesses(&self.compiled.spirv, &self.roots());
+        for (access, slot) in accesses.iter_mut().zip(self.interface.slots.iter()) {
             access.reads &= slot.is_readable();
             access.writes &= slot.is_writable();
         }

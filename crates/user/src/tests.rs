@@ -336,9 +336,10 @@ fn options_and_descriptions_are_equivalent() {
     assert_eq!(two.configurations.iter().map(|c| &*c.kernel).collect::<Vec<_>>(), ["copy2", "copy"]);
     let lacks = typed(&[&k], &[], &["kernel.define.A_TYPE=float"]).expect_err("nothing is described");
     for part in [
-        "(set 0, binding 0: read; also data_a, A4, data_a4): --set 'buffer.A={ type = \"f32\", shape = [\"M\", \"N\"], fill = \"varied\" }'",
-        "uniform Shape (set 0, binding 2: its members):\n    --set uniform.Shape.width=N\n    --set uniform.Shape.bias.x=0.75\n",
-        "push constant size.y (u32): --set push.size.y=M",
+        "(set 0, binding 0: read; also data_a, A4, data_a4): --set 'buffer.A={ type = \"f32\", shape = [\"M\"], fill = \"varied\" }'",
+        "uniform Shape (set 0, binding 2: its members):\n    --set uniform.Shape.width=1\n    --set uniform.Shape.bias.x=0.75\n",
+        "push constant size.x (u32, not used): --set push.size.x=0",
+        "push constant size.y (u32): --set push.size.y=1",
         "--init",
     ] {
         assert!(lacks.contains(part), "{lacks}");

@@ -708,14 +708,33 @@ impl Reflector<'_> {
         self.number(id, None, Decoration::ArrayStride).map(u64::from)
     }
 
-    /// Returns the length of an array, constant `id`; the default if a specialization constant sets it.
+    /// Returns the length of an array, constant `id`; with the defaults of the specialization constants that set it.
     fn length(&self, id: u32) -> Result<u64, String> {
         let definition = self.definition(id)?;
-        let value = definition.operands.first().ok_or("an array has no length")?;
-        match definition.class.opcode {
-            Op::Constant | Op::SpecConstant => literal(value).map(u64::from),
-            // Computed from specialization constants: at least one element.
-            _ => Ok(1),
+        definition.operands.first().ok_or("an array has no length")?;
+        // An expression that cannot be evaluated has at least one element.
+        let length = self.evaluate(id, &mut MAX_SIZE_OPERATIONS.clone()).filter(|length| *length > 0);
+        Ok(length.map_or(1, i64::cast_unsigned))
+    }
+
+    /// Evaluates an integer constant with the defaults of specialization constants, in at most `steps` steps.
+    fn evaluate(&self, id: u32, steps: &mut usize) -> Option<i64> {
+        *steps = steps.checked_sub(1)?;
+        let definition = self.definition(id).ok()?;
+        match (definition.class.opcode, definition.operands.first()) {
+            (Op::Constant | Op::SpecConstant, Some(value)) => literal(value).ok().map(i64::from),
+            (Op::SpecConstantTrue, _) => Some(1),
+            (Op::SpecConstantFalse, _) => Some(0),
+            (Op::SpecConstantOp, Some(Operand::LiteralSpecConstantOpInteger(Op::CompositeExtract))) => {
+                let composite = self.definition(ids(definition).next()?).ok()?;
+                let index = literal(definition.operands.last()?).ok()? as usize;
+                self.evaluate(ids(composite).nth(index)?, steps)
+            }
+            (Op::SpecConstantOp, Some(Operand::LiteralSpecConstantOpInteger(operation))) => {
+                let operands = ids(definition).map(|id| self.evaluate(id, steps)).collect::<Option<Vec<_>>>()?;
+                apply(*operation, &operands)
+            }
+            _ => None,
         }
     }
 
@@ -781,11 +800,7 @@ impl Reflector<'_> {
 
     /// Lists the names of a block with these members that `variable` declares.
     fn block_names(&self, variable: u32, id: u32, member_types: &[u32]) -> Vec<String> {
-        let mut names = vec![self.name(id, None), self.name(variable, None)];
-        // HLSL and Slang have no names for blocks: their compilers name these after types.
-        if !self.module.debug_string_source.is_empty() {
-            names.swap(0, 1);
-        }
+        let mut names = vec![self.name(variable, None), self.name(id, None)];
         // An address member is named after the data it points to, not after this buffer.
         if let [member] = member_types
             && !self.is_pointer(*member, MAX_DEPTH)
@@ -793,7 +808,7 @@ impl Reflector<'_> {
             names.push(self.name(id, Some(0)));
         }
         // naga gives each variable its own name, and the block none or a generic one.
-        if names[1].is_empty() || names[0] != names[1] {
+        if names[0].is_empty() || names[0] != names[1] {
             names.dedup();
         }
         names.retain(|name| !name.is_empty());
@@ -895,6 +910,32 @@ fn deeper(depth: usize, program: &[SizeOp]) -> Result<usize, String> {
         return Err("the expression for its shared-memory size is too long; use plain arrays".into());
     }
     Ok(depth - 1)
+}
+
+/// Applies an operation to integers of 32 bits; `None` if it is unknown, or its result is not an integer of 64 bits.
+fn apply(operation: Op, operands: &[i64]) -> Option<i64> {
+    match (operation, operands) {
+        (Op::UConvert | Op::SConvert, &[a]) => Some(a),
+        (Op::IAdd, &[a, b]) => a.checked_add(b),
+        (Op::ISub, &[a, b]) => a.checked_sub(b),
+        (Op::IMul, &[a, b]) => a.checked_mul(b),
+        (Op::UDiv | Op::SDiv, &[a, b]) => a.checked_div(b),
+        (Op::UMod | Op::SRem | Op::SMod, &[a, b]) => a.checked_rem(b),
+        (Op::ShiftLeftLogical, &[a, b @ 0..32]) => a.checked_mul(1 << b),
+        (Op::ShiftRightLogical | Op::ShiftRightArithmetic, &[a, b @ 0..32]) => Some(a >> b),
+        (Op::BitwiseAnd | Op::LogicalAnd, &[a, b]) => Some(a & b),
+        (Op::BitwiseOr | Op::LogicalOr, &[a, b]) => Some(a | b),
+        (Op::BitwiseXor, &[a, b]) => Some(a ^ b),
+        (Op::LogicalNot, &[a]) => Some(1 - a),
+        (Op::Select, &[condition, a, b]) => Some(if condition == 0 { b } else { a }),
+        (Op::IEqual | Op::LogicalEqual, &[a, b]) => Some((a == b).into()),
+        (Op::INotEqual | Op::LogicalNotEqual, &[a, b]) => Some((a != b).into()),
+        (Op::UGreaterThan | Op::SGreaterThan, &[a, b]) => Some((a > b).into()),
+        (Op::UGreaterThanEqual | Op::SGreaterThanEqual, &[a, b]) => Some((a >= b).into()),
+        (Op::ULessThan | Op::SLessThan, &[a, b]) => Some((a < b).into()),
+        (Op::ULessThanEqual | Op::SLessThanEqual, &[a, b]) => Some((a <= b).into()),
+        _ => None,
+    }
 }
 
 /// Iterates over the ids among an instruction's operands.

@@ -1,0 +1,214 @@
+//! Values and extents that `run --init` proposes for a kernel, from what its code does with its parameters and indices.
+
+use super::access::{Access, Root};
+use super::description::Formula;
+use super::loaded::LoadedPass;
+use super::polynomial::{GRID_AXES, Polynomial};
+use super::reach::{Assumed, Parameter, Reach, analyze};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
+
+/// Kernel with the facts that its code reveals.
+pub(super) struct AnalyzedPass<'a> {
+    pub(super) pass: &'a LoadedPass,
+    /// Access to each slot, then to the buffer of each address among the push constants.
+    pub(super) accesses: Vec<Access>,
+    roots: Vec<Root>,
+    /// Numbers in the push constants and in blocks of parameters.
+    parameters: Vec<(Parameter, &'a Argument)>,
+    /// Facts about them; `None` if the code cannot be followed.
+    reach: Option<Reach>,
+}
+
+/// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
+/// addresses, or one that looks like a structure of parameters, because the kernel only reads it and its members have
+/// fixed places and several types.
+pub(super) fn parameter_block(slot: &Slot, access: Access) -> Option<&Block> {
+    let block = slot.blocks.iter().find(|block| !block.members.is_empty())?;
+    let is_structure = !access.writes && block.array.is_none() && block.numbers().is_none();
+    (slot.kind == SlotKind::Uniform || is_structure || block.is_addresses()).then_some(block)
+}
+
+impl<'a> AnalyzedPass<'a> {
+    /// Analyzes a kernel: first to find its extents, then, with their values, how far its indices reach.
+    pub(super) fn new(pass: &'a LoadedPass) -> Result<Self, String> {
+        let accesses = pass.accesses();
+        let mut parameters: Vec<_> = pass
+            .interface
+            .arguments
+            .iter()
+            .map(|member| (Parameter { block: None, offset: member.offset }, member))
+            .collect();
+        for (index, (slot, access)) in pass.interface.slots.iter().zip(&accesses).enumerate() {
+            let members = parameter_block(slot, *access).into_iter().flat_map(|block| block.members.iter());
+            parameters.extend(members.map(|member| (Parameter { block: Some(index), offset: member.offset }, member)));
+        }
+        let mut analyzed = Self { pass, accesses, roots: pass.roots(), parameters, reach: None };
+        let words = &pass.compiled.spirv;
+        let unknown = vec![None; analyzed.parameters.len()];
+        analyzed.reach = analyzed.analyze(&words, unknown, [true; 3]);
+        if let Some(found) = &analyzed.reach {
+            let is_checked = found.is_checked;
+            let values =
+                analyzed.parameters.iter().map(|(parameter, member)| analyzed.bound(*parameter, member)).collect();
+            let found = (found.is_used.clone(), found.is_extent.clone());
+            let reach = analyzed.analyze(&words, values, is_checked);
+            let (is_used, is_extent) = found;
+            analyzed.reach = reach.map(|reach| Reach { is_used, is_extent, is_checked, ..reach });
+        }
+        Ok(analyzed)
+    }
+
+    fn analyze(&self, words: &[u32], values: Vec<Option<Polynomial>>, is_checked: [bool; 3]) -> Option<Reach> {
+        let parameters: Vec<_> = self.parameters.iter().map(|(parameter, _)| *parameter).collect();
+        let assumed = Assumed {
+            roots: &self.roots,
+            parameters: &parameters,
+            values,
+            indices: self.accesses.iter().map(|access| access.indexes).collect(),
+            local_size: self.pass.local_size(|_| None),
+            dimensions: self.dimensions(),
+            is_checked,
+        };
+        analyze(words, &assumed)
+    }
+
+    /// Returns the largest value of a parameter, if it is an integer.
+    fn bound(&self, parameter: Parameter, member: &Argument) -> Option<Polynomial> {
+        let ArgumentKind::Scalar(scalar @ (Scalar::Int { .. } | Scalar::Bool)) = member.kind else { return None };
+        match self.guess(parameter, member, scalar) {
+            (Formula::Integer(value), _) => Some(Polynomial::constant(value as f64)),
+            _ => GRID_AXES.iter().position(|axis| *axis == self.axis_of(&member.name)).map(Polynomial::axis),
+        }
+    }
+
+    /// Guesses the value of a parameter, with a remark: an axis if the kernel compares an index with it.
+    pub(super) fn guess(&self, parameter: Parameter, member: &Argument, scalar: Scalar) -> (Formula, String) {
+        let index = self.parameters.iter().position(|(known, _)| *known == parameter);
+        let fact = |facts: fn(&Reach) -> &Vec<bool>| {
+            let facts = self.reach.as_ref().map(facts);
+            facts.zip(index).and_then(|(facts, index)| facts.get(index)).copied()
+        };
+        let name = scalar.name();
+        let axis = self.axis_of(&member.name);
+        match scalar {
+            _ if fact(|reach| &reach.is_used) == Some(false) => (Formula::Integer(0), format!("{name}, not used")),
+            // 1 would be neutral in a product.
+            Scalar::Float { .. } | Scalar::Bfloat16 => (Formula::Number(0.75), format!("(…) {name}")),
+            Scalar::Int { bits, signed } if fact(|reach| &reach.is_extent) != Some(false) => {
+                let most = u64::MAX >> (64 - bits + u32::from(signed));
+                let value = if bits < 32 { format!("min({axis}, {most})") } else { axis.into() };
+                (Formula::Text(value), format!("(…) {name}"))
+            }
+            _ => (Formula::Integer(1), format!("(…) {name}")),
+        }
+    }
+
+    /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.
+    pub(super) fn dimensions(&self) -> usize {
+        self.pass.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
+    }
+
+    /// Returns the axes of the grid from x on, with values to sweep.
+    pub(super) fn grid_axes(&self) -> Vec<(&'static str, String)> {
+        let dimensions = self.dimensions();
+        let degrees = self.reach.iter().flat_map(|reach| reach.bytes.iter().flatten()).map(Polynomial::degree);
+        let degree = degrees.max().unwrap_or(0).max(dimensions as u32);
+        let (odd, first, last) = match degree {
+            0 | 1 => (1001, 1024, 65536),
+            2 => (255, 256, 4096),
+            3 => (33, 64, 256),
+            _ => (9, 16, 32),
+        };
+        let is_checked = self.reach.as_ref().is_none_or(|reach| reach.is_checked[..dimensions].iter().all(|is| *is));
+        let local_size = self.pass.local_size(|_| None);
+        let step = local_size[..dimensions].iter().fold(1, |step, extent| lcm(step, (*extent).clamp(1, 1 << 16)));
+        let multiple = step * (first + step - 1).div_euclid(step);
+        let widths = match is_checked {
+            // The first value is no multiple of a work-group, to expose missing bounds checks.
+            true => format!("{odd},{first}..{last}"),
+            false => format!("{multiple}..{}", multiple.max(last)),
+        };
+        // Extents differ where the kernel receives them, to expose swapped extents.
+        let others = [("M", "N+3"), ("K", "N+6")].map(|(axis, value)| {
+            let is_free = is_checked && self.receives_extent(axis);
+            (axis, if is_free { value } else { "N" }.to_string())
+        });
+        [("N", widths)].into_iter().chain(others).take(dimensions).collect()
+    }
+
+    /// Whether a parameter is probably the extent along `axis`, guessed from its name.
+    fn receives_extent(&self, axis: &str) -> bool {
+        self.parameters.iter().any(|(parameter, member)| match member.kind {
+            ArgumentKind::Scalar(scalar) => self.guess(*parameter, member, scalar).0 == Formula::Text(axis.into()),
+            ArgumentKind::Address => false,
+        })
+    }
+
+    /// Returns the axis that a number of this name is probably the size of.
+    fn axis_of(&self, name: &str) -> &'static str {
+        let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        match &*name {
+            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions() > 1 => "M",
+            "k" | "depth" | "d" | "z" | "nz" if self.dimensions() > 2 => "K",
+            _ => "N",
+        }
+    }
+
+    /// Returns the work-groups that cover the axes.
+    pub(super) fn grid_groups(&self) -> Vec<Formula> {
+        let mut groups = vec![];
+        for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
+            groups.push(Formula::Text(format!("cdiv({axis}, local_{direction})")));
+        }
+        groups.resize(3, Formula::Text("1".into()));
+        groups
+    }
+
+    /// Whether the kernel uses the buffer of a root.
+    pub(super) fn is_used(&self, root: usize) -> bool {
+        let access = self.accesses[root];
+        access.reads || access.writes || self.reach.as_ref().is_none_or(|reach| reach.is_array_used[self.first(root)])
+    }
+
+    /// Returns the first root with the same binding: buffers of an array share their code.
+    fn first(&self, root: usize) -> usize {
+        self.roots.iter().position(|known| *known == self.roots[root]).unwrap_or(root)
+    }
+
+    /// Returns the type and the stride of the elements that the kernel accesses through an address.
+    pub(super) fn address_elements(&self, root: usize) -> Option<(String, u64)> {
+        self.reach.as_ref()?.elements[root].clone()
+    }
+
+    /// Returns the extents of a buffer with an element for each invocation, as a guess.
+    pub(super) fn grid_extents(&self) -> (Vec<Formula>, bool) {
+        let axes = GRID_AXES.iter().take(self.dimensions()).rev();
+        (axes.map(|axis| Formula::Text((*axis).into())).collect(), false)
+    }
+
+    /// Returns the extents of an array of elements of `stride` bytes, the slowest first; the second value tells whether
+    /// they are known from the code, rather than guessed from the grid.
+    pub(super) fn extents(&self, root: usize, stride: u64) -> (Vec<Formula>, bool) {
+        if !self.is_used(root) {
+            return (vec![Formula::Integer(1)], true);
+        }
+        let bytes = self.reach.as_ref().and_then(|reach| reach.bytes[self.first(root)].as_ref());
+        let Some(count) = bytes.map(|bytes| bytes.times(1.0 / stride.max(1) as f64)) else {
+            return self.grid_extents();
+        };
+        if let Some(count) = count.value() {
+            return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
+        }
+        let axes = count.axes().unwrap_or_else(|| vec![count.text()]);
+        (axes.into_iter().map(Formula::Text).collect(), true)
+    }
+}
+
+/// Returns the least common multiple of two numbers above zero.
+fn lcm(a: i64, b: i64) -> i64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}

@@ -1,0 +1,187 @@
+//! Describes generated and hostile kernels, and checks that their descriptions are right.
+
+use super::super::description::Description;
+use super::super::options::describe;
+use super::super::resolve::resolve;
+use super::super::resolved::{ResolvedBuffer, ResolvedProblem};
+use super::*;
+use crate::kernels::CATALOGUE;
+use crate::plan::request::FieldOptions;
+use toml::Table;
+
+/// Describes a kernel; returns the description and the problem that it resolves to.
+fn described(ending: &str, source: &str) -> (String, ResolvedProblem) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(format!("k.{ending}"));
+    std::fs::write(&path, source).expect("written");
+    let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
+    let text = init(&described[0]).unwrap_or_else(|e| panic!("{e}\n{source}"));
+    let description = Description::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}\n{source}"));
+    let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
+    let problem = resolve(&CATALOGUE, &[described]).unwrap_or_else(|e| panic!("{e}\n{text}\n{source}"));
+    assert!(problem.points[0].pass_lists.iter().all(Result::is_ok), "{text}\n{source}");
+    (text, problem)
+}
+
+/// Returns the bytes of a buffer at the first point, where N is 1001 or 1024.
+fn bytes(problem: &ResolvedProblem, name: &str) -> u64 {
+    let buffers: &[ResolvedBuffer] = &problem.points[0].buffers;
+    let buffer = buffers.iter().find(|buffer| buffer.name == name).expect(name);
+    buffer.shape.iter().product::<u64>() * buffer.element.bytes()
+}
+
+/// Elements of generated buffers, with their strides in the layouts `scalar`, `std430` and `std140`.
+const ELEMENTS: [(&str, [u64; 3]); 16] = [
+    ("float", [4, 4, 16]),
+    ("vec2", [8, 8, 16]),
+    ("vec3", [12, 16, 16]),
+    ("vec4", [16, 16, 16]),
+    ("double", [8, 8, 16]),
+    ("f16vec3", [6, 8, 16]),
+    ("uint", [4, 4, 16]),
+    ("uvec2", [8, 8, 16]),
+    ("int8_t", [1, 1, 16]),
+    ("i8vec4", [4, 4, 16]),
+    ("uint16_t", [2, 2, 16]),
+    ("uint64_t", [8, 8, 16]),
+    ("mat2", [16, 16, 32]),
+    ("Same", [16, 16, 16]),
+    ("Mixed", [8, 8, 16]),
+    ("Nested", [28, 32, 48]),
+];
+
+/// Headers before an array, with their sizes.
+const HEADERS: [(&str, u64); 4] =
+    [("", 0), ("uint count;", 4), ("vec2 origin; int flags[3];", 20), ("vec4 color;", 16)];
+
+#[test]
+fn generated_kernels_get_buffers_of_the_right_size() {
+    for (index, (element, strides)) in ELEMENTS.iter().cycle().take(8 * ELEMENTS.len()).enumerate() {
+        let (layout, stride) = [("scalar", strides[0]), ("std430", strides[1]), ("std140", strides[2])][index % 3];
+        let (header, header_bytes) = HEADERS[index / 16 % 4];
+        let block = ["layout(push_constant)", "layout(binding = 2)"][index / 2 % 2];
+        let bound = ["p.n", "uint(p.n)", "b.length()"][index / 5 % 3];
+        let source = format!(
+            "#version 460
+            #extension GL_EXT_scalar_block_layout : require
+            #extension GL_EXT_shader_explicit_arithmetic_types : require
+            #extension GL_EXT_shader_16bit_storage : require
+            #extension GL_EXT_shader_8bit_storage : require
+            layout(local_size_x = 64) in;
+            struct Same {{ vec3 p; float w; }};
+            struct Mixed {{ float x; uint n; }};
+            struct Nested {{ Mixed m[2]; vec3 v; }};
+            layout({layout}, binding = 0) readonly buffer A {{ {header} {element} a[]; }};
+            layout({layout}, binding = 1) writeonly buffer B {{ {element} b[]; }};
+            {block} uniform P {{ uint n; float scale; uint unused; }} p;
+            void main() {{ uint i = gl_GlobalInvocationID.x; if (i < {bound} && p.scale != 0.0) b[i] = a[i]; }}"
+        );
+        let (text, problem) = described("comp", &source);
+        let alignment = match (layout, *element) {
+            ("std140", _) => 16,
+            ("std430", "vec3" | "vec4" | "Same" | "Nested") => 16,
+            ("scalar", "double" | "uint64_t")
+            | ("std430", "vec2" | "uvec2" | "double" | "uint64_t" | "mat2" | "f16vec3") => 8,
+            _ => 4,
+        };
+        // Elements of an array are 16 bytes apart in std140.
+        let header_bytes = if layout == "std140" && header.contains("flags") { 64 } else { header_bytes };
+        let first = header_bytes.next_multiple_of(alignment);
+        assert_eq!(bytes(&problem, "B"), 1001 * stride, "{text}\n{source}");
+        let expected = first + 1001 * stride;
+        assert!((expected..expected + 8).contains(&bytes(&problem, "A")), "{expected}\n{text}\n{source}");
+        assert!(text.contains("unused = 0"), "{text}");
+    }
+}
+
+#[test]
+fn buffers_reach_as_far_as_indices() {
+    const HEAD: &str = "struct P { n: u32, m: u32 } struct V { count: u32, list: array<vec3<f32>> }
+        @group(0) @binding(0) var<storage, read> x: array<f32>;
+        @group(0) @binding(1) var<storage, read> v: V;
+        @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+        @group(0) @binding(3) var<uniform> p: P;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>,
+            @builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) { let i = id.x;";
+    for (body, expected) in [
+        ("y[i] = x[i];", &[("x", 4096), ("y", 4096)][..]),
+        ("if i < p.n { y[i] = x[i]; }", &[("x", 4004), ("y", 4004)]),
+        ("if i >= p.n { return; } y[i] = x[4u * i + 3u];", &[("x", 16016), ("y", 4004)]),
+        ("y[group.x] = x[i] * f32(local);", &[("x", 4096), ("y", 64)]),
+        ("if i < p.n { for (var k = 0u; k < p.m; k++) { y[i] += x[k]; } }", &[("x", 4004), ("y", 4004)]),
+        ("if i < p.n { y[i] = v.list[i].x; }", &[("v", 16 + 16016), ("y", 4004)]),
+        ("if i < arrayLength(&y) { y[i] = x[i / 4u]; }", &[("x", 1004), ("y", 4004)]),
+        ("if i < p.n { y[i] = x[i * p.m]; }", &[("x", 4004), ("y", 4004)]),
+    ] {
+        let (text, problem) = described("wgsl", &format!("{HEAD} {body} }}"));
+        for (name, size) in expected {
+            assert_eq!(bytes(&problem, name), *size, "{name}\n{text}\n{body}");
+        }
+    }
+    let (_, problem) = described("wgsl", &format!("{HEAD} if i < p.n {{ y[i] = x[i * p.n + (p.n - 1u)]; }} }}"));
+    assert_eq!(bytes(&problem, "x"), 4 * 255 * 255);
+}
+
+#[test]
+fn names_constants_and_addresses_are_described() {
+    let head = "#version 460
+        #extension GL_EXT_buffer_reference : require
+        #extension GL_EXT_shader_explicit_arithmetic_types : require
+        layout(local_size_x = 32) in;
+        layout(constant_id = 0) const float LOW = -1.0 / 0.0; layout(constant_id = 1) const double NONE = 0.0 / 0.0;
+        layout(constant_id = 2) const uint SIZE = 12;
+        layout(buffer_reference, std430) buffer Vectors { f16vec4 at[]; };
+        layout(binding = 0) buffer S { float a[3 * SIZE + 1]; };
+        layout(binding = 1) buffer T { uint b[]; };
+        struct Pair { Vectors T; Vectors other; };
+        layout(push_constant) uniform P { uint8_t few; Pair first; Pair second; } p;
+        void main() { uint i = gl_GlobalInvocationID.x;
+            if (i < uint(p.few)) { p.first.other.at[i] = p.second.other.at[i] + p.first.T.at[i]; }
+            a[i % SIZE] = LOW + float(NONE) + float(b[i]); p.second.T.at[0] = f16vec4(0.0); }";
+    let (text, problem) = described("comp", head);
+    assert_eq!(bytes(&problem, "S"), 4 * 37, "{text}");
+    for line in [
+        "LOW = \"bits 0xff800000\"",
+        "few = \"min(N, 255)\"",
+        "type = \"f16\"\nshape = [\"N\", 4]\n",
+        "shape = [37]                  # the block's size",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let two = "@group(0) @binding(0) var<storage, read> x: S; @group(0) @binding(1) var<storage, read_write> y: S;
+        struct S { at: array<f32> }
+        @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) i: vec3<u32>) { y.at[i.x] = x.at[i.x]; }";
+    let (text, _) = described("wgsl", two);
+    assert!(text.contains("\n[buffer.x]") && text.contains("\n[buffer.y]"), "{text}");
+}
+
+#[test]
+fn only_guesses_are_marked() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { uint count; vec3 a[]; };
+        layout(binding = 1) writeonly buffer B { float b[]; };
+        layout(push_constant) uniform P { uint n; uint offset; uint pad; };
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < n) b[i] = a[i + offset].x + float(count); }";
+    let (text, _) = described("comp", source);
+    let marked: Vec<&str> = text.lines().filter(|line| line.contains("# (…)") && !line.starts_with('#')).collect();
+    let names: Vec<&str> = marked.iter().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect();
+    assert_eq!(names, ["N", "n", "offset", "fill", "groups"], "{text}");
+    for line in ["pad = 0                       # u32, not used", "# behind count (16 bytes)", "shape = [\"N\"]\n"] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn names_in_foreign_modules_cannot_inject_toml() {
+    let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
+    let mut commented = Commented::default();
+    commented.remark(format!("buffer.{hostile}.type"), format!("also {hostile}"));
+    add_buffer(hostile, hostile, "f32", OneOrMany::default(), false, Access::UNKNOWN, &mut commented);
+    let text = commented.text();
+    assert!(text.lines().all(|line| !line.starts_with("[ref") && !line.starts_with("command")), "{text}");
+    let read: Table = toml::from_str(&text).expect("TOML");
+    assert_eq!(read["buffer"].as_table().expect("buffers").keys().collect::<Vec<_>>(), [hostile]);
+    let shown = set_option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
+    assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
+}

@@ -1,0 +1,919 @@
+//! Finds what a kernel does with its parameters, and how far its indices reach, by abstract interpretation of its
+//! SPIR-V: each integer has an upper bound, a polynomial of the axes. Branches are not followed; an index that the kernel
+//! compares with a parameter stays below it everywhere.
+
+use super::access::Root;
+use super::polynomial::Polynomial;
+use crate::kernel::instructions::{Instruction, instructions};
+use crate::kernel::interface::Scalar;
+use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
+use std::collections::HashMap;
+
+/// Member of a block of parameters: of the push constants, or of a bound block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Parameter {
+    /// Index of the block among the roots; `None` for the push constants.
+    pub(super) block: Option<usize>,
+    pub(super) offset: u32,
+}
+
+/// Facts that the analysis assumes.
+#[derive(Clone, Debug)]
+pub(super) struct Assumed<'a> {
+    /// Buffers that are analyzed.
+    pub(super) roots: &'a [Root],
+    /// Parameters, of which the first [`MAX_PARAMETERS`] are followed.
+    pub(super) parameters: &'a [Parameter],
+    /// Value of each parameter; `None` if it is unknown.
+    pub(super) values: Vec<Option<Polynomial>>,
+    /// Whether the integers in the buffer of each root are smaller than N.
+    pub(super) indices: Vec<bool>,
+    /// Extents of a work-group.
+    pub(super) local_size: [i64; 3],
+    /// Axes that the grid has.
+    pub(super) dimensions: usize,
+    /// Whether the kernel compares its position along each axis with something; otherwise axes are multiples of the
+    /// work-group's extents.
+    pub(super) is_checked: [bool; 3],
+}
+
+/// Most parameters that are followed; the others count as used, and as no extents.
+pub(super) const MAX_PARAMETERS: usize = 120;
+
+/// Facts that the analysis finds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reach {
+    /// Whether the kernel reads each parameter.
+    pub(super) is_used: Vec<bool>,
+    /// Whether it compares an index with each parameter.
+    pub(super) is_extent: Vec<bool>,
+    pub(super) is_checked: [bool; 3],
+    /// Bytes behind the start of the array at the end of each root's block that the kernel may access; `None` if that
+    /// is unknown.
+    pub(super) bytes: Vec<Option<Polynomial>>,
+    /// Whether the kernel accesses, or asks the length of, the array of each root.
+    pub(super) is_array_used: Vec<bool>,
+    /// Type and stride of the elements of that array; `bytes` for structures.
+    pub(super) elements: Vec<Option<(String, u64)>>,
+}
+
+/// Parameters that a value is computed from, as a bit mask of their indices.
+type ParameterSet = u128;
+
+/// Bit in a [`ParameterSet`] for the length of an array.
+const LENGTH: ParameterSet = 1 << 127;
+
+/// Bit in `varies` for values that differ between rounds of a loop; the bits below are the axes of the grid.
+const ROUND: u8 = 1 << 3;
+/// Bit in `varies` for contents of buffers, and for those that are indices.
+const DATA: u8 = 1 << 4;
+const INDEX: u8 = 1 << 5;
+
+/// Abstract number: a scalar, or a component of a vector.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Bounded {
+    parameters: ParameterSet,
+    /// Reasons for which it differs between invocations or in time, as a bit mask.
+    varies: u8,
+    /// Upper bound, if it is an integer with a known one.
+    bound: Option<Polynomial>,
+}
+
+impl Bounded {
+    fn known(varies: u8, bound: Polynomial) -> Self {
+        Self { parameters: 0, varies, bound: Some(bound) }
+    }
+}
+
+/// Object that a pointer points into.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum PointerBase {
+    /// Push constants.
+    Push,
+    /// Buffer, by index of its root.
+    Buffer(usize),
+    /// Local variable, parameter of a function or built-in.
+    Local(u32),
+}
+
+/// Pointer with its type and the path to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct TracedPointer {
+    base: PointerBase,
+    /// Id of the type that it points to.
+    pointee: u32,
+    /// Bytes from the start of a block, if all indices are constants.
+    offset: Option<u32>,
+    /// Component of a vector.
+    component: Option<u32>,
+}
+
+/// Variable or value whose comparisons bound it, with the component of a vector.
+type Bearer = (u32, Option<u32>);
+
+struct Analysis<'a> {
+    assumed: &'a Assumed<'a>,
+    types: HashMap<u32, &'a [u32]>,
+    decorations: HashMap<(u32, Option<u32>, u32), u32>,
+    /// Instructions of functions, by result.
+    definitions: HashMap<u32, Instruction<'a>>,
+    /// Values that are stored to each whole local variable.
+    stored: HashMap<u32, Vec<u32>>,
+    parameters: HashMap<u32, Vec<u32>>,
+    function: u32,
+    values: HashMap<u32, Vec<Bounded>>,
+    pointers: HashMap<u32, TracedPointer>,
+    contents: HashMap<u32, Vec<Bounded>>,
+    /// Largest value of what is compared with a limit.
+    limits: HashMap<Bearer, Polynomial>,
+    used: ParameterSet,
+    extents: ParameterSet,
+    is_checked: [bool; 3],
+    bytes: Vec<Option<Option<Polynomial>>>,
+    is_array_used: Vec<bool>,
+    elements: Vec<Option<(String, u64)>>,
+    /// Whether this pass over the module added a fact, and its number.
+    changed: bool,
+    pass: usize,
+    /// Whether values that no pass has found are unknown, rather than not found yet.
+    is_last: bool,
+    /// Whether all limits are known.
+    has_limits: bool,
+}
+
+/// Most passes over a module, and the one from which growing bounds become unknown.
+const MAX_PASSES: usize = 24;
+const WIDENING_PASS: usize = 8;
+
+/// Most components of a value that are followed: composites may double at each level.
+const MAX_COMPONENTS: usize = 16;
+
+/// Most steps from a value to the variable that holds it.
+const MAX_STEPS: usize = 16;
+
+/// Analyzes the kernel `words`; `None` if it is damaged or takes too long.
+pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
+    let all: Vec<_> = instructions(words).collect::<Result<_, _>>().ok()?;
+    let roots = assumed.roots.len();
+    let mut analysis = Analysis {
+        assumed,
+        types: HashMap::new(),
+        decorations: HashMap::new(),
+        definitions: HashMap::new(),
+        stored: HashMap::new(),
+        parameters: HashMap::new(),
+        function: 0,
+        values: HashMap::new(),
+        pointers: HashMap::new(),
+        contents: HashMap::new(),
+        limits: HashMap::new(),
+        used: 0,
+        extents: 0,
+        is_checked: [false; 3],
+        bytes: vec![None; roots],
+        is_array_used: vec![false; roots],
+        elements: vec![None; roots],
+        changed: true,
+        pass: 0,
+        is_last: false,
+        has_limits: false,
+    };
+    for instruction in &all {
+        analysis.declare(*instruction);
+    }
+    while analysis.changed {
+        analysis.changed = false;
+        analysis.pass += 1;
+        if analysis.pass > MAX_PASSES {
+            return None;
+        }
+        for instruction in &all {
+            analysis.follow(*instruction);
+        }
+        if !analysis.changed && !analysis.has_limits {
+            analysis.restart();
+        } else if !analysis.changed && !analysis.is_last {
+            analysis.is_last = true;
+            analysis.changed = true;
+        }
+    }
+    let is_in = |set: ParameterSet| {
+        (0..assumed.parameters.len()).map(move |index| index < MAX_PARAMETERS && set >> index & 1 == 1)
+    };
+    let is_used = is_in(analysis.used).enumerate().map(|(index, is_used)| is_used || index >= MAX_PARAMETERS).collect();
+    Some(Reach {
+        is_used,
+        is_extent: is_in(analysis.extents).collect(),
+        is_checked: analysis.is_checked,
+        bytes: analysis.bytes.into_iter().map(Option::flatten).collect(),
+        is_array_used: analysis.is_array_used,
+        elements: analysis.elements,
+    })
+}
+
+/// Interprets a constant as a signed number, because those above 2^31 are usually negative.
+fn signed(value: u32) -> f64 {
+    f64::from(value.cast_signed())
+}
+
+impl<'a> Analysis<'a> {
+    fn declare(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        match (instruction.op(), words) {
+            (Some(Op::Decorate), &[id, kind, value, ..]) => drop(self.decorations.insert((id, None, kind), value)),
+            (Some(Op::MemberDecorate), &[id, member, kind, value, ..]) => {
+                self.decorations.insert((id, Some(member), kind), value);
+            }
+            (Some(Op::Function), &[_, id, ..]) => self.function = id,
+            (Some(Op::FunctionParameter), &[_, id]) => self.parameters.entry(self.function).or_default().push(id),
+            (Some(Op::Store), &[pointer, value, ..]) => self.stored.entry(pointer).or_default().push(value),
+            (Some(op), &[id, ..]) if (Op::TypeVoid as u32..=Op::TypePointer as u32).contains(&(op as u32)) => {
+                self.types.insert(id, instruction.words);
+            }
+            _ => {}
+        }
+        if let &[_, id, ..] = words
+            && self.function != 0
+            && self.types.contains_key(&words[0])
+        {
+            self.definitions.insert(id, instruction);
+        }
+    }
+
+    /// Forgets the bounds of values that were found before the limits of all indices.
+    fn restart(&mut self) {
+        self.values.clear();
+        self.contents.clear();
+        self.bytes.fill(None);
+        self.pass = 0;
+        self.has_limits = true;
+        self.changed = true;
+    }
+
+    fn decoration(&self, id: u32, member: Option<u32>, kind: Decoration) -> Option<u32> {
+        self.decorations.get(&(id, member, kind as u32)).copied()
+    }
+
+    /// Returns the opcode and the operands of a type.
+    fn kind(&self, id: u32) -> Option<(Op, &'a [u32])> {
+        let words = self.types.get(&id)?;
+        Some((Op::from_u32(words[0] & 0xffff)?, &words[2..]))
+    }
+
+    /// Returns the type of a vector's components, or the type itself.
+    fn component(&self, id: u32) -> u32 {
+        match self.kind(id) {
+            Some((Op::TypeVector, &[component, _])) => component,
+            _ => id,
+        }
+    }
+
+    fn is_integer(&self, id: u32) -> bool {
+        matches!(self.kind(self.component(id)), Some((Op::TypeInt, _)))
+    }
+
+    /// Returns the number of components; 1 for anything but a vector.
+    fn components(&self, id: u32) -> usize {
+        match self.kind(id) {
+            Some((Op::TypeVector, &[_, count])) => count.min(4) as usize,
+            _ => 1,
+        }
+    }
+
+    fn constant(&self, id: u32) -> Option<f64> {
+        match self.values.get(&id)?.as_slice() {
+            [Bounded { parameters: 0, varies: 0, bound: Some(bound) }] => bound.value(),
+            _ => None,
+        }
+    }
+
+    fn follow(&mut self, instruction: Instruction<'a>) {
+        let words = instruction.operands();
+        let Some(op) = instruction.op() else { return };
+        match (op, words) {
+            (Op::Constant | Op::SpecConstant, &[kind, id, value, ref rest @ ..]) => {
+                let is_small = rest.iter().all(|word| *word == 0);
+                let bound = (self.is_integer(kind) && is_small).then(|| Polynomial::constant(signed(value)));
+                self.set_value(id, vec![Bounded { bound, ..Bounded::default() }]);
+            }
+            (
+                Op::ConstantTrue
+                | Op::ConstantFalse
+                | Op::ConstantNull
+                | Op::SpecConstantTrue
+                | Op::SpecConstantFalse
+                | Op::Undef,
+                &[_, id],
+            ) => self.set_value(id, vec![Bounded::known(0, Polynomial::default())]),
+            (Op::Variable, &[kind, id, class, ref initial @ ..]) => self.declare_variable(kind, id, class, initial),
+            (Op::Function | Op::FunctionParameter | Op::FunctionCall | Op::ReturnValue, words) => {
+                self.follow_function(op, words);
+            }
+            (Op::AccessChain | Op::InBoundsAccessChain, [_, id, base, indices @ ..]) => {
+                if let Some(base) = self.pointers.get(base).copied() {
+                    let pointer = self.step(base, indices);
+                    self.set_pointer(*id, pointer);
+                }
+            }
+            (Op::Store, &[pointer, value, ..]) => self.store(pointer, value),
+            (Op::SpecConstantOp, &[kind, id, operation, ref operands @ ..]) => {
+                if let Some(op) = Op::from_u32(operation) {
+                    self.compute(op, kind, id, operands);
+                }
+            }
+            (Op::ArrayLength, &[_, id, pointer, ..]) => {
+                if let Some(TracedPointer { base: PointerBase::Buffer(root), .. }) = self.pointers.get(&pointer) {
+                    self.is_array_used[*root] = true;
+                }
+                let length = Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(0)) };
+                self.set_value(id, vec![length]);
+            }
+            (Op::ConstantComposite | Op::SpecConstantComposite, &[kind, id, ref operands @ ..]) => {
+                self.compute(op, kind, id, operands);
+            }
+            (_, &[kind, id, ref operands @ ..])
+                if self.definitions.get(&id).is_some_and(|own| own.at == instruction.at) =>
+            {
+                if (Op::IEqual as u32..=Op::SLessThanEqual as u32).contains(&(op as u32))
+                    && let &[x, y] = operands
+                {
+                    self.compare(op, x, y);
+                }
+                self.compute(op, kind, id, operands);
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows the parameters, calls and results of functions.
+    fn follow_function(&mut self, op: Op, words: &[u32]) {
+        match (op, words) {
+            (Op::Function, &[_, id, ..]) => self.function = id,
+            (Op::FunctionParameter, &[kind, id]) => {
+                if let Some((Op::TypePointer, &[class, pointee])) = self.kind(kind)
+                    && LOCAL_CLASSES.contains(&class)
+                {
+                    self.set_pointer(id, TracedPointer::to(PointerBase::Local(id), pointee));
+                }
+            }
+            (Op::FunctionCall, [_, id, function, arguments @ ..]) => self.call(*id, *function, arguments),
+            (Op::ReturnValue, &[id]) => {
+                if let Some(value) = self.values.get(&id).cloned() {
+                    self.join_value(self.function, &value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_value(&mut self, id: u32, value: Vec<Bounded>) {
+        if self.values.get(&id) != Some(&value) {
+            self.changed = true;
+            self.values.insert(id, value);
+        }
+    }
+
+    fn set_pointer(&mut self, id: u32, pointer: TracedPointer) {
+        if self.pointers.get(&id) != Some(&pointer) {
+            self.changed = true;
+            self.pointers.insert(id, pointer);
+        }
+    }
+
+    fn join_value(&mut self, id: u32, value: &[Bounded]) {
+        let joined = joined(self.values.get(&id), value, self.pass);
+        self.set_value(id, joined);
+    }
+
+    fn join_contents(&mut self, variable: u32, value: &[Bounded]) {
+        let joined = joined(self.contents.get(&variable), value, self.pass);
+        if self.contents.get(&variable) != Some(&joined) {
+            self.changed = true;
+            self.contents.insert(variable, joined);
+        }
+    }
+}
+
+/// Storage classes of variables that are local to an invocation or a work-group.
+const LOCAL_CLASSES: [u32; 3] =
+    [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
+
+/// Joins two values; bounds that still grow in late passes become unknown.
+fn joined(old: Option<&Vec<Bounded>>, new: &[Bounded], pass: usize) -> Vec<Bounded> {
+    let Some(old) = old else { return new.to_vec() };
+    let length = old.len().max(new.len());
+    let get = |value: &[Bounded], index: usize| value.get(index).or(value.last()).cloned().unwrap_or_default();
+    let mut joined = vec![];
+    for index in 0..length {
+        let [a, b] = [old, new].map(|value| get(value, index));
+        let mut bound = a.bound.as_ref().zip(b.bound.as_ref()).map(|(a, b)| a.upper(b));
+        if pass > WIDENING_PASS && bound != a.bound {
+            bound = None;
+        }
+        joined.push(Bounded { parameters: a.parameters | b.parameters, varies: a.varies | b.varies, bound });
+    }
+    joined
+}
+
+impl TracedPointer {
+    /// Returns a pointer to the start of an object.
+    fn to(base: PointerBase, pointee: u32) -> Self {
+        Self { base, pointee, offset: Some(0), component: None }
+    }
+}
+
+/// Blocks, pointers and variables.
+impl Analysis<'_> {
+    fn declare_variable(&mut self, kind: u32, id: u32, class: u32, initial: &[u32]) {
+        let Some((_, &[_, pointee])) = self.kind(kind) else { return };
+        let set = self.decoration(id, None, Decoration::DescriptorSet);
+        let binding = self.decoration(id, None, Decoration::Binding);
+        let slot = set.zip(binding).map(|(set, binding)| Root::Slot(set, binding));
+        let root = slot.and_then(|slot| self.assumed.roots.iter().position(|root| *root == slot));
+        let base = match root {
+            Some(root) => PointerBase::Buffer(root),
+            None if class == StorageClass::PushConstant as u32 => PointerBase::Push,
+            None => PointerBase::Local(id),
+        };
+        self.set_pointer(id, TracedPointer::to(base, pointee));
+        if let Some(built_in) = self.decoration(id, None, Decoration::BuiltIn) {
+            let value = self.built_in(built_in);
+            self.join_contents(id, &value);
+        }
+        if let Some(value) = initial.first().and_then(|initial| self.values.get(initial)).cloned() {
+            self.join_contents(id, &value);
+        }
+    }
+
+    /// Returns the value of a variable that the device sets.
+    fn built_in(&self, number: u32) -> Vec<Bounded> {
+        let Assumed { local_size, dimensions, is_checked, .. } = self.assumed;
+        let mut parts = vec![];
+        for axis in 0..3 {
+            let local = local_size[axis].max(1) as f64;
+            let varies = 1 << axis;
+            // Largest number of a work-group; cdiv(N, local) - 1.
+            let slack = if is_checked[axis] { (local - 1.0) / local } else { 0.0 };
+            let group = match axis < *dimensions {
+                true => Polynomial::axis(axis).times(1.0 / local).plus_constant(slack - 1.0),
+                false => Polynomial::default(),
+            };
+            parts.push(match BuiltIn::from_u32(number) {
+                Some(BuiltIn::GlobalInvocationId) => {
+                    Bounded::known(varies, group.times(local).plus_constant(local - 1.0))
+                }
+                Some(BuiltIn::WorkgroupId) => Bounded::known(varies, group),
+                Some(BuiltIn::LocalInvocationId) => Bounded::known(varies, Polynomial::constant(local - 1.0)),
+                Some(BuiltIn::NumWorkgroups) => Bounded::known(0, group.plus_constant(1.0)),
+                _ => {
+                    let all = local_size.iter().product::<i64>().max(1) as f64;
+                    // Also sizes and numbers of sub-groups.
+                    return vec![Bounded::known(1, Polynomial::constant((all - 1.0).max(127.0).min(all.max(128.0))))];
+                }
+            });
+        }
+        parts
+    }
+
+    /// Follows the indices of an access chain.
+    fn step(&mut self, base: TracedPointer, indices: &[u32]) -> TracedPointer {
+        let mut pointer = base;
+        for index in indices {
+            let constant = self.constant(*index).filter(|constant| *constant >= 0.0).map(|constant| constant as u32);
+            let mut bytes = None;
+            pointer.pointee = match self.kind(pointer.pointee) {
+                Some((Op::TypeStruct, members)) => {
+                    bytes =
+                        constant.and_then(|index| self.decoration(pointer.pointee, Some(index), Decoration::Offset));
+                    constant.and_then(|index| members.get(index as usize)).copied().unwrap_or_default()
+                }
+                Some((Op::TypeRuntimeArray, &[element])) => {
+                    self.reach_element(pointer, *index);
+                    element
+                }
+                Some((Op::TypeArray, &[element, ..])) => {
+                    let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride);
+                    bytes = constant.zip(stride).and_then(|(index, stride)| index.checked_mul(stride));
+                    element
+                }
+                Some((Op::TypeVector, &[component, _])) => {
+                    pointer.component = constant;
+                    bytes = constant.and_then(|index| index.checked_mul(self.scalar_bytes(component)));
+                    component
+                }
+                Some((_, &[part, ..])) => part,
+                _ => 0,
+            };
+            pointer.offset = pointer.offset.zip(bytes).and_then(|(offset, bytes)| offset.checked_add(bytes));
+        }
+        pointer
+    }
+
+    fn scalar_bytes(&self, id: u32) -> u32 {
+        match self.kind(id) {
+            Some((Op::TypeInt | Op::TypeFloat, &[bits, ..])) => bits / 8,
+            _ => 4,
+        }
+    }
+
+    /// Returns the name of the type of a number or of a vector's components, or else `bytes`.
+    fn scalar_name(&self, id: u32) -> String {
+        match self.kind(self.component(id)) {
+            Some((Op::TypeInt, &[bits, signed])) => Scalar::Int { bits, signed: signed != 0 }.name(),
+            Some((Op::TypeFloat, &[bits])) => Scalar::Float { bits }.name(),
+            Some((Op::TypeFloat, &[16, _])) => Scalar::Bfloat16.name(),
+            _ => "bytes".into(),
+        }
+    }
+
+    /// Notes an access to an element of the array at the end of a block.
+    fn reach_element(&mut self, pointer: TracedPointer, index: u32) {
+        let PointerBase::Buffer(root) = pointer.base else { return };
+        self.is_array_used[root] = true;
+        if let Some((_, &[element])) = self.kind(pointer.pointee) {
+            let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride).unwrap_or(1);
+            self.elements[root] = Some((self.scalar_name(element), stride.into()));
+        }
+        let unknown = self.is_last.then(Bounded::default);
+        let Some(index) = self.values.get(&index).and_then(|value| value.first()).or(unknown.as_ref()) else { return };
+        let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride).unwrap_or(4);
+        let bytes = index.bound.as_ref().map(|bound| bound.plus_constant(1.0).times(stride.into()));
+        let old = self.bytes[root].clone();
+        self.bytes[root] = Some(match &old {
+            None => bytes,
+            Some(old) => old.as_ref().zip(bytes).map(|(old, bytes)| old.upper(&bytes)),
+        });
+        self.changed |= old != self.bytes[root];
+    }
+
+    fn load(&mut self, kind: u32, id: u32, pointer: TracedPointer) -> Option<Vec<Bounded>> {
+        let count = self.components(kind);
+        match pointer.base {
+            PointerBase::Local(variable) => {
+                let unknown = self.is_last.then(|| vec![Bounded::default()]);
+                let contents = self.contents.get(&variable).or(unknown.as_ref())?;
+                match pointer.component {
+                    Some(component) => Some(vec![contents.get(component as usize).or(contents.last())?.clone()]),
+                    None => Some(contents.clone()),
+                }
+            }
+            PointerBase::Push | PointerBase::Buffer(_) => {
+                let block = match pointer.base {
+                    PointerBase::Buffer(root) => Some(root),
+                    _ => None,
+                };
+                self.load_address(kind, id, block, pointer.offset);
+                let bytes = match self.kind(kind) {
+                    Some((Op::TypeVector, &[component, _])) => self.scalar_bytes(component),
+                    _ => 0,
+                };
+                let parts = (0..count as u32).map(|part| self.parameter(block, pointer.offset, part * bytes));
+                let value: Vec<Bounded> = parts.collect();
+                for part in &value {
+                    self.changed |= part.parameters & !self.used != 0;
+                    self.used |= part.parameters;
+                }
+                Some(value)
+            }
+        }
+    }
+
+    /// Follows an address that a kernel loads from a block.
+    fn load_address(&mut self, kind: u32, id: u32, block: Option<usize>, offset: Option<u32>) {
+        if let (Some((Op::TypePointer, &[_, pointee])), None, Some(offset)) = (self.kind(kind), block, offset)
+            && let Some(root) = self.assumed.roots.iter().position(|root| *root == Root::Address(offset))
+        {
+            self.set_pointer(id, TracedPointer::to(PointerBase::Buffer(root), pointee));
+        }
+    }
+
+    /// Returns a number in a block: a parameter, all of them if the offset is unknown, or contents of a buffer.
+    fn parameter(&self, block: Option<usize>, offset: Option<u32>, skipped: u32) -> Bounded {
+        let mut value = Bounded::default();
+        let mut is_of_parameters = block.is_none();
+        for (index, parameter) in self.assumed.parameters.iter().enumerate().take(MAX_PARAMETERS) {
+            if parameter.block != block {
+                continue;
+            }
+            is_of_parameters = true;
+            match offset.map(|offset| offset.saturating_add(skipped)) {
+                Some(offset) if offset == parameter.offset => {
+                    value.parameters |= 1 << index;
+                    value.bound = self.assumed.values[index].clone();
+                }
+                Some(_) => {}
+                None => value.parameters |= 1 << index,
+            }
+        }
+        if !is_of_parameters {
+            let is_index = block.is_some_and(|root| self.assumed.indices[root]);
+            value.varies = if is_index { INDEX } else { DATA };
+            value.bound = is_index.then(|| Polynomial::axis(0).plus_constant(-1.0));
+        }
+        value
+    }
+
+    fn store(&mut self, pointer: u32, value: u32) {
+        let Some(value) = self.values.get(&value).cloned() else { return };
+        let Some(TracedPointer { base: PointerBase::Local(variable), component, .. }) = self.pointers.get(&pointer)
+        else {
+            return;
+        };
+        let (variable, component) = (*variable, *component);
+        let mut value = value;
+        if let Some(component) = component {
+            let mut whole = self.contents.get(&variable).cloned().unwrap_or_default();
+            let last = whole.last().or(value.first()).cloned().unwrap_or_default();
+            whole.resize(whole.len().max(component.min(3) as usize + 1), last);
+            whole[component.min(3) as usize] = value.first().cloned().unwrap_or_default();
+            value = whole;
+        }
+        if self.stored.get(&variable).is_some_and(|values| values.len() > 1) {
+            value.iter_mut().for_each(|part| part.varies |= ROUND);
+        }
+        self.join_contents(variable, &value);
+    }
+
+    fn call(&mut self, id: u32, function: u32, arguments: &[u32]) {
+        let parameters = self.parameters.get(&function).cloned().unwrap_or_default();
+        for (parameter, argument) in parameters.into_iter().zip(arguments) {
+            match self.pointers.get(argument).copied() {
+                Some(TracedPointer { base: PointerBase::Local(variable), component: None, .. }) => {
+                    for (to, from) in [(parameter, variable), (variable, parameter)] {
+                        if let Some(contents) = self.contents.get(&from).cloned() {
+                            self.join_contents(to, &contents);
+                        }
+                    }
+                }
+                Some(pointer) => self.set_pointer(parameter, pointer),
+                None => {
+                    if let Some(value) = self.values.get(argument).cloned() {
+                        self.join_value(parameter, &value);
+                    }
+                }
+            }
+        }
+        if let Some(value) = self.values.get(&function).cloned() {
+            self.join_value(id, &value);
+        }
+    }
+}
+
+/// Arithmetic and comparisons.
+impl Analysis<'_> {
+    /// Computes a result from its operands, if they are known already.
+    fn compute(&mut self, op: Op, kind: u32, id: u32, operands: &[u32]) {
+        let get = |id: &u32| self.values.get(id);
+        let value = match (op, operands) {
+            (Op::Load, [pointer, ..]) => {
+                let Some(pointer) = self.pointers.get(pointer).copied() else { return };
+                self.load(kind, id, pointer)
+            }
+            (Op::CompositeConstruct | Op::ConstantComposite | Op::SpecConstantComposite, parts) => parts
+                .iter()
+                .map(get)
+                .collect::<Option<Vec<_>>>()
+                .map(|parts| parts.into_iter().flatten().take(MAX_COMPONENTS).cloned().collect()),
+            (Op::CompositeExtract, [whole, index, ..]) => {
+                get(whole).and_then(|whole| whole.get(*index as usize).or(whole.last()).cloned()).map(|part| vec![part])
+            }
+            (Op::VectorShuffle, [a, b, picks @ ..]) => get(a).zip(get(b)).map(|(a, b)| {
+                let both: Vec<_> = a.iter().chain(b).collect();
+                picks
+                    .iter()
+                    .take(MAX_COMPONENTS)
+                    .map(|pick| both.get(*pick as usize).map_or_else(Bounded::default, |part| (*part).clone()))
+                    .collect()
+            }),
+            (Op::UMulExtended | Op::SMulExtended, [a, b]) => {
+                get(a).and_then(|a| a.first()).zip(get(b).and_then(|b| b.first())).map(|(a, b)| double_product(a, b))
+            }
+            (Op::Phi, pairs) => {
+                let mut value = None;
+                for known in pairs.chunks(2).filter_map(|pair| get(&pair[0])) {
+                    value = Some(joined(value.as_ref(), known, 0));
+                }
+                value.map(|mut value| {
+                    value.iter_mut().for_each(|part| part.varies |= ROUND);
+                    joined(self.values.get(&id), &value, self.pass)
+                })
+            }
+            (Op::Select, [condition, a, b]) => get(a).zip(get(b)).map(|(a, b)| {
+                let mut value = joined(Some(a), b, 0);
+                let varies = get(condition).and_then(|condition| condition.first()).map_or(0, |part| part.varies);
+                value.iter_mut().for_each(|part| part.varies |= varies);
+                value
+            }),
+            (Op::ExtInst, [_, number, operands @ ..]) => {
+                self.bound_index(*number, operands);
+                self.arithmetic(kind, operands, |parts| bounded_function(*number, parts))
+            }
+            _ => self.arithmetic(kind, operands, |parts| operation(op, parts)),
+        };
+        if let Some(mut value) = value {
+            for (index, part) in (0..).zip(&mut value) {
+                self.limit(id, index, part);
+            }
+            self.set_value(id, value);
+        }
+    }
+
+    /// Applies an operation to each component of vectors.
+    fn arithmetic(
+        &self,
+        kind: u32,
+        operands: &[u32],
+        bound: impl Fn(&[&Bounded]) -> Option<Polynomial>,
+    ) -> Option<Vec<Bounded>> {
+        let known: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)).collect();
+        if known.len() < operands.len() && !self.is_last {
+            return None;
+        }
+        let mut value = vec![];
+        for index in 0..self.components(kind) {
+            let parts: Vec<_> = known.iter().filter_map(|value| value.get(index).or(value.last())).collect();
+            let parameters = parts.iter().fold(0, |set, part| set | part.parameters);
+            let varies = parts.iter().fold(0, |set, part| set | part.varies);
+            let bound = if self.is_integer(kind) && parts.len() == operands.len() { bound(&parts) } else { None };
+            value.push(Bounded { parameters, varies, bound });
+        }
+        Some(value)
+    }
+
+    /// Lowers the bound of a value that the kernel compares with a limit.
+    fn limit(&self, id: u32, component: u32, part: &mut Bounded) {
+        let mut bearers = vec![self.bearer(id, MAX_STEPS)];
+        bearers.push((bearers[0].0, bearers[0].1.or(Some(component))));
+        for bearer in bearers {
+            if let Some(limit) = self.limits.get(&bearer) {
+                part.bound = Some(limit.clone());
+            }
+        }
+    }
+
+    /// Returns the variable or value that holds a number, behind loads and conversions.
+    fn bearer(&self, id: u32, steps: usize) -> Bearer {
+        let Some(definition) = self.definitions.get(&id).filter(|_| steps > 0) else {
+            return self.bearer_of_variable(id, steps);
+        };
+        match (definition.op(), definition.operands()) {
+            (Some(Op::Load | Op::CopyObject | Op::Bitcast | Op::UConvert | Op::SConvert), &[_, _, from, ..]) => {
+                self.bearer(from, steps - 1)
+            }
+            (Some(Op::CompositeExtract), &[_, _, from, index]) => (self.bearer(from, steps - 1).0, Some(index)),
+            (Some(Op::AccessChain | Op::InBoundsAccessChain), &[_, _, base, index]) => {
+                match self.constant(index).zip(self.pointers.get(&base)) {
+                    Some((constant, TracedPointer { base: PointerBase::Local(_), .. })) => {
+                        (self.bearer(base, steps - 1).0, Some(constant as u32))
+                    }
+                    _ => (id, None),
+                }
+            }
+            _ => self.bearer_of_variable(id, steps),
+        }
+    }
+
+    /// Returns the holder of the only value that a variable gets, or the variable itself.
+    fn bearer_of_variable(&self, id: u32, steps: usize) -> Bearer {
+        match self.stored.get(&id).map(Vec::as_slice) {
+            Some([value]) if steps > 0 => self.bearer(*value, steps - 1),
+            _ => (id, None),
+        }
+    }
+
+    /// Follows a comparison of an index, or of a vector of indices, with a limit.
+    fn compare(&mut self, op: Op, x: u32, y: u32) {
+        for (target, limit, op) in [(x, y, op), (y, x, mirrored(op))] {
+            let [Some(indices), Some(limits)] = [target, limit].map(|id| self.values.get(&id).cloned()) else {
+                continue;
+            };
+            let bearer = self.bearer(target, MAX_STEPS);
+            for (component, index) in (0..).zip(&indices) {
+                let Some(limit) = limits.get(component as usize).or(limits.last()) else { continue };
+                let of_vector = bearer.1.or((indices.len() > 1).then_some(component));
+                self.compare_number(op, index, limit, (bearer.0, of_vector));
+            }
+        }
+    }
+
+    fn compare_number(&mut self, op: Op, index: &Bounded, limit: &Bounded, bearer: Bearer) {
+        if index.varies & !DATA == 0 {
+            return;
+        }
+        let is_fixed = limit.varies == 0 && limit.parameters != 0;
+        if is_fixed {
+            self.note_extent(index, limit);
+        }
+        let is_round = index.varies & ROUND != 0;
+        let is_below = matches!(op, Op::ULessThan | Op::SLessThan | Op::ULessThanEqual | Op::SLessThanEqual);
+        // `i >= n` usually leaves the kernel; `i > n` may guard an access beyond it.
+        let is_order = is_below || matches!(op, Op::UGreaterThanEqual | Op::SGreaterThanEqual);
+        if !(is_fixed && is_order || is_round && (is_below || op == Op::INotEqual)) {
+            return;
+        }
+        let is_inclusive = matches!(op, Op::ULessThanEqual | Op::SLessThanEqual);
+        if let Some(bound) = &limit.bound {
+            let last = if is_inclusive { bound.clone() } else { bound.plus_constant(-1.0) };
+            let last = self.limits.get(&bearer).map_or(last.clone(), |old| old.upper(&last));
+            let old = self.limits.insert(bearer, last.clone());
+            self.changed |= old != Some(last);
+        }
+    }
+
+    /// Notes that an index is compared with parameters.
+    fn note_extent(&mut self, index: &Bounded, limit: &Bounded) {
+        let before = (self.extents, self.is_checked);
+        self.extents |= limit.parameters;
+        for axis in 0..3 {
+            self.is_checked[axis] |= index.varies >> axis & 1 == 1;
+        }
+        self.changed |= before != (self.extents, self.is_checked);
+    }
+
+    /// Follows `min` and `clamp` of an index.
+    fn bound_index(&mut self, number: u32, operands: &[u32]) {
+        let parts: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)?.first()).cloned().collect();
+        if BOUNDING_INSTRUCTIONS.contains(&number)
+            && let Some(index) = parts.iter().find(|part| part.varies != 0)
+        {
+            for limit in parts.iter().filter(|part| part.varies == 0 && part.parameters != 0) {
+                self.note_extent(index, limit);
+            }
+        }
+    }
+}
+
+/// `UMin`, `SMin`, `UClamp` and `SClamp` of GLSL.std.450.
+const BOUNDING_INSTRUCTIONS: [u32; 4] = [38, 39, 44, 45];
+
+/// Returns the low and the high half of a product.
+fn double_product(a: &Bounded, b: &Bounded) -> Vec<Bounded> {
+    let product = a.bound.as_ref().zip(b.bound.as_ref()).and_then(|(a, b)| a.product(b));
+    let half = |factor: f64| {
+        let bound = product.as_ref().map(|product| product.times(factor));
+        Bounded { parameters: a.parameters | b.parameters, varies: a.varies | b.varies, bound }
+    };
+    vec![half(1.0), half(0.5_f64.powi(32))]
+}
+
+/// Returns the comparison with its operands exchanged.
+fn mirrored(op: Op) -> Op {
+    match op {
+        Op::ULessThan => Op::UGreaterThan,
+        Op::SLessThan => Op::SGreaterThan,
+        Op::ULessThanEqual => Op::UGreaterThanEqual,
+        Op::SLessThanEqual => Op::SGreaterThanEqual,
+        Op::UGreaterThan => Op::ULessThan,
+        Op::SGreaterThan => Op::SLessThan,
+        Op::UGreaterThanEqual => Op::ULessThanEqual,
+        Op::SGreaterThanEqual => Op::SLessThanEqual,
+        same => same,
+    }
+}
+
+/// Returns the upper bound of a function of GLSL.std.450.
+fn bounded_function(number: u32, parts: &[&Bounded]) -> Option<Polynomial> {
+    let bounds = parts.iter().map(|part| part.bound.as_ref());
+    match (number, parts) {
+        (38 | 39, [_, _]) => bounds.flatten().min_by_key(|bound| bound.degree()).cloned(),
+        (44 | 45, [_, _, high]) => high.bound.clone(),
+        (41 | 42, [a, b]) => Some(a.bound.as_ref()?.upper(b.bound.as_ref()?)),
+        _ => None,
+    }
+}
+
+/// Returns the upper bound of an operation on integers above zero.
+fn operation(op: Op, parts: &[&Bounded]) -> Option<Polynomial> {
+    let constant = |part: &Bounded| part.bound.as_ref().and_then(Polynomial::value).filter(|_| part.varies == 0);
+    let (a, b) = match parts {
+        [a] => (a.bound.as_ref(), None),
+        [a, b] => (a.bound.as_ref(), b.bound.as_ref()),
+        _ => return None,
+    };
+    match op {
+        Op::UConvert | Op::SConvert | Op::Bitcast | Op::CopyObject => a.cloned(),
+        Op::IAdd | Op::BitwiseOr | Op::BitwiseXor => Some(a?.plus(b?)),
+        Op::ISub => Some(a?.plus_constant(-constant(parts[1]).unwrap_or(0.0).max(0.0))),
+        Op::IMul => a?.product(b?),
+        Op::UDiv | Op::SDiv => match constant(parts[1]) {
+            Some(divisor) if divisor > 0.0 => Some(a?.times(1.0 / divisor)),
+            _ => a.cloned(),
+        },
+        Op::UMod | Op::SRem | Op::SMod => match (a, b.map(|divisor| divisor.plus_constant(-1.0))) {
+            (Some(a), Some(last)) if a.degree() < last.degree() => Some(a.clone()),
+            (a, last) => last.or(a.cloned()),
+        },
+        Op::BitwiseAnd => match (constant(parts[0]), constant(parts[1])) {
+            (Some(mask), _) | (_, Some(mask)) if mask >= 0.0 => Some(Polynomial::constant(mask)),
+            (Some(_), _) => b.cloned(),
+            _ => a.or(b).cloned(),
+        },
+        Op::ShiftLeftLogical => a?.product(&Polynomial::constant(constant(parts[1])?.exp2())),
+        Op::ShiftRightLogical | Op::ShiftRightArithmetic => match constant(parts[1]) {
+            Some(shift) => Some(a?.times((-shift).exp2())),
+            None => a.cloned(),
+        },
+        Op::SNegate => Some(Polynomial::default()),
+        _ => None,
+    }
+}
