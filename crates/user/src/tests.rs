@@ -562,7 +562,11 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     (SOURCE, "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     (SOURCE, "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
     (SOURCE, "source = 'image.comp'", "'I' is an image"),
-    (SOURCE, "source = 'array.comp'", "binds A[0] = many[0] = a[0] at set 0, binding 0; write [buffer.\"A[0]\"] with"),
+    (
+        SOURCE,
+        "source = 'array.comp'",
+        "binds many[0] = A[0] = a[0] at set 0, binding 0; write [buffer.\"many[0]\"] with",
+    ),
     (SOURCE, "source = []", "kernel.source: is missing"),
     (SOURCE, "sources = 'copy.comp'", "unknown field `sources`"),
     (SOURCE, "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
