@@ -42,12 +42,12 @@ struct TrackedPool {
 #[derive(Default)]
 pub(crate) struct Recording {
     /// Whether the queue family of the pool supports timestamps.
-    has_timestamps: bool,
+    pub has_timestamps: bool,
     pub pipeline: Option<Arc<TrackedPipeline>>,
     /// Descriptor sets bound for compute, by set number.
     pub sets: Vec<Option<BoundSet>>,
     pub push: Vec<u8>,
-    labels: Vec<String>,
+    pub labels: Vec<String>,
     pub entries: Vec<RecordedCommand>,
     /// Number of commands of each kind that carry no timestamps.
     pub untimed: BTreeMap<&'static str, u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Recording {
     /// Number of timestamps in use.
     pub used: u32,
     /// Stages of commands that no barrier orders before the next dispatch, and before the next transfer.
-    unordered: [vk::PipelineStageFlags; 2],
+    pub unordered: [vk::PipelineStageFlags; 2],
     pub captures: Vec<Capture>,
 }
 

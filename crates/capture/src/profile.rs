@@ -389,6 +389,7 @@ struct CountedKernel<'e> {
 }
 
 /// Call of a kernel.
+#[derive(Clone, Copy)]
 struct CountedCall<'e> {
     /// Device time; `None` without timestamps.
     time: Option<Nanos>,

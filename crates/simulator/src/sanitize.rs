@@ -391,8 +391,8 @@ impl PosedCase<'_> {
                         _ => String::new(),
                     };
                     let mut fault = fault_of_answer(FaultKind::Reconvergence, sized, what);
-                    let first = counted.exchanges.iter().find(|here| !other.exchanges.contains(here));
-                    let first = first.map(|(place, _)| place.clone());
+                    let first = first_missing(&counted.exchanges, &other.exchanges)
+                        .or_else(|| first_missing(&other.exchanges, &counted.exchanges));
                     fault.at = first.or_else(|| consequence.and_then(|fault| fault.at.clone()));
                     counted = other;
                     counted.faults.push(fault);
@@ -402,6 +402,12 @@ impl PosedCase<'_> {
         report.count(sized.0, counted);
         JudgedRun { run, answer, matrix_element, wrong: Ok(wrong) }
     }
+}
+
+/// Returns the place of the first exchange of one run that the other lacks, or whose lanes differ there.
+fn first_missing(exchanges: &[(SourcePlace, u64)], others: &[(SourcePlace, u64)]) -> Option<SourcePlace> {
+    let missing = exchanges.iter().find(|exchange| !others.contains(exchange));
+    missing.map(|(place, _)| place.clone())
 }
 
 fn hash(outputs: &[HostArray]) -> u64 {

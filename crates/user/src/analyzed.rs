@@ -30,7 +30,7 @@ pub(super) fn parameter_block(slot: &Slot, access: Access) -> Option<&Block> {
 
 impl<'a> AnalyzedPass<'a> {
     /// Analyzes a kernel: first to find its extents, then, with their values, how far its indices reach.
-    pub(super) fn new(pass: &'a LoadedPass) -> Result<Self, String> {
+    pub(super) fn new(pass: &'a LoadedPass) -> Self {
         let accesses = pass.accesses();
         let mut parameters: Vec<_> = pass
             .interface
@@ -45,17 +45,17 @@ impl<'a> AnalyzedPass<'a> {
         let mut analyzed = Self { pass, accesses, roots: pass.roots(), parameters, reach: None };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
-        analyzed.reach = analyzed.analyze(&words, unknown, [true; 3]);
+        analyzed.reach = analyzed.analyze(words, unknown, [true; 3]);
         if let Some(found) = &analyzed.reach {
             let is_checked = found.is_checked;
             let values =
                 analyzed.parameters.iter().map(|(parameter, member)| analyzed.bound(*parameter, member)).collect();
             let found = (found.is_used.clone(), found.is_extent.clone());
-            let reach = analyzed.analyze(&words, values, is_checked);
+            let reach = analyzed.analyze(words, values, is_checked);
             let (is_used, is_extent) = found;
             analyzed.reach = reach.map(|reach| Reach { is_used, is_extent, is_checked, ..reach });
         }
-        Ok(analyzed)
+        analyzed
     }
 
     fn analyze(&self, words: &[u32], values: Vec<Option<Polynomial>>, is_checked: [bool; 3]) -> Option<Reach> {
@@ -123,10 +123,11 @@ impl<'a> AnalyzedPass<'a> {
         let local_size = self.pass.local_size(|_| None);
         let step = local_size[..dimensions].iter().fold(1, |step, extent| lcm(step, (*extent).clamp(1, 1 << 16)));
         let multiple = step * (first + step - 1).div_euclid(step);
-        let widths = match is_checked {
+        let widths = if is_checked {
             // The first value is no multiple of a work-group, to expose missing bounds checks.
-            true => format!("{odd},{first}..{last}"),
-            false => format!("{multiple}..{}", multiple.max(last)),
+            format!("{odd},{first}..{last}")
+        } else {
+            format!("{multiple}..{}", multiple.max(last))
         };
         // Extents differ where the kernel receives them, to expose swapped extents.
         let others = [("M", "N+3"), ("K", "N+6")].map(|(axis, value)| {

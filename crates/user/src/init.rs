@@ -41,7 +41,7 @@ pub fn init(described: &Described) -> Result<String, Error> {
 fn template(described: &Described) -> Result<Commented, Fault> {
     let kernels = load_kernels(described)?;
     let pass = &kernels[0].passes[0];
-    let analyzed = AnalyzedPass::new(pass).map_err(|message| Fault::new("kernel.source", message))?;
+    let analyzed = AnalyzedPass::new(pass);
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
@@ -280,14 +280,13 @@ fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPa
     };
     let arrays = || slot.blocks.iter().filter(|block| block.array.is_some());
     let shortest = arrays().filter(of_element).min_by_key(|block| block.array.map(|array| array.stride));
-    let (shape, remark) = match shortest.or_else(|| arrays().next()) {
-        Some(block) => array_shape(index, block, &element, analyzed),
-        None => {
-            let bytes = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
-            let width = DType::of_buffer(&element).map_or(1, DType::bytes);
-            let extent = Formula::Integer(block_numbers(slot).unwrap_or(bytes / width).cast_signed());
-            (vec![extent], "the block's size".to_string())
-        }
+    let (shape, remark) = if let Some(block) = shortest.or_else(|| arrays().next()) {
+        array_shape(index, block, &element, analyzed)
+    } else {
+        let bytes = slot.blocks.iter().map(|block| block.fixed).max().unwrap_or_default();
+        let width = DType::of_buffer(&element).map_or(1, DType::bytes);
+        let extent = Formula::Integer(block_numbers(slot).unwrap_or(bytes / width).cast_signed());
+        (vec![extent], "the block's size".to_string())
     };
     commented.remark(format!("buffer.{name}.shape"), remark);
     let has_integer = |block: &Block| {
@@ -312,7 +311,7 @@ fn array_shape(root: usize, block: &Block, element: &str, analyzed: &AnalyzedPas
         _ if element == "bytes" => format!("structures of {stride} bytes"),
         width if members < width && members > 0 => format!("{members} numbers and {} of padding each", width - members),
         width if block.array.is_some_and(|array| array.scalar.is_none()) => {
-            format!("structures of {width} numbers; integers must match exactly")
+            format!("structures of {width} numbers, {stride} bytes; integers must match exactly")
         }
         width => format!("{width} numbers each"),
     };

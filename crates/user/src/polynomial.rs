@@ -1,6 +1,7 @@
 //! Polynomials of the axes, as upper bounds of indices.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// Names of the axes of a grid, along x, y and z.
 pub(super) const GRID_AXES: [&str; 3] = ["N", "M", "K"];
@@ -158,7 +159,7 @@ fn sum_text(terms: &[([u32; 3], f64)], constant: f64) -> String {
             (false, true) => " - ",
         };
         let factor = if coefficient.abs() == 1.0 { String::new() } else { format!("{}*", coefficient.abs()) };
-        text.push_str(&format!("{sign}{factor}{}", axes.join("*")));
+        let _ = write!(text, "{sign}{factor}{}", axes.join("*"));
     }
     if constant == 0.0 { text } else { format!("{text} + {constant}") }
 }

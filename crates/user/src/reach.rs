@@ -69,6 +69,21 @@ const ROUND: u8 = 1 << 3;
 const DATA: u8 = 1 << 4;
 const INDEX: u8 = 1 << 5;
 
+/// Bytes of an array that a kernel accesses.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Accessed {
+    #[default]
+    Nothing,
+    Unknown,
+    Below(Polynomial),
+}
+
+impl Accessed {
+    fn bound(self) -> Option<Polynomial> {
+        if let Self::Below(bytes) = self { Some(bytes) } else { None }
+    }
+}
+
 /// Abstract number: a scalar, or a component of a vector.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bounded {
@@ -129,7 +144,7 @@ struct Analysis<'a> {
     used: ParameterSet,
     extents: ParameterSet,
     is_checked: [bool; 3],
-    bytes: Vec<Option<Option<Polynomial>>>,
+    bytes: Vec<Accessed>,
     is_array_used: Vec<bool>,
     elements: Vec<Option<(String, u64)>>,
     /// Whether this pass over the module added a fact, and its number.
@@ -170,7 +185,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         used: 0,
         extents: 0,
         is_checked: [false; 3],
-        bytes: vec![None; roots],
+        bytes: vec![Accessed::Nothing; roots],
         is_array_used: vec![false; roots],
         elements: vec![None; roots],
         changed: true,
@@ -205,7 +220,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         is_used,
         is_extent: is_in(analysis.extents).collect(),
         is_checked: analysis.is_checked,
-        bytes: analysis.bytes.into_iter().map(Option::flatten).collect(),
+        bytes: analysis.bytes.into_iter().map(Accessed::bound).collect(),
         is_array_used: analysis.is_array_used,
         elements: analysis.elements,
     })
@@ -244,7 +259,7 @@ impl<'a> Analysis<'a> {
     fn restart(&mut self) {
         self.values.clear();
         self.contents.clear();
-        self.bytes.fill(None);
+        self.bytes.fill(Accessed::Nothing);
         self.pass = 0;
         self.has_limits = true;
         self.changed = true;
@@ -454,9 +469,10 @@ impl Analysis<'_> {
             let varies = 1 << axis;
             // Largest number of a work-group; cdiv(N, local) - 1.
             let slack = if is_checked[axis] { (local - 1.0) / local } else { 0.0 };
-            let group = match axis < *dimensions {
-                true => Polynomial::axis(axis).times(1.0 / local).plus_constant(slack - 1.0),
-                false => Polynomial::default(),
+            let group = if axis < *dimensions {
+                Polynomial::axis(axis).times(1.0 / local).plus_constant(slack - 1.0)
+            } else {
+                Polynomial::default()
             };
             parts.push(match BuiltIn::from_u32(number) {
                 Some(BuiltIn::GlobalInvocationId) => {
@@ -539,10 +555,11 @@ impl Analysis<'_> {
         let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride).unwrap_or(4);
         let bytes = index.bound.as_ref().map(|bound| bound.plus_constant(1.0).times(stride.into()));
         let old = self.bytes[root].clone();
-        self.bytes[root] = Some(match &old {
-            None => bytes,
-            Some(old) => old.as_ref().zip(bytes).map(|(old, bytes)| old.upper(&bytes)),
-        });
+        self.bytes[root] = match (&old, bytes) {
+            (_, None) | (Accessed::Unknown, _) => Accessed::Unknown,
+            (Accessed::Nothing, Some(bytes)) => Accessed::Below(bytes),
+            (Accessed::Below(old), Some(bytes)) => Accessed::Below(old.upper(&bytes)),
+        };
         self.changed |= old != self.bytes[root];
     }
 
@@ -599,7 +616,7 @@ impl Analysis<'_> {
             match offset.map(|offset| offset.saturating_add(skipped)) {
                 Some(offset) if offset == parameter.offset => {
                     value.parameters |= 1 << index;
-                    value.bound = self.assumed.values[index].clone();
+                    value.bound.clone_from(&self.assumed.values[index]);
                 }
                 Some(_) => {}
                 None => value.parameters |= 1 << index,
@@ -629,7 +646,9 @@ impl Analysis<'_> {
             value = whole;
         }
         if self.stored.get(&variable).is_some_and(|values| values.len() > 1) {
-            value.iter_mut().for_each(|part| part.varies |= ROUND);
+            for part in &mut value {
+                part.varies |= ROUND;
+            }
         }
         self.join_contents(variable, &value);
     }
@@ -694,14 +713,18 @@ impl Analysis<'_> {
                     value = Some(joined(value.as_ref(), known, 0));
                 }
                 value.map(|mut value| {
-                    value.iter_mut().for_each(|part| part.varies |= ROUND);
+                    for part in &mut value {
+                        part.varies |= ROUND;
+                    }
                     joined(self.values.get(&id), &value, self.pass)
                 })
             }
             (Op::Select, [condition, a, b]) => get(a).zip(get(b)).map(|(a, b)| {
                 let mut value = joined(Some(a), b, 0);
                 let varies = get(condition).and_then(|condition| condition.first()).map_or(0, |part| part.varies);
-                value.iter_mut().for_each(|part| part.varies |= varies);
+                for part in &mut value {
+                    part.varies |= varies;
+                }
                 value
             }),
             (Op::ExtInst, [_, number, operands @ ..]) => {

@@ -253,7 +253,7 @@ fn overrides_need_no_default_and_may_follow_from_others() {
     let folder = folder();
     let kernel = write(&folder, "overrides.wgsl", OVERRIDES);
     let described = describe(&[PathBuf::from(&kernel)], None, &FieldOptions::default()).expect("a kernel");
-    let text = super::init::init(&described[0]).expect("a description");
+    let text = init(&described[0]).expect("a description");
     let spec: Vec<_> = text.lines().skip_while(|line| !line.starts_with("[spec]")).skip(1).take(3).collect();
     let expected = [
         "BLOCK = 8                     # (…) u32, without a default",
@@ -267,13 +267,13 @@ fn overrides_need_no_default_and_may_follow_from_others() {
         let text = text.replace("BLOCK = 8 ", spec).replace("cdiv(N, local_x)", groups);
         resolved(Path::new(""), &text).map(|problem| passes(&problem, 0, 0).dispatches[0].groups[0])
     };
-    assert_eq!(groups("BLOCK = 8 ", "cdiv(N, local_x)"), Ok(126));
+    assert_eq!(groups("BLOCK = 8 ", "cdiv(N, local_x)"), Ok(128));
     assert_eq!(groups("42 = 16 ", "DOUBLE + local_x + seven"), Ok(32 + 16 + 7));
     assert_eq!(groups("BLOCK = 16\nDOUBLE = 5 ", "DOUBLE"), Ok(5));
     let condition = "[where]\na = \"DOUBLE == 32 && local_x == 16\"\n";
     let problem =
         resolved(Path::new(""), &(text.replace("BLOCK = 8 ", "BLOCK = 16 ") + condition)).expect("it is right");
-    assert_eq!(passes(&problem, 0, 0).dispatches[0].groups[0], 63);
+    assert_eq!(passes(&problem, 0, 0).dispatches[0].groups[0], 64);
     let message = groups("", "1").expect_err("BLOCK has no value");
     assert!(message.contains("spec.BLOCK: has no value, and no default in"), "{message}");
     let sets = ["buffer.d={ type = 'f32', shape = [64] }", "dispatch.groups=1", "spec.BLOCK=64"];
@@ -451,7 +451,7 @@ fn structures_of_floats_and_integers_are_described_as_floats() {
     let described = describe(&[kernel.clone().into()], None, &FieldOptions::default()).expect("it is found");
     let written = init(&described[0]).expect("a description");
     let hits = written.split("[buffer.Hits]").nth(1).expect("it is bound");
-    assert!(hits.contains("type = \"f32\"\nshape = [\"2*N\"]"), "{written}");
+    assert!(hits.contains("type = \"f32\"\nshape = [\"N\", 2]"), "{written}");
     assert!(hits.contains("structures of 2 numbers, 8 bytes; integers must match exactly"), "{written}");
     // Its tolerance holds for the floats alone.
     let problem = resolved(folder.path(), &written.replace(&kernel, "hits.comp")).expect("a description");
@@ -749,9 +749,8 @@ fn a_mistake_in_an_option_names_the_option() {
         let message = typed(&[file], &[], &[text]).expect_err(text);
         assert!(message.starts_with(expected), "{text}: {message}");
     }
-    for (file, text, expected) in [(&copy, "N", "--size 'N' is not NAME=VALUE; write --size M=512..4096")] {
-        assert_eq!(typed(&[file], &[text], &[]).expect_err(text), expected);
-    }
+    let message = typed(&[&copy], &["N"], &[]).expect_err("it has no value");
+    assert_eq!(message, "--size 'N' is not NAME=VALUE; write --size M=512..4096");
 }
 
 #[test]

@@ -10,9 +10,7 @@ use super::interface::{
 };
 use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{
-    BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, SourceLanguage, StorageClass,
-};
+use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -93,8 +91,6 @@ struct Declarations {
 impl Declarations {
     fn read(binary: &[u8]) -> Result<Self, String> {
         const LOCAL_SIZE_ID: u32 = ExecutionMode::LocalSizeId as u32;
-        const HLSL: u32 = SourceLanguage::HLSL as u32;
-        const SLANG: u32 = SourceLanguage::Slang as u32;
         let words = read_words(binary)?;
         let [_, minor, major, _] = words[1].to_le_bytes();
         let mut declarations = Self {
@@ -125,10 +121,6 @@ impl Declarations {
                     declarations.capabilities.push(name.unwrap_or_else(|| number.to_string()).into());
                 }
                 (Some(Op::ExecutionModeId), &[_, LOCAL_SIZE_ID, x, y, z]) => declarations.size_ids = Some([x, y, z]),
-                // Other languages say nothing about the interface.
-                (Some(Op::Source), &[language @ (HLSL | SLANG), version, ..]) => {
-                    declarations.words.extend([3 << 16 | Op::Source as u32, language, version]);
-                }
                 _ if is_read(instruction) => declarations.words.extend(instruction.words),
                 _ => {}
             }
@@ -1091,29 +1083,22 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_hlsl_and_slang_have_the_names_of_variables() {
+    fn buffers_are_called_by_their_variables_and_by_their_blocks() {
         let class = StorageClass::StorageBuffer as u32;
         let decorate = |decoration| [Op::Decorate as u32, 7, decoration as u32, 0];
         let [set, binding] = [Decoration::DescriptorSet, Decoration::Binding].map(decorate);
         let name = |id: u32, name: &[u8; 4]| [Op::Name as u32, id, u32::from_le_bytes(*name)];
-        for (language, expected) in [
-            (SourceLanguage::HLSL, ["x", "T"]),
-            (SourceLanguage::Slang, ["x", "T"]),
-            (SourceLanguage::GLSL, ["T", "x"]),
-        ] {
-            let interface = Interface::read(&module(&[
-                &[Op::Source as u32, language as u32, 1, 0, u32::from_le_bytes(*b"...\0")],
-                &name(5, b"T\0\0\0"),
-                &name(7, b"x\0\0\0"),
-                &set,
-                &binding,
-                UINT,
-                &[Op::TypeStruct as u32, 5, 2],
-                &[Op::TypePointer as u32, 6, class, 5],
-                &[Op::Variable as u32, 6, 7, class],
-            ]));
-            assert_eq!(interface.expect("a kernel").slots[0].names(), expected);
-        }
+        let interface = Interface::read(&module(&[
+            &name(5, b"T\0\0\0"),
+            &name(7, b"x\0\0\0"),
+            &set,
+            &binding,
+            UINT,
+            &[Op::TypeStruct as u32, 5, 2],
+            &[Op::TypePointer as u32, 6, class, 5],
+            &[Op::Variable as u32, 6, 7, class],
+        ]));
+        assert_eq!(interface.expect("a kernel").slots[0].names(), ["x", "T"]);
     }
 
     #[test]

@@ -68,15 +68,15 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
 
 /// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
 pub fn long(record: &Record, view: &View) -> String {
-    long_sections(record, sections(record), view)
+    long_sections(record, &sections(record), view)
 }
 
 /// Prints all problems of a device in one such table, with a column of their names.
 pub fn joined(record: &Record, view: &View) -> String {
-    long_sections(record, device_sections(record), view)
+    long_sections(record, &device_sections(record), view)
 }
 
-fn long_sections(record: &Record, sections: Vec<Section<'_>>, view: &View) -> String {
+fn long_sections(record: &Record, sections: &[Section<'_>], view: &View) -> String {
     let conditions = RunConditions::of(record);
     let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")

@@ -78,8 +78,7 @@ fn generated_kernels_get_buffers_of_the_right_size() {
         );
         let (text, problem) = described("comp", &source);
         let alignment = match (layout, *element) {
-            ("std140", _) => 16,
-            ("std430", "vec3" | "vec4" | "Same" | "Nested") => 16,
+            ("std140", _) | ("std430", "vec3" | "vec4" | "Same" | "Nested") => 16,
             ("scalar", "double" | "uint64_t")
             | ("std430", "vec2" | "uvec2" | "double" | "uint64_t" | "mat2" | "f16vec3") => 8,
             _ => 4,
