@@ -15,6 +15,7 @@ use rspirv::spirv::Op;
 use serde::Serialize;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -290,11 +291,7 @@ impl PosedCase<'_> {
     fn simulate(&self, program: &Program, subgroup_size: u32, run: PlannedRun) -> Result<Simulated, String> {
         let PlannedRun { seed, reconvergence, arithmetic, .. } = run;
         let settings = SimulationSettings { subgroup_size, seed, reconvergence, arithmetic, deadline: self.deadline };
-        simulate(program, &self.specs, &self.inputs, &settings).map_err(|error| match error {
-            SimulationError::Unsupported(reason)
-            | SimulationError::TooLong(reason)
-            | SimulationError::TooLarge(reason) => reason,
-        })
+        guarded(|| simulate(program, &self.specs, &self.inputs, &settings))
     }
 
     /// Returns the oracle, from the reference program on a simulated device if the problem has one.
@@ -402,6 +399,19 @@ impl PosedCase<'_> {
         report.count(sized.0, counted);
         JudgedRun { run, answer, matrix_element, wrong: Ok(wrong) }
     }
+}
+
+/// Runs a simulation. A panic, a fault of the simulator itself, fails this run alone.
+fn guarded(simulate: impl FnOnce() -> Result<Simulated, SimulationError>) -> Result<Simulated, String> {
+    let result = catch_unwind(AssertUnwindSafe(simulate)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        format!("the simulator failed, which is a fault of gpukern: {}", text.unwrap_or("it panicked"))
+    })?;
+    result.map_err(|error| match error {
+        SimulationError::Unsupported(reason) | SimulationError::TooLong(reason) | SimulationError::TooLarge(reason) => {
+            reason
+        }
+    })
 }
 
 /// Returns the place of the first exchange of one run that the other lacks, or whose lanes differ there.
@@ -589,4 +599,19 @@ fn without_red_zones(mut program: Program, specs: &[BufferSpec]) -> Program {
         }
     }
     program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_simulator_fails_one_run_and_says_so() {
+        let index = std::hint::black_box(3);
+        let failed = guarded(|| panic!("no register {index}"));
+        let expected = "the simulator failed, which is a fault of gpukern: no register 3";
+        assert_eq!(failed.map(|_| ()), Err(expected.to_string()));
+        let refused = guarded(|| Err(SimulationError::TooLong("2 of 3 work-groups were done".into())));
+        assert_eq!(refused.map(|_| ()), Err("2 of 3 work-groups were done".to_string()));
+    }
 }
