@@ -23,7 +23,7 @@ pub const ENDING: &str = "events";
 pub struct CaptureSettings {
     /// Let dispatches overlap, as in the program without the layer; their timestamps then overlap as well.
     pub overlapped: bool,
-    /// Time the first command of each kind, and of the others one of so many; all of them for 0 or 1.
+    /// Time the first two commands of each kind, and of the others one of so many; all of them for 0 or 1.
     pub sample: u32,
     /// Selection of the dispatches to capture; none without it.
     pub take: Option<Take>,

@@ -5,7 +5,7 @@ use crate::loader::{self, Allocator, list};
 use crate::objects::{Objects, Set, TrackedPipeline, is_dynamic};
 use crate::take::Capture;
 use ash::vk;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub(crate) struct Recordings {
     pub calls: HashMap<(u32, [u32; 3]), u64>,
     /// Captured bytes so far, of [`Take::max_bytes`](crate::format::Take::max_bytes).
     pub spent: u64,
-    /// Number of recorded dispatches and transfers, and which kinds there were, for a sample of them.
+    /// Number of recorded dispatches and transfers, and of each kind, for a sample of them.
     commands: u64,
-    kinds: HashSet<CommandKind>,
+    kinds: HashMap<CommandKind, u64>,
 }
 
 /// Pipeline and grid of a dispatch, or the name of a transfer.
@@ -139,15 +139,18 @@ impl Recordings {
 }
 
 impl Recordings {
-    /// Whether to time the next command: the first of its kind, and every `sample`th on average. Multiples of the golden
-    /// ratio choose others each time that a program records the same commands.
+    /// Whether to time the next command: the first two of its kind, because the first may include a driver's compiler,
+    /// and every `sample`th on average. Multiples of the golden ratio choose others each time that a program records the
+    /// same commands.
     fn is_timed(&mut self, sample: u32, kind: CommandKind) -> bool {
         if sample <= 1 {
             return true;
         }
         self.commands = self.commands.wrapping_add(1);
         let place = self.commands.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.kinds.insert(kind) || place < (1 << 32) / u64::from(sample)
+        let of_kind = self.kinds.entry(kind).or_default();
+        *of_kind += 1;
+        *of_kind <= 2 || place < (1 << 32) / u64::from(sample)
     }
 }
 

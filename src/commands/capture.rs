@@ -5,7 +5,7 @@ use crate::basis::destination::{Scratch, make_private_folder};
 use crate::basis::printable::ending;
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::capture::case::select_dispatches;
-use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, name_of};
+use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, SharedEntries, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
 use crate::commands::run::replay::{ConvertedCase, write_cases};
@@ -130,8 +130,9 @@ fn captured_cases(
     setup: &Setup,
     host: &Host,
 ) -> Result<Vec<ConvertedCase>> {
+    let shared: Vec<_> = processes.iter().map(|events| SharedEntries::of(events)).collect();
     let kernel_name = |process: usize, pipeline: &format::PipelineInfo, label: Option<&str>| {
-        name_of(&processes[process], pipeline, label)
+        name_of(&processes[process], &shared[process], pipeline, label)
     };
     let dispatches = select_dispatches(processes, Some(args.top as usize), &kernel_name);
     write_cases(&dispatches, spool, output, setup, host)

@@ -977,7 +977,7 @@ pub struct CaptureArgs {
 
     /// Time one of N dispatches, which slows the program less
     ///
-    /// The first of each kernel, and of the others one of N, each time another. Total times and shares are those of all
+    /// The first two of each kernel, and of the others one of N, each time another. Total times and shares are those of all
     /// dispatches if the others take as long; gaps between them are not measured.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sample: u32,

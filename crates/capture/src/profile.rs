@@ -264,10 +264,11 @@ impl ProfiledProcess {
 
 /// Entry points that several modules without a source file share, each with the number of modules that have a source
 /// line. Compilers give all kernels of a program the same entry point.
-struct SharedEntries<'e>(HashMap<&'e str, HashMap<String, usize>>);
+pub struct SharedEntries<'e>(HashMap<&'e str, HashMap<String, usize>>);
 
 impl<'e> SharedEntries<'e> {
-    fn of(events: &'e [LayerEvent]) -> Self {
+    /// Counts the modules of a process.
+    pub fn of(events: &'e [LayerEvent]) -> Self {
         let mut modules: HashMap<&str, HashSet<&[u32]>> = HashMap::new();
         for event in events {
             let LayerEvent::Pipeline(PipelineInfo { spirv, entry, .. }) = event else { continue };
@@ -346,13 +347,18 @@ impl<'e> PipelineIdentity<'e> {
     }
 }
 
-/// Returns the name of a pipeline's kernel in a dispatch with this label.
-pub fn name_of(events: &[LayerEvent], pipeline: &PipelineInfo, label: Option<&str>) -> String {
+/// Returns the name of a pipeline's kernel in a dispatch with this label; `shared` are the process's.
+pub fn name_of(
+    events: &[LayerEvent],
+    shared: &SharedEntries<'_>,
+    pipeline: &PipelineInfo,
+    label: Option<&str>,
+) -> String {
     let debug_name = events.iter().rev().find_map(|event| match event {
         LayerEvent::Name { pipeline: id, name } if *id == pipeline.pipeline => Some(name.as_str()),
         _ => None,
     });
-    let identity = PipelineIdentity::of(pipeline, debug_name, &SharedEntries::of(events));
+    let identity = PipelineIdentity::of(pipeline, debug_name, shared);
     identity.name.or(label.map(String::from)).unwrap_or(identity.unlabelled)
 }
 
@@ -381,56 +387,58 @@ impl<'e> KernelKey<'e> {
     }
 }
 
-/// Kernel whose commands are being counted.
-struct CountedKernel<'e> {
-    key: KernelKey<'e>,
-    shader: Option<&'e PipelineIdentity<'e>>,
-    calls: Vec<CountedCall<'e>>,
+/// Calls of a kernel, with those that are timed.
+#[derive(Clone, Default)]
+pub(crate) struct CallTimes {
+    calls: usize,
+    /// Number of calls that are the first of a pipeline on a software device.
+    first_calls: usize,
+    /// Times of these, which include the driver's compiler, and of the other calls.
+    first: Vec<Nanos>,
+    pub(crate) later: Vec<Nanos>,
 }
 
-/// Call of a kernel.
-#[derive(Clone, Copy)]
-struct CountedCall<'e> {
-    /// Device time; `None` without timestamps.
-    time: Option<Nanos>,
-    /// Whether it is the first call of a pipeline on a software device.
-    is_first: bool,
-    /// Reason why it cannot be captured.
-    uncapturable: Option<&'e str>,
-}
+impl CallTimes {
+    /// Adds a call; its time is `None` without timestamps.
+    pub(crate) fn add(&mut self, time: Option<Nanos>, is_first: bool) {
+        self.calls += 1;
+        self.first_calls += usize::from(is_first);
+        if is_first { &mut self.first } else { &mut self.later }.extend(time);
+    }
 
-impl CountedKernel<'_> {
-    /// Removes the times of first calls, which include the driver's compiler, unless there are no other calls.
-    fn leave_out_first_calls(&mut self) {
-        if self.calls.iter().any(|call| !call.is_first) {
-            for call in self.calls.iter_mut().filter(|call| call.is_first) {
-                call.time = None;
-            }
-        }
+    /// Returns the times that count: those of first calls only without others.
+    fn counting(&self) -> &[Nanos] {
+        if self.later.is_empty() { &self.first } else { &self.later }
     }
 
     /// Returns by what to multiply times for all calls, if those with times are a sample.
     fn scale(&self, is_sampled: bool) -> f64 {
-        let timed = self.times().count();
-        if is_sampled && timed > 0 { self.calls.len() as f64 / timed as f64 } else { 1.0 }
+        let timed = self.counting().len();
+        if is_sampled && timed > 0 { self.calls as f64 / timed as f64 } else { 1.0 }
     }
 
-    /// Returns the times of the calls; `None` without timestamps.
-    fn summary(&self, is_sampled: bool) -> Option<Times> {
-        let times = Times::of(&self.times().collect::<Vec<_>>())?;
+    /// Returns the times that count, with the total of all calls; `None` without timestamps.
+    pub(crate) fn summary(&self, is_sampled: bool) -> Option<Times> {
+        let times = Times::of(self.counting())?;
         Some(Times { total: Nanos(times.total.0 * self.scale(is_sampled)), ..times })
     }
+}
 
-    /// Iterates over the times of the calls.
-    fn times(&self) -> impl Iterator<Item = Nanos> {
-        self.calls.iter().filter_map(|call| call.time)
-    }
+/// Kernel whose commands are being counted.
+struct CountedKernel<'e> {
+    key: KernelKey<'e>,
+    shader: Option<&'e PipelineIdentity<'e>>,
+    times: CallTimes,
+    /// Calls that cannot be captured, by reason.
+    uncapturable: BTreeMap<&'e str, CallTimes>,
+}
 
+impl CountedKernel<'_> {
     /// Builds the kernel's profile. `device_total` is the time of all kernels of the device; a name that other kernels
     /// share is made unique.
     fn profile(&self, device_total: f64, is_sampled: bool, has_unique_name: bool) -> ProfiledKernel {
         let KernelKey { name, identity, grid, indirect } = &self.key;
-        let times = self.summary(is_sampled);
+        let times = self.times.summary(is_sampled);
         let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
         let mut profile = ProfiledKernel {
             name: format!("{name}{suffix}"),
@@ -440,8 +448,8 @@ impl CountedKernel<'_> {
             specialization: BTreeMap::new(),
             grid: *grid,
             indirect: *indirect,
-            calls: self.calls.len(),
-            first_calls: self.calls.iter().filter(|call| call.is_first).count(),
+            calls: self.times.calls,
+            first_calls: self.times.first_calls,
             share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
             times,
             uncapturable: vec![],
@@ -452,15 +460,16 @@ impl CountedKernel<'_> {
             profile.entry.clone_from(&info.entry);
             profile.specialization = info.specialization.iter().map(|(id, bytes)| (*id, hex(bytes))).collect();
         }
-        let mut uncapturable: BTreeMap<&str, Uncapturable> = BTreeMap::new();
-        for call in &self.calls {
-            let Some(why) = call.uncapturable else { continue };
-            let part =
-                uncapturable.entry(why).or_insert_with(|| Uncapturable { why: why.into(), calls: 0, share: 0.0 });
-            part.calls += 1;
-            part.share += call.time.unwrap_or_default().0 * self.scale(is_sampled) / device_total;
+        let scale = self.times.scale(is_sampled);
+        for (why, part) in &self.uncapturable {
+            let counting = if self.times.later.is_empty() { &part.first } else { &part.later };
+            let time = counting.iter().copied().sum::<Nanos>().0 * scale;
+            profile.uncapturable.push(Uncapturable {
+                why: (*why).into(),
+                calls: part.calls,
+                share: time / device_total,
+            });
         }
-        profile.uncapturable = uncapturable.into_values().collect();
         profile
     }
 }
@@ -484,21 +493,27 @@ struct TimedCommand {
 }
 
 impl<'e> CommandCounts<'e> {
-    /// Counts a command that ran during `span`, or without timestamps. Sets the time of `call`.
+    /// Counts a command that ran during `span`, or without timestamps. `uncapturable` is the reason why it cannot be
+    /// captured.
     fn add(
         &mut self,
-        key: KernelKey<'e>,
-        shader: Option<&'e PipelineIdentity<'e>>,
+        (key, shader): (KernelKey<'e>, Option<&'e PipelineIdentity<'e>>),
         submission: usize,
         span: Option<Span>,
-        call: CountedCall<'e>,
+        is_first: bool,
+        uncapturable: Option<&'e str>,
     ) {
         let index = *self.indices.entry(key).or_insert_with_key(|key| {
-            self.kernels.push(CountedKernel { key: key.clone(), shader, calls: vec![] });
+            let (times, uncapturable) = Default::default();
+            self.kernels.push(CountedKernel { key: key.clone(), shader, times, uncapturable });
             self.kernels.len() - 1
         });
+        let kernel = &mut self.kernels[index];
         let time = span.map(|span| Nanos(span.end - span.begin));
-        self.kernels[index].calls.push(CountedCall { time, ..call });
+        kernel.times.add(time, is_first);
+        if let Some(why) = uncapturable {
+            kernel.uncapturable.entry(why).or_default().add(time, is_first);
+        }
         self.timed.extend(span.map(|span| TimedCommand { kernel: index, submission, span }));
     }
 }
@@ -532,25 +547,26 @@ fn profile_device(
             let key = KernelKey::of_dispatch(dispatch, shader);
             let span = clock.convert(queue, dispatch.begin, dispatch.end);
             let is_first = is_first_call(properties, dispatch, &mut called);
-            let call = CountedCall { time: None, is_first, uncapturable: dispatch.uncapturable.as_deref() };
-            counts.add(key, shader, number, span, call);
+            counts.add((key, shader), number, span, is_first, dispatch.uncapturable.as_deref());
         }
         for transfer in &submission.others {
             let key = KernelKey { name: transfer.what.clone(), ..KernelKey::default() };
-            let call = CountedCall { time: None, is_first: false, uncapturable: None };
-            counts.add(key, None, number, clock.convert(queue, transfer.begin, transfer.end), call);
+            counts.add((key, None), number, clock.convert(queue, transfer.begin, transfer.end), false, None);
         }
         device.dispatches += submission.dispatches.len();
         let span = Span { queue, begin: submission.submitted as f64, end: submission.done as f64 };
         device.timeline.submissions.push(span);
     }
     device.submissions = submissions.len();
-    let untimed = counts.kernels.iter().filter(|kernel| !is_sampled || kernel.times().count() == 0);
-    device.commands_without_times = untimed.map(|kernel| kernel.calls.len() - kernel.times().count()).sum();
+    let untimed = counts.kernels.iter().map(|CountedKernel { times, .. }| {
+        let timed = times.first.len() + times.later.len();
+        if is_sampled && timed > 0 { 0 } else { times.calls - timed }
+    });
+    device.commands_without_times = untimed.sum();
     let pipelines = shaders.values().map(|shader| shader.info).filter(|info| info.device == properties.device);
     device.pipelines = Times::of(&pipelines.map(|info| Nanos(info.took as f64)).collect::<Vec<_>>());
     device.set_timeline(counts.timed, &submissions);
-    device.set_kernels(&mut counts.kernels, is_sampled);
+    device.set_kernels(&counts.kernels, is_sampled);
     if is_sampled {
         // Between timed commands others ran.
         device.gaps_within = None;
@@ -595,12 +611,12 @@ impl ProfiledDevice {
     }
 
     /// Builds the kernels from the counted ones, those with the most time first, and makes the timeline refer to them.
-    fn set_kernels(&mut self, counted: &mut [CountedKernel<'_>], is_sampled: bool) {
-        counted.iter_mut().for_each(CountedKernel::leave_out_first_calls);
-        self.total = counted.iter().filter_map(|kernel| kernel.summary(is_sampled)).map(|times| times.total).sum();
+    fn set_kernels(&mut self, counted: &[CountedKernel<'_>], is_sampled: bool) {
+        self.total =
+            counted.iter().filter_map(|kernel| kernel.times.summary(is_sampled)).map(|times| times.total).sum();
         let total = self.total.0.max(f64::MIN_POSITIVE);
         let mut identities: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for CountedKernel { key, .. } in &*counted {
+        for CountedKernel { key, .. } in counted {
             identities.entry(&key.name).or_default().insert(key.identity);
         }
         let profile =
@@ -774,6 +790,20 @@ mod tests {
     }
 
     #[test]
+    fn a_first_call_counts_if_the_sample_has_no_other() {
+        let software = DeviceProperties { kind: 4, ..device(0, 1.0) };
+        let LayerEvent::Process(info) = process(1) else { panic!("a process") };
+        let events = [
+            LayerEvent::Process(ProcessInfo { sample: 64, ..info }),
+            LayerEvent::Device(software),
+            LayerEvent::Pipeline(pipeline(0, 0, &[1; 8], "often")),
+            submission(0, [0, 10], vec![dispatch(0, 4, 100, 400), dispatch(0, 4, 0, 0), dispatch(0, 4, 0, 0)]),
+        ];
+        let kernel = &ProfiledProcess::of(&events).devices[0].kernels[0];
+        assert_eq!((kernel.calls, kernel.first_calls, kernel.total().0), (3, 1, 900.0));
+    }
+
+    #[test]
     fn a_sample_stands_for_all_dispatches_of_its_kernel() {
         let mut events = sample_events();
         if let (LayerEvent::Process(info), LayerEvent::Submission(first)) = (&mut events[0].clone(), &mut events[4]) {
@@ -830,7 +860,7 @@ mod tests {
             ),
         ];
         let called = |at: usize| match &events[at] {
-            LayerEvent::Pipeline(info) => name_of(&events, info, None),
+            LayerEvent::Pipeline(info) => name_of(&events, &SharedEntries::of(&events), info, None),
             other => panic!("{other:?}"),
         };
         assert_eq!([2, 4].map(called), ["entry".into(), fingerprint(&[&[3, 0, 0, 0].repeat(8)])[..8].to_string()]);
@@ -878,7 +908,7 @@ mod tests {
         };
         assert_eq!(names(&events), ["main0", "main0: void product() {}", "soft max", "sum of rows"]);
         let LayerEvent::Pipeline(product) = &events[4] else { panic!("a pipeline") };
-        let of_case = |label| name_of(&events, product, label);
+        let of_case = |label| name_of(&events, &SharedEntries::of(&events), product, label);
         assert_eq!([of_case(None), of_case(Some("label"))], ["main0: void product() {}", "label"]);
         // An entry point of one module says enough.
         let LayerEvent::Submission(last) = &mut events[7] else { panic!("a submission") };

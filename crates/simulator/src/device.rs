@@ -7,7 +7,7 @@ use gpukern_model::device::capability::{
 };
 
 /// Features of `VK_NV_cooperative_matrix2`, which the simulator lacks.
-const UNSUPPORTED: [Feature; 64] = [
+const UNSUPPORTED: [Feature; 60] = [
     Feature::CooperativeMatrixWorkgroupScope,
     Feature::CooperativeMatrixFlexibleDimensions,
     Feature::CooperativeMatrixTensorAddressing,
@@ -39,12 +39,8 @@ const UNSUPPORTED: [Feature; 64] = [
     Feature::ShaderImageFloat32AtomicAdd,
     Feature::ShaderImageFloat32AtomicMinMax,
     Feature::ShaderFloat16VectorAtomics,
-    Feature::ShaderSubgroupClock,
-    Feature::ShaderDeviceClock,
-    Feature::ShaderQuadControl,
     Feature::ComputeDerivativeGroupQuads,
     Feature::ComputeDerivativeGroupLinear,
-    Feature::ShaderExpectAssume,
     Feature::ShaderFloatControls2,
     Feature::ShaderFmaFloat16,
     Feature::ShaderFmaFloat32,

@@ -350,7 +350,7 @@ fn block_numbers(slot: &Slot) -> Option<u64> {
 
 /// Returns the type of the floats in a block that has integers of the same width too: in a buffer of that type, the
 /// integers must match exactly, and the floats within the tolerance. `None` for other blocks.
-pub fn mixed_scalar(block: &Block) -> Option<Scalar> {
+pub(crate) fn mixed_scalar(block: &Block) -> Option<Scalar> {
     let members = block.long.as_ref().map_or(&block.members[..], |long| &long.first);
     let mut float = None;
     let mut has_integers = false;
@@ -367,12 +367,16 @@ pub fn mixed_scalar(block: &Block) -> Option<Scalar> {
     if has_integers && is_aligned && members.iter().all(|member| member.kind.bytes() == width) { float } else { None }
 }
 
+/// Returns the type of a block's numbers, of which the integers may be declared as floats of the same width; `None` if
+/// there are several.
+pub fn scalar_of(block: &Block) -> Option<Scalar> {
+    block.array.map_or(block.scalar, |array| array.scalar).or_else(|| mixed_scalar(block))
+}
+
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
 /// them as integers for bit operations or atomics.
 pub fn element(slots: &[&Slot]) -> String {
     let blocks = slots.iter().flat_map(|slot| slot.blocks.iter());
-    let scalar_of =
-        |block: &Block| block.array.map_or(block.scalar, |array| array.scalar).or_else(|| mixed_scalar(block));
     let scalars: Vec<Scalar> = blocks.filter_map(scalar_of).collect();
     let is_float = |scalar: &&Scalar| matches!(scalar, Scalar::Float { .. } | Scalar::Bfloat16);
     let scalar = scalars.iter().find(is_float).or(scalars.first());

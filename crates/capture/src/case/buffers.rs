@@ -8,7 +8,7 @@ use crate::basis::file_name::is_plain;
 use crate::basis::printable::{Shown, brief};
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
 use crate::user::access::Access;
-use crate::user::init::{default_tolerance, element, mixed_scalar};
+use crate::user::init::{default_tolerance, element, scalar_of};
 use crate::user::loaded::{LoadedPass, slot_key};
 use crate::user::oracle::{looks_like_integer, magnitude, magnitudes};
 use crate::user::resolved::Tolerance;
@@ -139,14 +139,13 @@ fn short_float(capabilities: &[Cow<'_, str>]) -> Option<DType> {
 
 /// Returns the numbers in each element of the array that a block consists of; otherwise 1.
 fn numbers_per_element(slot: &Slot) -> usize {
-    let numbers = slot.blocks.iter().find_map(|block| match (block.array, &block.long) {
-        (Some(array), _) if block.fixed == 0 => {
-            Some(array.stride / u64::from(array.scalar.or_else(|| mixed_scalar(block))?.bytes()))
-        }
-        (None, Some(long)) if long.start == 0 => {
-            Some(long.stride / u64::from(block.scalar.or_else(|| mixed_scalar(block))?.bytes()))
-        }
-        _ => None,
+    let numbers = slot.blocks.iter().find_map(|block| {
+        let stride = match (block.array, &block.long) {
+            (Some(array), _) if block.fixed == 0 => array.stride,
+            (None, Some(long)) if long.start == 0 => long.stride,
+            _ => return None,
+        };
+        Some(stride / u64::from(scalar_of(block)?.bytes()))
     });
     numbers.unwrap_or(1) as usize
 }

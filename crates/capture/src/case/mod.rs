@@ -8,8 +8,9 @@ mod text;
 use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
 use crate::basis::printable::Shown;
+use crate::basis::units::Nanos;
 use crate::kernel::interface::Slot;
-use crate::profile::is_first_call;
+use crate::profile::{CallTimes, is_first_call};
 use crate::user::description::{Described, Description, KernelFields, OneOrMany};
 use crate::user::init::place;
 use crate::user::loaded::{LoadedPass, load_kernels};
@@ -91,24 +92,30 @@ fn call_times(
     events: &[LayerEvent],
     devices: &HashMap<u32, &DeviceProperties>,
 ) -> HashMap<CallKey, (f64, Option<f64>)> {
-    // Times of first calls, and of the others.
-    let mut times: HashMap<CallKey, [Vec<f64>; 2]> = HashMap::new();
+    let mut times: HashMap<CallKey, CallTimes> = HashMap::new();
     let mut called = HashSet::new();
+    let mut is_sampled = false;
     for event in events {
+        if let LayerEvent::Process(process) = event {
+            is_sampled = process.sample > 1;
+        }
         let LayerEvent::Submission(submission) = event else { continue };
         let Some(device) = devices.get(&submission.device) else { continue };
         for dispatch in &submission.dispatches {
-            let time = dispatch.end.saturating_sub(dispatch.begin) as f64 * f64::from(device.period);
+            let ticks = dispatch.end.saturating_sub(dispatch.begin);
+            let time = Nanos(ticks as f64 * f64::from(device.period));
+            let is_timed = (dispatch.begin, dispatch.end) != (0, 0);
             let is_first = is_first_call(device, dispatch, &mut called);
             let key = call_key(dispatch.pipeline, dispatch.groups, dispatch.indirect);
-            times.entry(key).or_default()[usize::from(!is_first)].push(time);
+            times.entry(key).or_default().add(is_timed.then_some(time), is_first);
         }
     }
-    let summarized = times.into_iter().map(|(key, [first, mut later])| {
-        later.sort_by(f64::total_cmp);
-        let median = later.get(later.len() / 2).copied().filter(|median| *median > 0.0);
-        let counting = if later.is_empty() { first } else { later };
-        (key, (counting.iter().sum(), median))
+    let summarized = times.into_iter().map(|(key, mut times)| {
+        let total = times.summary(is_sampled).map_or(0.0, |times| times.total.0);
+        let later = &mut times.later;
+        later.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let median = later.get(later.len() / 2).map(|time| time.0);
+        (key, (total, median.filter(|median| *median > 0.0)))
     });
     summarized.collect()
 }

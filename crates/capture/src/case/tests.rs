@@ -155,6 +155,14 @@ fn folder_names_are_safe_and_slow_kernels_come_first() {
         submission.dispatches.push(dispatch(0, 2, 0, 5));
     }
     assert_eq!(kernels(&all, None), [(1, 44.0, Some(24.0)), (2, 10.0, Some(10.0))]);
+    // Of a sample, only some calls have times; the total is that of all.
+    if let Some(LayerEvent::Submission(submission)) = all[0].last_mut() {
+        submission.dispatches.extend([dispatch(0, 2, 0, 0), dispatch(0, 2, 0, 0)]);
+    }
+    if let LayerEvent::Process(process) = &mut all[0][0] {
+        process.sample = 2;
+    }
+    assert_eq!(kernels(&all, None)[1], (2, 40.0, Some(10.0)), "four calls of 5 ticks");
 }
 
 /// Writes a call that stores these floats to a block, which this many bindings refer to; returns its buffers.

@@ -347,14 +347,14 @@ impl Algorithm {
             return Err(reason);
         }
         let tunable = self.tunable(variant);
-        let built_in = tunable.map(|tunable| tunable.built_in(case, device));
-        let is_chosen = case.tile.is_some() && case.tile != built_in;
-        let illegal = tunable.and_then(|tunable| {
-            let tile = case.tile.or(built_in)?;
-            tunable.check_tile(&tile, case, device).err().map(|reason| format!("tile {tile} {reason}"))
-        });
-        if let Some(reason) = illegal.clone().filter(|_| is_chosen) {
-            return Err(reason);
+        let built_in = || tunable.map(|tunable| tunable.built_in(case, device));
+        let check = |tile: Tile| match tunable {
+            Some(tunable) => tunable.check_tile(&tile, case, device).map_err(|reason| format!("tile {tile} {reason}")),
+            None => Ok(()),
+        };
+        let chosen = case.tile.filter(|tile| Some(*tile) != built_in());
+        if let Some(tile) = chosen {
+            check(tile)?;
         }
         let program = self.program(variant, case, device)?;
         if let Some(size) = case.subgroup_size
@@ -363,10 +363,15 @@ impl Algorithm {
             // It would be measured without the requested size, under a name that claims it.
             return Err(format!("has no use for sub-groups of {size}"));
         }
-        // A built-in tile is illegal where no other is legal either. The program's own check is asked first, because it
-        // says what the device lacks.
         let program = program.feasible(&problem.buffers(), device)?;
-        illegal.map_or(Ok(program), Err)
+        // A built-in tile is illegal where no other is legal either. The program's own check comes first, because it says
+        // what the device lacks.
+        if chosen.is_none()
+            && let Some(tile) = built_in()
+        {
+            check(tile)?;
+        }
+        Ok(program)
     }
 }
 
