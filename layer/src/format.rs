@@ -130,7 +130,8 @@ pub struct Submission {
     pub device: u32,
     /// Family and index of the queue.
     pub queue: (u32, u32),
-    /// Host time of the submission; `done` is when the layer saw that the batch had finished.
+    /// Host time of the submission; `done` is when the layer saw that the batch had finished, or `submitted` if it has no
+    /// timestamps.
     pub submitted: u64,
     pub done: u64,
     pub dispatches: Vec<DispatchEvent>,

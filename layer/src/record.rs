@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// Number of queries in a timestamp pool; even, because timestamps are used in pairs.
 pub(crate) const QUERIES_PER_POOL: u32 = 512;
+/// Number of queries that one command resets: a program may record few timed commands in each of thousands of command
+/// buffers. A divisor of [`QUERIES_PER_POOL`].
+const QUERIES_PER_RESET: u32 = 32;
 
 /// Recordings of a device's command buffers, with the query pools for their timestamps.
 #[derive(Default)]
@@ -19,13 +22,21 @@ pub(crate) struct Recordings {
     pools: HashMap<vk::CommandPool, TrackedPool>,
     /// Query pools that no command buffer uses.
     free: Vec<vk::QueryPool>,
-    /// Number of recorded dispatches by pipeline and grid.
-    pub calls: HashMap<(u32, [u32; 3]), u64>,
+    /// Recorded dispatches by pipeline and grid.
+    pub calls: HashMap<(u32, [u32; 3]), KernelCalls>,
     /// Captured bytes so far, of [`Take::max_bytes`](crate::format::Take::max_bytes).
     pub spent: u64,
     /// Number of recorded dispatches and transfers, and of each kind, for a sample of them.
     commands: u64,
     kinds: HashMap<CommandKind, u64>,
+}
+
+/// Recorded dispatches of a pipeline and grid.
+#[derive(Default)]
+pub(crate) struct KernelCalls {
+    pub count: u64,
+    /// Why the call last examined cannot be captured.
+    pub uncapturable: Option<String>,
 }
 
 /// Pipeline and grid of a dispatch, or the name of a transfer.
@@ -185,16 +196,17 @@ impl Recording {
         if first / QUERIES_PER_POOL == self.queries.len() as u32 {
             let info =
                 vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(QUERIES_PER_POOL);
-            // SAFETY: the device is valid; dispatches and transfers are recorded outside of render passes, as the reset
-            // of queries has to be.
-            unsafe {
-                let pool = match free.pop() {
-                    Some(pool) => pool,
-                    None => d.functions.create_query_pool(&info, None).ok()?,
-                };
-                d.functions.cmd_reset_query_pool(commands, pool, 0, QUERIES_PER_POOL);
-                self.queries.push(pool);
-            }
+            let pool = match free.pop() {
+                Some(pool) => pool,
+                // SAFETY: the device is valid.
+                None => unsafe { d.functions.create_query_pool(&info, None) }.ok()?,
+            };
+            self.queries.push(pool);
+        }
+        if first.is_multiple_of(QUERIES_PER_RESET) {
+            let pool = self.queries[(first / QUERIES_PER_POOL) as usize];
+            // SAFETY: dispatches and transfers are recorded outside of render passes, as the reset of queries has to be.
+            unsafe { d.functions.cmd_reset_query_pool(commands, pool, first % QUERIES_PER_POOL, QUERIES_PER_RESET) };
         }
         self.used += 2;
         Some(first)

@@ -74,7 +74,7 @@ impl LayerDevice {
                 Ok(false) => index += 1,
                 Ok(true) => {
                     let done = state.pending.remove(index);
-                    self.write_submission(state, &done);
+                    self.write_submission(state, &done, self.writer.now());
                     state.fences.push(done.fence);
                 }
                 // The status is an error only on a lost device.
@@ -90,8 +90,7 @@ impl LayerDevice {
     }
 
     /// Writes the events of a finished submission and of its captures.
-    fn write_submission(&self, state: &mut DeviceState, pending: &Pending) {
-        let done = self.writer.now();
+    fn write_submission(&self, state: &mut DeviceState, pending: &Pending, done: u64) {
         let recordings = &mut state.recordings;
         let ticks: HashMap<_, _> =
             pending.all.iter().map(|commands| (*commands, self.read_ticks(recordings, *commands))).collect();
@@ -161,6 +160,15 @@ impl LayerDevice {
         let has_commands = count_untimed(recordings, &all, untimed);
         self.write_events(&mut state);
         if !has_commands {
+            return;
+        }
+        let recordings = &state.recordings.all;
+        if self.writer.settings.sample > 1
+            && !all.iter().filter_map(|commands| recordings.get(commands)).any(Recording::has_results)
+        {
+            // A sample took none of its commands: nothing is worth a fence.
+            let pending = Pending { fence: vk::Fence::null(), queue, submitted, batches, all, program_fence, signals };
+            self.write_submission(&mut state, &pending, submitted);
             return;
         }
         // SAFETY: the fence belongs to the layer and is not in use.

@@ -264,8 +264,9 @@ fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec
 /// Explains why no process of the program created a device.
 fn without_device(program: &OsStr, status: ExitStatus, processes: &[Vec<LayerEvent>]) -> CommandOutput {
     let why = if processes.is_empty() {
-        "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it is linked \
-         with its own loader, which loads no layers; VK_LOADER_DEBUG=layer shows what the loader finds"
+        "it does not use Vulkan, it runs with privileges that the loader does not pass layers to (setuid), or it has its own \
+         loader, which loads no layers (ncnn's opens the driver that VK_DRIVER_FILES or VK_ICD_FILENAMES names: unset them \
+         and put the manifest into /etc/vulkan/icd.d); VK_LOADER_DEBUG=layer shows what the loader finds"
     } else {
         "it found no device, or ended before; `gpukern devices` lists what is here"
     };

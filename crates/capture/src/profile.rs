@@ -98,8 +98,8 @@ pub struct ProfiledDevice {
     pub busy: Nanos,
     /// Time from the start of the first command to the end of the last.
     pub span: Nanos,
-    /// Host time during which at least one submission was pending.
-    pub pending: Nanos,
+    /// Host time during which at least one submission was pending; `None` for a sample, which does not watch all of them.
+    pub pending: Option<Nanos>,
     /// Idle times between commands of one submission.
     pub gaps_within: Option<Times>,
     /// Idle times of a queue between submissions.
@@ -571,6 +571,7 @@ fn profile_device(
         // Between timed commands others ran.
         device.gaps_within = None;
         device.gaps_between = None;
+        device.pending = None;
     }
     device
 }
@@ -606,7 +607,7 @@ impl ProfiledDevice {
         let begin = timed.first().map_or(0.0, |command| command.span.begin);
         self.span = Nanos(timed.iter().map(|command| command.span.end - begin).fold(0.0, f64::max));
         self.timeline.submissions.sort_by(|a, b| a.begin.total_cmp(&b.begin));
-        self.pending = covered_time(self.timeline.submissions.iter());
+        self.pending = Some(covered_time(self.timeline.submissions.iter()));
         self.timeline.dispatches = timed.into_iter().map(|command| (command.kernel, command.span)).collect();
     }
 
@@ -761,7 +762,7 @@ mod tests {
         let gaps = |times: &Option<Times>| times.as_ref().map(|times| (times.summary.count, times.total.0));
         assert_eq!(gaps(&device.gaps_within), Some((2, 400.0)), "100 ticks before pool, 100 before the copy");
         assert_eq!(gaps(&device.gaps_between), Some((1, 2000.0)));
-        assert_eq!((device.pending.0, process.untimed["draws"]), (6000.0, 5));
+        assert_eq!((device.pending.map(|time| time.0), process.untimed["draws"]), (Some(6000.0), 5));
     }
 
     #[test]

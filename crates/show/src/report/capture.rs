@@ -111,8 +111,8 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
             lines.push(format!("idle {place}: {total} in {gaps}, median {median}, longest {}", summary.max));
         }
     }
-    if device.submissions > 0 {
-        lines.push(format!("the host had submissions pending for {}", device.pending));
+    if let Some(pending) = device.pending.filter(|_| device.submissions > 0) {
+        lines.push(format!("the host had submissions pending for {pending}"));
     }
     if let Some(Times { total, summary }) = &device.pipelines {
         let pipelines = counted(summary.count, "pipeline");
