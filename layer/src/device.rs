@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub(crate) struct LayerDevice {
     /// Number of the device in events.
     pub(crate) index: u32,
+    pub(crate) instance: Arc<LayerInstance>,
+    pub(crate) physical: vk::PhysicalDevice,
     pub(crate) functions: ash::Device,
     pub(crate) push: ash::khr::push_descriptor::DeviceFn,
     pub(crate) maintenance6: ash::khr::maintenance6::DeviceFn,
@@ -124,7 +126,7 @@ pub(crate) unsafe extern "system" fn create(
 /// # Safety
 /// The handles are valid, and the functions belong to them.
 unsafe fn track(
-    instance: &LayerInstance,
+    instance: &Arc<LayerInstance>,
     physical: vk::PhysicalDevice,
     info: &vk::DeviceCreateInfo<'_>,
     next: vk::PFN_vkGetDeviceProcAddr,
@@ -150,6 +152,8 @@ unsafe fn track(
         let load = |name: &CStr| loader::under_any_name(name, get);
         LayerDevice {
             index,
+            instance: Arc::clone(instance),
+            physical,
             functions: ash::Device::load_with(load, device),
             push: ash::khr::push_descriptor::DeviceFn::load(load),
             maintenance6: ash::khr::maintenance6::DeviceFn::load(load),

@@ -10,7 +10,7 @@ use std::io;
 
 /// First bytes of every file of events: the kind of file, and the version of the format. `gpukern` carries its own
 /// layer, so the versions of the writer and the reader differ only for files of an earlier `gpukern`.
-pub const MAGIC: [u8; 8] = *b"gpukcap\x01";
+pub const MAGIC: [u8; 8] = *b"gpukcap\x02";
 /// Environment variable with the path of the folder. Without it the layer is inactive.
 pub const FOLDER: &str = "GPUKERN_CAPTURE";
 /// Name of the file of [`CaptureSettings`] in that folder.
@@ -159,7 +159,7 @@ pub struct DispatchEvent {
     pub end: u64,
     /// Innermost debug label around the dispatch.
     pub label: Option<String>,
-    /// Reason why the dispatch cannot be captured, whether or not it was selected: "binding 0.3 is an image".
+    /// Reason why the dispatch cannot be captured, whether or not it was selected: "binding 0.3 is a cube image".
     pub uncapturable: Option<String>,
 }
 
@@ -182,8 +182,8 @@ pub struct CapturedDispatch {
     pub lost: Option<String>,
 }
 
-/// Buffer range or inline block that a descriptor refers to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Buffer range, image, sampler or inline block that a descriptor refers to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DescriptorBinding {
     pub set: u32,
     pub binding: u32,
@@ -191,25 +191,47 @@ pub struct DescriptorBinding {
     pub element: u32,
     /// `VkDescriptorType`.
     pub kind: i32,
-    /// Index of the [`CapturedRegion`]; `None` for an inline uniform block.
+    /// Index of the [`CapturedRegion`]; `None` for an inline uniform block and for a sampler by itself.
     pub region: Option<u32>,
     /// Offset from the region's start in bytes, dynamic offset included.
     pub offset: u64,
     pub range: u64,
     /// Contents of an inline uniform block.
     pub inline: Vec<u8>,
+    pub sampler: Option<CapturedSampler>,
+}
+
+/// Settings of a sampler; names are Vulkan's without the prefix, in lower case, with hyphens: `clamp-to-edge`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapturedSampler {
+    /// Filter for magnification and minification.
+    pub filter: String,
+    /// Address modes along width, height and depth.
+    pub addresses: [String; 3],
+    pub border: String,
+    pub normalized: bool,
 }
 
 /// Range of a buffer: the union of the overlapping ranges of descriptors and addresses, so that aliased bindings share
-/// their bytes. The start is a multiple of 256 bytes in the buffer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// their bytes. The start is a multiple of 256 bytes in the buffer. Or layers of one mip level of an image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapturedRegion {
     pub bytes: u64,
     /// Device address of the first byte, for a buffer that has one.
     pub address: Option<u64>,
+    pub image: Option<CapturedImage>,
     /// Names of the files with the contents before and after the dispatch; `after` is `None` if nothing changed.
     pub before: String,
     pub after: Option<String>,
+}
+
+/// Image in a region: its texels, tightly packed, row by row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapturedImage {
+    /// Vulkan's name of the format without the prefix, in lower case: `r8g8b8a8_unorm`.
+    pub format: String,
+    /// Width, preceded by the height and by the number of layers or the depth, as far as the image has them.
+    pub extents: Vec<u32>,
 }
 
 /// Encodes an event as a frame.

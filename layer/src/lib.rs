@@ -3,7 +3,7 @@
 //!
 //! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
 //! program and the driver, for that process alone. Every intercepted function calls the next layer's function. Besides,
-//! the layer tracks objects ([`objects`]), records timestamps around dispatches ([`record`]) and copies around captured
+//! the layer tracks objects ([`objects`], [`images`]), records timestamps around dispatches ([`record`]) and copies around captured
 //! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
 //! exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
 //!
@@ -46,6 +46,7 @@ macro_rules! intercept {
 mod device;
 #[allow(missing_docs, reason = "many fields say by their names what they are")]
 pub mod format;
+mod images;
 mod instance;
 mod loader;
 mod module;
@@ -123,5 +124,6 @@ unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const 
 
 /// Returns the layer's interception of the device function of this name.
 fn function(name: &CStr) -> Option<*const ()> {
-    objects::function(name).or_else(|| record::function(name)).or_else(|| submit::function(name))
+    let modules = [objects::function, images::function, record::function, submit::function];
+    modules.into_iter().find_map(|function| function(name))
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 /// Memory that an entry point accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
-    /// Set and binding of each buffer.
-    pub buffers: Vec<(u32, u32)>,
+    /// Set and binding of each buffer, image and sampler.
+    pub descriptors: Vec<(u32, u32)>,
     /// Reason why dispatches of the entry point cannot be captured.
     pub uncapturable: Option<String>,
     /// Whether the module declares `PhysicalStorageBufferAddresses`.
@@ -17,7 +17,6 @@ pub(crate) struct Resources {
 const OP_ENTRY_POINT: u32 = 15;
 const OP_CAPABILITY: u32 = 17;
 const OP_TYPE_IMAGE: u32 = 25;
-const OP_TYPE_SAMPLER: u32 = 26;
 const OP_TYPE_SAMPLED_IMAGE: u32 = 27;
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_RUNTIME_ARRAY: u32 = 29;
@@ -49,10 +48,10 @@ impl Resources {
         let mut variables = vec![];
         let mut sets = HashMap::new();
         let mut bindings = HashMap::new();
-        // Element types of pointers and arrays, by the type's id.
+        // Element types of pointers and arrays, and the images of sampled images, by the type's id.
         let mut element_types = HashMap::new();
-        // Opcodes of image, sampler and acceleration-structure types, by the type's id.
-        let mut opaque_types = HashMap::new();
+        // Types that cannot be captured, in words, by the type's id.
+        let mut unsupported_types = HashMap::new();
         while let Some(&first) = words.first() {
             let (length, code) = ((first >> 16) as usize, first & 0xffff);
             let Some(operands) = words.get(1..length.max(1)) else { break };
@@ -63,13 +62,16 @@ impl Resources {
                 }
                 (OP_DECORATE, &[id, DESCRIPTOR_SET, set]) => drop(sets.insert(id, set)),
                 (OP_DECORATE, &[id, BINDING, binding]) => drop(bindings.insert(id, binding)),
-                (
-                    OP_TYPE_IMAGE | OP_TYPE_SAMPLER | OP_TYPE_SAMPLED_IMAGE | OP_TYPE_ACCELERATION_STRUCTURE,
-                    [id, ..],
-                ) => {
-                    opaque_types.insert(*id, code);
+                (OP_TYPE_ACCELERATION_STRUCTURE, &[id, ..]) => {
+                    unsupported_types.insert(id, "an acceleration structure");
                 }
-                (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY, &[id, element, ..]) | (OP_TYPE_POINTER, &[id, _, element]) => {
+                (OP_TYPE_IMAGE, &[id, _, dimension, depth, _, multisampled, ..]) => {
+                    if let Some(unsupported) = unsupported_image(dimension, depth, multisampled) {
+                        unsupported_types.insert(id, unsupported);
+                    }
+                }
+                (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY | OP_TYPE_SAMPLED_IMAGE, &[id, element, ..])
+                | (OP_TYPE_POINTER, &[id, _, element]) => {
                     element_types.insert(id, element);
                 }
                 (OP_VARIABLE, &[kind, id, ..]) => variables.push((id, kind)),
@@ -87,19 +89,23 @@ impl Resources {
             for _ in 0..MAX_NESTED_TYPES {
                 innermost = element_types.get(&innermost).copied().unwrap_or(innermost);
             }
-            match opaque_types.get(&innermost) {
-                None => resources.buffers.push((set, binding)),
-                Some(code) => {
-                    let resource = match *code {
-                        OP_TYPE_SAMPLER => "a sampler",
-                        OP_TYPE_ACCELERATION_STRUCTURE => "an acceleration structure",
-                        _ => "an image",
-                    };
-                    resources.uncapturable.get_or_insert_with(|| format!("binding {set}.{binding} is {resource}"));
-                }
+            resources.descriptors.push((set, binding));
+            if let Some(resource) = unsupported_types.get(&innermost) {
+                resources.uncapturable.get_or_insert_with(|| format!("binding {set}.{binding} is {resource}"));
             }
         }
         resources
+    }
+}
+
+/// Returns the kind of an image type that cannot be captured, by its operands.
+fn unsupported_image(dimension: u32, depth: u32, multisampled: u32) -> Option<&'static str> {
+    match (dimension, depth, multisampled) {
+        (3, ..) => Some("a cube image"),
+        (5, ..) => Some("a texel buffer"),
+        (_, 1, _) => Some("a depth image"),
+        (_, _, 1) => Some("a multisampled image"),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::device::{DeviceState, LayerDevice};
 use crate::format::{LayerEvent, PipelineInfo};
+use crate::images::Images;
 use crate::loader::{self, Allocator, find, list};
 use crate::module::Resources;
 use crate::name;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Default)]
 pub(crate) struct Objects {
     pub buffers: HashMap<vk::Buffer, TrackedBuffer>,
+    pub images: Images,
     modules: HashMap<vk::ShaderModule, TrackedModule>,
     layouts: HashMap<vk::DescriptorSetLayout, Arc<SetLayout>>,
     pub pipeline_layouts: HashMap<vk::PipelineLayout, Vec<Option<Arc<SetLayout>>>>,
@@ -47,6 +49,8 @@ struct TrackedModule {
 #[derive(Debug, Default)]
 pub(crate) struct SetLayout {
     pub bindings: BTreeMap<u32, (vk::DescriptorType, u32)>,
+    /// Immutable samplers by binding and element.
+    pub samplers: BTreeMap<(u32, u32), vk::Sampler>,
     /// Whether descriptors may be updated between recording and execution.
     pub update_after_bind: bool,
 }
@@ -69,7 +73,14 @@ pub(crate) enum WrittenDescriptor {
         range: u64,
     },
     Inline(Vec<u8>),
-    /// Image, sampler or another descriptor without a buffer.
+    /// Image, sampler or both; the handle that the kind lacks is null.
+    Image {
+        kind: vk::DescriptorType,
+        view: vk::ImageView,
+        layout: vk::ImageLayout,
+        sampler: vk::Sampler,
+    },
+    /// Texel buffer or another descriptor that cannot be captured.
     Other,
 }
 
@@ -95,6 +106,24 @@ impl TrackedBuffer {
 }
 
 impl Set {
+    /// Makes a set in which only immutable samplers are written: nobody writes those that come without an image.
+    pub(crate) fn new(layout: Arc<SetLayout>) -> Self {
+        let mut set = Self { layout, ..Self::default() };
+        for (&(binding, element), &sampler) in &set.layout.samplers {
+            let kind = vk::DescriptorType::SAMPLER;
+            if set.layout.bindings.get(&binding).is_some_and(|(of_binding, _)| *of_binding == kind) {
+                let (view, layout) = Default::default();
+                set.written.insert((binding, element), WrittenDescriptor::Image { kind, view, layout, sampler });
+            }
+        }
+        set
+    }
+
+    /// Returns the sampler of a descriptor that was written with `sampler`, which an immutable one overrides.
+    pub(crate) fn sampler(&self, binding: u32, element: u32, sampler: vk::Sampler) -> vk::Sampler {
+        self.layout.samplers.get(&(binding, element)).copied().unwrap_or(sampler)
+    }
+
     /// Iterates over (binding, element) from a descriptor on, through the following bindings, as Vulkan's consecutive
     /// binding updates do.
     fn places(&self, binding: u32, element: u32) -> impl Iterator<Item = (u32, u32)> {
@@ -147,11 +176,14 @@ impl Set {
                 if let Some(block) = block {
                     self.write_inline(binding, element as usize, list(block.p_data.cast(), block.data_size));
                 }
-            } else if is_buffer(kind) {
-                let infos = list(write.p_buffer_info, write.descriptor_count);
-                self.write(binding, element, infos.iter().map(|info| buffer_descriptor(kind, info)));
             } else {
-                self.write(binding, element, (0..write.descriptor_count).map(|_| WrittenDescriptor::Other));
+                let (first, stride) = if is_buffer(kind) {
+                    (write.p_buffer_info.cast::<u8>(), size_of::<vk::DescriptorBufferInfo>())
+                } else {
+                    (write.p_image_info.cast::<u8>(), size_of::<vk::DescriptorImageInfo>())
+                };
+                let info = |n: u32| first.wrapping_add(n as usize * stride);
+                self.write(binding, element, (0..write.descriptor_count).map(|n| read_descriptor(kind, info(n))));
             }
         }
     }
@@ -169,23 +201,38 @@ impl Set {
                 let pointer = |n: u32| data.cast::<u8>().add(entry.offset + n as usize * entry.stride);
                 if kind == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
                     self.write_inline(binding, element as usize, list(pointer(0), count));
-                } else if is_buffer(kind) {
-                    let info = |n| pointer(n).cast::<vk::DescriptorBufferInfo>().read_unaligned();
-                    self.write(binding, element, (0..count).map(|n| buffer_descriptor(kind, &info(n))));
                 } else {
-                    self.write(binding, element, (0..count).map(|_| WrittenDescriptor::Other));
+                    self.write(binding, element, (0..count).map(|n| read_descriptor(kind, pointer(n))));
                 }
             }
         }
     }
 }
 
-fn buffer_descriptor(kind: vk::DescriptorType, info: &vk::DescriptorBufferInfo) -> WrittenDescriptor {
-    WrittenDescriptor::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range }
+/// Reads the buffer, the image or the sampler of a descriptor.
+///
+/// # Safety
+/// `info` points to what Vulkan requires for the descriptor type.
+unsafe fn read_descriptor(kind: vk::DescriptorType, info: *const u8) -> WrittenDescriptor {
+    use vk::DescriptorType as T;
+    if is_buffer(kind) {
+        // SAFETY: guaranteed by the caller.
+        let info = unsafe { info.cast::<vk::DescriptorBufferInfo>().read_unaligned() };
+        return WrittenDescriptor::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range };
+    }
+    if !matches!(kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER | T::SAMPLED_IMAGE | T::STORAGE_IMAGE) {
+        return WrittenDescriptor::Other;
+    }
+    // SAFETY: guaranteed by the caller.
+    let info = unsafe { info.cast::<vk::DescriptorImageInfo>().read_unaligned() };
+    let view = if kind == T::SAMPLER { vk::ImageView::null() } else { info.image_view };
+    let has_sampler = matches!(kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER);
+    let sampler = if has_sampler { info.sampler } else { vk::Sampler::null() };
+    WrittenDescriptor::Image { kind, view, layout: info.image_layout, sampler }
 }
 
 /// Returns whether the descriptor type refers to a buffer range.
-fn is_buffer(kind: vk::DescriptorType) -> bool {
+pub(crate) fn is_buffer(kind: vk::DescriptorType) -> bool {
     use vk::DescriptorType as T;
     matches!(kind, T::UNIFORM_BUFFER | T::STORAGE_BUFFER | T::UNIFORM_BUFFER_DYNAMIC | T::STORAGE_BUFFER_DYNAMIC)
 }
@@ -406,9 +453,17 @@ intercept! {
     ) -> vk::Result {
         let result = (d.functions.fp_v1_0().create_descriptor_set_layout)(device, info, allocator, made);
         if result == vk::Result::SUCCESS {
-            let bindings = list((*info).p_bindings, (*info).binding_count).iter();
+            let bindings = list((*info).p_bindings, (*info).binding_count);
+            let samplers = bindings.iter().flat_map(|b| {
+                use vk::DescriptorType as T;
+                // Vulkan ignores the pointer for other types.
+                let is_sampled = matches!(b.descriptor_type, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER);
+                let samplers = list(b.p_immutable_samplers, if is_sampled { b.descriptor_count } else { 0 });
+                (0..).map(|element| (b.binding, element)).zip(samplers.iter().copied())
+            });
             let layout = SetLayout {
-                bindings: bindings.map(|b| (b.binding, (b.descriptor_type, b.descriptor_count))).collect(),
+                bindings: bindings.iter().map(|b| (b.binding, (b.descriptor_type, b.descriptor_count))).collect(),
+                samplers: samplers.collect(),
                 update_after_bind: (*info).flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL),
             };
             d.state().objects.layouts.insert(*made, Arc::new(layout));
@@ -499,7 +554,7 @@ intercept! {
             let count = (*info).descriptor_set_count;
             for (set, layout) in list(made, count).iter().zip(list((*info).p_set_layouts, count)) {
                 let layout = objects.layouts.get(layout).cloned().unwrap_or_default();
-                objects.sets.insert(*set, Set { layout, written: BTreeMap::new() });
+                objects.sets.insert(*set, Set::new(layout));
                 objects.pools.entry((*info).descriptor_pool).or_default().push(*set);
             }
         }

@@ -274,17 +274,22 @@ impl Recording {
 }
 
 /// Records a full barrier: all later commands wait for all earlier ones.
-pub(crate) fn full_barrier(d: &LayerDevice, commands: vk::CommandBuffer) {
+fn full_barrier(d: &LayerDevice, commands: vk::CommandBuffer) {
+    barrier_with(d, commands, &[]);
+}
+
+/// Records a full barrier with transitions of images.
+pub(crate) fn barrier_with(d: &LayerDevice, commands: vk::CommandBuffer, transitions: &[vk::ImageMemoryBarrier<'_>]) {
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let access = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
     let barrier = [vk::MemoryBarrier::default().src_access_mask(access).dst_access_mask(access)];
     // SAFETY: the command buffer is being recorded outside of a render pass.
     unsafe {
-        d.functions.cmd_pipeline_barrier(commands, all, all, vk::DependencyFlags::empty(), &barrier, &[], &[]);
+        d.functions.cmd_pipeline_barrier(commands, all, all, vk::DependencyFlags::empty(), &barrier, &[], transitions);
     }
 }
 
-/// Records a dispatch between timestamps, and with copies of its buffers if it is captured.
+/// Records a dispatch between timestamps, and with copies of its memory if it is captured.
 fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchGrid, call: impl FnOnce()) {
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
@@ -398,7 +403,7 @@ fn push_descriptors(
     // Push descriptors accumulate: earlier writes with the same layout stay valid.
     let mut pushed = match recording.sets[number].take() {
         Some(BoundSet::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
-        _ => Set { layout, ..Set::default() },
+        _ => Set::new(layout),
     };
     write(&mut pushed, objects);
     recording.sets[number] = Some(BoundSet::Pushed(pushed));

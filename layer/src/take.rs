@@ -2,9 +2,10 @@
 
 use crate::device::LayerDevice;
 use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent, Take};
-use crate::objects::{Objects, WrittenDescriptor};
-use crate::record::{DispatchGrid, Recording, Recordings, full_barrier};
-use ash::vk;
+use crate::images::ImagePart;
+use crate::objects::{Objects, Set, WrittenDescriptor, is_buffer};
+use crate::record::{DispatchGrid, Recording, Recordings, barrier_with};
+use ash::vk::{self, Handle};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,14 +25,18 @@ pub(crate) struct Capture {
 /// Number of captures so far in this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Copies of a range of a buffer.
+/// Copies of a range of a buffer, or of an image.
 struct Copy {
-    buffer: vk::Buffer,
-    offset: u64,
+    source: CopySource,
     bytes: u64,
     /// Offset of the copy before the dispatch in the staging buffer.
     before: u64,
     after: Option<u64>,
+}
+
+enum CopySource {
+    Buffer { buffer: vk::Buffer, offset: u64 },
+    Image { part: ImagePart, layout: vk::ImageLayout },
 }
 
 /// Layout of the staging buffer of a capture.
@@ -62,12 +67,26 @@ struct Reach {
     written: bool,
 }
 
+/// Image that a dispatch can access, in the layout that its descriptor names.
+struct ReachedImage {
+    part: ImagePart,
+    layout: vk::ImageLayout,
+    written: bool,
+}
+
+/// Memory that a dispatch can access.
+#[derive(Default)]
+struct Reached {
+    ranges: Vec<Reach>,
+    images: Vec<ReachedImage>,
+}
+
 /// Alignment of regions in bytes: the largest that Vulkan lets a device require of descriptor offsets.
 const ALIGNMENT: u64 = 256;
 /// Size of an indirect grid, a `VkDispatchIndirectCommand`.
 const GRID_BYTES: u64 = 12;
-/// Alignment of copies in the staging buffer in bytes.
-const STAGING_ALIGNMENT: u64 = 16;
+/// Alignment of copies in the staging buffer in bytes: a multiple of all sizes of texels, as Vulkan requires.
+const STAGING_ALIGNMENT: u64 = 48;
 
 /// Number of the first calls of a kernel and grid for each of which the layer finds out whether it can be captured, and
 /// the distance between such calls after them. The others count as the last one of these.
@@ -119,9 +138,9 @@ impl Capture {
         };
         let StagingLayout { copies, grid: grid_offset, bytes } = staging_layout(objects, reached, grid, &mut case);
         let staging = if recordings.spent + bytes > take.max_bytes {
-            Err(format!("its buffers need {bytes} bytes, {} are left of the limit", take.max_bytes - recordings.spent))
+            Err(format!("its memory needs {bytes} bytes, {} are left of the limit", take.max_bytes - recordings.spent))
         } else {
-            Staging::new(d, bytes).map_err(|e| format!("no memory for {bytes} bytes of its buffers: {e}"))
+            Staging::new(d, bytes).map_err(|e| format!("no memory for a copy of its {bytes} bytes: {e}"))
         };
         match staging {
             Err(why) => {
@@ -152,21 +171,37 @@ impl Capture {
         grid: Option<(vk::Buffer, u64)>,
         to: impl Fn(&Copy) -> Option<u64>,
     ) {
-        full_barrier(d, commands);
-        let copy = |buffer, src_offset, dst_offset, size| {
+        let copies = self.copies.iter().filter_map(|copy| Some((copy, to(copy)?)));
+        let [mut transitions, mut back] = [vec![], vec![]];
+        for (copy, _) in copies.clone() {
+            if let CopySource::Image { part, layout } = &copy.source {
+                transitions.extend(part.transition(*layout, copy_layout(*layout)));
+                back.extend(part.transition(copy_layout(*layout), *layout));
+            }
+        }
+        barrier_with(d, commands, &transitions);
+        let copy_range = |buffer, src_offset, dst_offset, size| {
             let region = [vk::BufferCopy { src_offset, dst_offset, size }];
             // SAFETY: `with_copies` added `TRANSFER_SRC` to all buffers, and the ranges lie within them.
             unsafe { d.functions.cmd_copy_buffer(commands, buffer, self.staging.buffer, &region) };
         };
-        for range in &self.copies {
-            if let Some(offset) = to(range) {
-                copy(range.buffer, range.offset, offset, range.bytes);
+        for (Copy { source, bytes, .. }, to) in copies {
+            match source {
+                CopySource::Buffer { buffer, offset } => copy_range(*buffer, *offset, to, *bytes),
+                CopySource::Image { part, layout } => {
+                    let (layout, region) = (copy_layout(*layout), [part.to_buffer(to)]);
+                    // SAFETY: the image has the usage `TRANSFER_SRC`, or `Images::part` would have refused it.
+                    unsafe {
+                        let to = self.staging.buffer;
+                        d.functions.cmd_copy_image_to_buffer(commands, part.image, layout, to, &region);
+                    }
+                }
             }
         }
         if let (Some((buffer, from)), Some(to)) = (grid, self.grid) {
-            copy(buffer, from, to, GRID_BYTES);
+            copy_range(buffer, from, to, GRID_BYTES);
         }
-        full_barrier(d, commands);
+        barrier_with(d, commands, &back);
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ)];
@@ -239,15 +274,14 @@ fn is_selected(take: &Take, names: &[String], recording: &Recording) -> bool {
     names.iter().chain(label.as_ref()).any(|name| pattern.is_match(name))
 }
 
-/// Returns the descriptors of the next dispatch and the buffer ranges that it can access through them and through
-/// addresses in push constants. A binding's `region` is an index into the ranges, its `offset` is relative to the
+/// Returns the descriptors of the next dispatch and the memory that it can access through them and through addresses in
+/// push constants. A binding's `region` is an index into the ranges or into the images, its `offset` is relative to the
 /// buffer.
-fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Vec<Reach>), String> {
-    use vk::DescriptorType as T;
+fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Reached), String> {
     let mut bindings = vec![];
-    let mut reached = vec![];
+    let mut reached = Reached::default();
     let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
-    for &(set, binding) in &kernel.resources.buffers {
+    for &(set, binding) in &kernel.resources.descriptors {
         let bound = recording.sets.get(set as usize).and_then(Option::as_ref);
         let contents = bound.and_then(|bound| bound.contents(objects));
         let (contents, offsets) = contents.ok_or_else(|| format!("set {set} is bound in a way that is not watched"))?;
@@ -255,39 +289,12 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
             return Err(format!("set {set} may be changed after it is bound"));
         }
         for (&(_, element), written) in contents.written.range((binding, 0)..=(binding, u32::MAX)) {
-            let place = format!("binding {set}.{binding}");
-            let mut descriptor =
-                DescriptorBinding { set, binding, element, kind: 0, region: None, offset: 0, range: 0, inline: vec![] };
-            match written {
-                WrittenDescriptor::Other => return Err(format!("{place} is neither a storage nor a uniform buffer")),
-                WrittenDescriptor::Inline(bytes) => {
-                    descriptor.kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK.as_raw();
-                    descriptor.range = bytes.len() as u64;
-                    descriptor.inline.clone_from(bytes);
-                }
-                // A null descriptor, which the device feature nullDescriptor permits.
-                WrittenDescriptor::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => continue,
-                WrittenDescriptor::Buffer { kind, buffer, offset, range } => {
-                    let tracked =
-                        objects.buffers.get(buffer).ok_or_else(|| format!("{place} has a buffer that is gone"))?;
-                    if let Some(why) = tracked.uncapturable {
-                        return Err(format!("{place} has a buffer that {why}"));
-                    }
-                    let start = offset + offsets.get(&(binding, element)).map_or(0, |offset| u64::from(*offset));
-                    // `WHOLE_SIZE` is the largest number.
-                    let end = start.saturating_add(*range).min(tracked.size);
-                    if start >= end {
-                        return Err(format!("{place} starts at byte {start} of a buffer of {}", tracked.size));
-                    }
-                    let written = matches!(*kind, T::STORAGE_BUFFER | T::STORAGE_BUFFER_DYNAMIC);
-                    descriptor.kind = kind.as_raw();
-                    descriptor.offset = start;
-                    descriptor.range = end - start;
-                    descriptor.region = Some(reached.len() as u32);
-                    reached.push(Reach { buffer: *buffer, start, end, written });
-                }
+            let mut descriptor = DescriptorBinding { set, binding, element, ..DescriptorBinding::default() };
+            let dynamic = offsets.get(&(binding, element)).map_or(0, |offset| u64::from(*offset));
+            let is_bound = reached.add(objects, contents, written, dynamic, &mut descriptor);
+            if is_bound.map_err(|why| format!("binding {set}.{binding} {why}"))? {
+                bindings.push(descriptor);
             }
-            bindings.push(descriptor);
         }
     }
     if kernel.resources.addresses {
@@ -295,13 +302,94 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
             let address = u64::from_le_bytes(word.try_into().unwrap_or_default());
             for (buffer, tracked) in &objects.buffers {
                 if tracked.address.is_some_and(|start| (start..start + tracked.size).contains(&address)) {
-                    reached.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
+                    reached.ranges.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
                 }
             }
         }
     }
-    refuse_aliases(objects, &reached)?;
+    refuse_aliases(objects, &reached.ranges)?;
     Ok((bindings, reached))
+}
+
+impl Reached {
+    /// Adds the memory that a descriptor refers to, and completes `descriptor`. Returns whether anything is bound.
+    ///
+    /// # Errors
+    /// Reason why the dispatch cannot be captured, which continues "binding 0.3 …".
+    fn add(
+        &mut self,
+        objects: &Objects,
+        set: &Set,
+        written: &WrittenDescriptor,
+        dynamic_offset: u64,
+        descriptor: &mut DescriptorBinding,
+    ) -> Result<bool, String> {
+        use vk::DescriptorType as T;
+        match written {
+            WrittenDescriptor::Other => return Err("is neither a buffer nor an image".into()),
+            WrittenDescriptor::Inline(bytes) => {
+                descriptor.kind = T::INLINE_UNIFORM_BLOCK.as_raw();
+                descriptor.range = bytes.len() as u64;
+                descriptor.inline.clone_from(bytes);
+            }
+            // A null descriptor, which the device feature nullDescriptor permits.
+            WrittenDescriptor::Buffer { buffer, .. } if *buffer == vk::Buffer::null() => return Ok(false),
+            WrittenDescriptor::Buffer { kind, buffer, offset, range } => {
+                let tracked = objects.buffers.get(buffer).ok_or("has a buffer that is gone")?;
+                if let Some(why) = tracked.uncapturable {
+                    return Err(format!("has a buffer that {why}"));
+                }
+                let start = offset + dynamic_offset;
+                // `WHOLE_SIZE` is the largest number.
+                let end = start.saturating_add(*range).min(tracked.size);
+                if start >= end {
+                    return Err(format!("starts at byte {start} of a buffer of {}", tracked.size));
+                }
+                let written = matches!(*kind, T::STORAGE_BUFFER | T::STORAGE_BUFFER_DYNAMIC);
+                descriptor.kind = kind.as_raw();
+                descriptor.offset = start;
+                descriptor.range = end - start;
+                descriptor.region = Some(self.ranges.len() as u32);
+                self.ranges.push(Reach { buffer: *buffer, start, end, written });
+            }
+            WrittenDescriptor::Image { kind, view, layout, sampler } => {
+                descriptor.kind = kind.as_raw();
+                if matches!(*kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER) {
+                    let sampler = set.sampler(descriptor.binding, descriptor.element, *sampler);
+                    descriptor.sampler = Some(objects.images.sampler(sampler)?);
+                }
+                if *kind == T::SAMPLER {
+                    return Ok(true);
+                }
+                if view.is_null() {
+                    return Ok(false);
+                }
+                let part = objects.images.part(*kind, *view)?;
+                descriptor.range = part.bytes;
+                descriptor.region = Some(self.add_image(part, *layout, *kind == T::STORAGE_IMAGE)?);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds an image unless another descriptor has the same, and returns its index.
+    fn add_image(&mut self, part: ImagePart, layout: vk::ImageLayout, written: bool) -> Result<u32, String> {
+        let overlapping = self.images.iter_mut().enumerate().find(|(_, other)| other.part.overlaps(&part));
+        if let Some((index, other)) = overlapping {
+            if other.part != part {
+                return Err("has an image of which another binding has another view".into());
+            }
+            other.written |= written;
+            return Ok(index as u32);
+        }
+        self.images.push(ReachedImage { part, layout, written });
+        Ok(self.images.len() as u32 - 1)
+    }
+}
+
+/// Returns the layout in which an image in this layout is copied.
+fn copy_layout(layout: vk::ImageLayout) -> vk::ImageLayout {
+    if layout == vk::ImageLayout::GENERAL { layout } else { vk::ImageLayout::TRANSFER_SRC_OPTIMAL }
 }
 
 /// Returns an error if ranges of two buffers overlap in memory.
@@ -328,17 +416,24 @@ fn refuse_aliases(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
 /// Merges overlapping ranges, places their copies in the staging buffer, and fills in the regions of the case.
 fn staging_layout(
     objects: &Objects,
-    reached: Vec<Reach>,
+    reached: Reached,
     grid: DispatchGrid,
     case: &mut CapturedDispatch,
 ) -> StagingLayout {
-    let parts: Vec<(vk::Buffer, u64)> = reached.iter().map(|reach| (reach.buffer, reach.start)).collect();
-    let united = unite(reached);
+    let Reached { ranges, images } = reached;
+    let parts: Vec<(vk::Buffer, u64)> = ranges.iter().map(|reach| (reach.buffer, reach.start)).collect();
+    let united = unite(ranges);
     for binding in &mut case.bindings {
-        let Some((buffer, start)) = binding.region.and_then(|part| parts.get(part as usize)) else { continue };
+        let Some(region) = &mut binding.region else { continue };
+        if !is_buffer(vk::DescriptorType::from_raw(binding.kind)) {
+            // Images follow the buffers.
+            *region += united.len() as u32;
+            continue;
+        }
+        let Some((buffer, start)) = parts.get(*region as usize) else { continue };
         let is_within = |reach: &Reach| reach.buffer == *buffer && (reach.start..reach.end).contains(start);
         if let Some(index) = united.iter().position(is_within) {
-            binding.region = Some(index as u32);
+            *region = index as u32;
             binding.offset = start - united[index].start;
         }
     }
@@ -353,10 +448,17 @@ fn staging_layout(
         let bytes = end - start;
         let before = reserve(bytes);
         let after = written.then(|| reserve(bytes));
-        copies.push(Copy { buffer, offset: start, bytes, before, after });
+        copies.push(Copy { source: CopySource::Buffer { buffer, offset: start }, bytes, before, after });
         let address = objects.buffers.get(&buffer).and_then(|tracked| tracked.address);
         let address = address.map(|address| address + start);
-        case.regions.push(CapturedRegion { bytes, address, before: String::new(), after: None });
+        case.regions.push(CapturedRegion { bytes, address, ..CapturedRegion::default() });
+    }
+    for ReachedImage { part, layout, written } in images {
+        let bytes = part.bytes;
+        let before = reserve(bytes);
+        let after = written.then(|| reserve(bytes));
+        case.regions.push(CapturedRegion { bytes, image: Some(part.describe()), ..CapturedRegion::default() });
+        copies.push(Copy { source: CopySource::Image { part, layout }, bytes, before, after });
     }
     let grid = grid.indirect.map(|_| reserve(GRID_BYTES));
     StagingLayout { copies, grid, bytes: used }

@@ -125,12 +125,12 @@ impl CapturedFixture {
 }
 
 pub fn bound(binding: u32, region: u32, offset: u64, range: u64) -> DescriptorBinding {
-    DescriptorBinding { set: 0, binding, element: 0, kind: 7, region: Some(region), offset, range, inline: vec![] }
+    DescriptorBinding { binding, kind: 7, region: Some(region), offset, range, ..DescriptorBinding::default() }
 }
 
 pub fn region(name: &str, bytes: u64, changed: bool, address: Option<u64>) -> CapturedRegion {
     let (before, after) = (format!("{name}.before"), changed.then(|| format!("{name}.after")));
-    CapturedRegion { bytes, address, before, after }
+    CapturedRegion { bytes, address, image: None, before, after }
 }
 
 pub fn case(bindings: Vec<DescriptorBinding>, regions: Vec<CapturedRegion>, push: Vec<u8>) -> CapturedDispatch {
