@@ -57,7 +57,7 @@ fn slot(Slot { set, binding, element, kind, blocks }: &Slot) -> String {
     let block = |Block { names, writable, readable, fixed, .. }: &Block| {
         let names = borrowed(names, |name| string(name));
         format!(
-            "Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None, members: Cow::Borrowed(&[]), scalar: None, long: None }}"
+            "Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None, members: Cow::Borrowed(&[]), scalar: None, long: None, image: None }}"
         )
     };
     let blocks = borrowed(blocks, block);

@@ -92,6 +92,10 @@ pub fn simulate(
     settings: &SimulationSettings,
 ) -> Result<Simulated, SimulationError> {
     let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
+    if let Some(image) = program.images().first() {
+        let name = &all[image.0].name;
+        return Err(SimulationError::Unsupported(format!("binds {name} as an image; images are not simulated")));
+    }
     let bytes = all.iter().fold(0, |sum: u64, spec| sum.saturating_add(spec.bytes().0));
     if bytes.saturating_mul(1 + SHADOW_BYTES) > MAX_BYTES {
         let (buffers, most) = (Bytes(bytes), Bytes(MAX_BYTES / (1 + SHADOW_BYTES)));

@@ -3,7 +3,7 @@
 
 use crate::kernel::instructions::{Instruction, instructions};
 use rspirv::spirv::{Decoration, Op, StorageClass};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Access of a kernel to a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +102,8 @@ struct Flow<'a> {
     changed: bool,
     /// Instructions that declare the types.
     types: HashMap<u32, &'a [u32]>,
+    /// Types of images.
+    images: HashSet<u32>,
     constants: HashMap<u32, u32>,
     /// Values of decorations by id, member and decoration.
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
@@ -128,6 +130,7 @@ impl<'a> Flow<'a> {
             (Some(Op::MemberDecorate), &[id, member, kind, value]) => {
                 self.decorations.insert((id, Some(member), kind), value);
             }
+            (Some(Op::TypeImage | Op::TypeSampledImage), &[id, ..]) => drop(self.images.insert(id)),
             (Some(Op::TypePointer | Op::TypeStruct | Op::TypeArray | Op::TypeVector | Op::TypeMatrix), &[id, ..]) => {
                 self.types.insert(id, instruction.words);
             }
@@ -322,6 +325,19 @@ impl<'a> Flow<'a> {
             // The further operands are literals, not ids.
             (Op::CompositeExtract, &[_, id, from, ..]) => self.join_pointees(id, &[from]),
             (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join_pointees(id, &[a, b]),
+            // The value of an image stands for its buffer, as a pointer does.
+            (Op::Load, &[kind, id, image, ..]) if self.images.contains(&kind) => self.join_pointees(id, &[image]),
+            (Op::Image | Op::SampledImage | Op::ImageTexelPointer, &[_, id, image, ..]) => {
+                self.join_pointees(id, &[image]);
+            }
+            (Op::ImageWrite, &[image, ..]) => {
+                let set = self.pointees(image);
+                self.changed |= extend(&mut self.writes, set);
+            }
+            (_, &[_, _, image, ..]) if reads_image(op) => {
+                let set = self.pointees(image);
+                self.changed |= extend(&mut self.reads, set);
+            }
             (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
                 let set = self.load(pointer);
                 self.add_pointees(id, set);
@@ -470,6 +486,13 @@ fn is_bounding(op: Op) -> bool {
         || matches!(op, Op::BitFieldUExtract | Op::BitFieldSExtract)
 }
 
+/// Returns whether an instruction reads texels of its image, its first operand.
+fn reads_image(op: Op) -> bool {
+    (Op::ImageSampleImplicitLod as u32..=Op::ImageRead as u32).contains(&(op as u32))
+        || (Op::ImageSparseSampleImplicitLod as u32..=Op::ImageSparseDrefGather as u32).contains(&(op as u32))
+        || op == Op::ImageSparseRead
+}
+
 /// Returns whether an instruction is an atomic read-modify-write.
 fn is_atomic(op: Op) -> bool {
     (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
@@ -479,6 +502,7 @@ fn is_atomic(op: Op) -> bool {
 /// Returns whether an instruction does not access memory through its operands.
 fn is_silent(op: Op) -> bool {
     (Op::LoopMerge as u32..=Op::Unreachable as u32).contains(&(op as u32))
+        || (Op::ImageQueryFormat as u32..=Op::ImageQuerySamples as u32).contains(&(op as u32))
         || matches!(op, Op::Nop | Op::Undef | Op::Line | Op::NoLine | Op::FunctionEnd | Op::ArrayLength)
 }
 

@@ -347,7 +347,10 @@ fn set_layouts(point: &mut ResolvedPoint, shaders: &[Handle<Shader>]) {
 }
 
 fn buffer_spec(buffer: &ResolvedBuffer) -> BufferSpec {
-    BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
+    BufferSpec {
+        image: buffer.image,
+        ..BufferSpec::new(buffer.name.clone(), buffer.role, buffer.element, buffer.len())
+    }
 }
 
 /// Returns the contents of scratch buffer `number` before each run.

@@ -239,8 +239,12 @@ impl Resolver<'_> {
             }
             _ => {}
         }
+        let image = match self.images.get(name) {
+            Some(declared) => Some(declared.image(name, buffer, element, &shape)?),
+            None => None,
+        };
         let checked = buffer.check.is_some();
-        Ok(ResolvedBuffer { fill, tolerance, checked, ..ResolvedBuffer::new(name, element, shape, role) })
+        Ok(ResolvedBuffer { fill, tolerance, checked, image, ..ResolvedBuffer::new(name, element, shape, role) })
     }
 }
 

@@ -5,6 +5,7 @@ use super::resolved::Tolerance;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::CANNOT_START;
+use crate::kernel::image::ImageSampler;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
@@ -170,6 +171,10 @@ pub struct DescribedBuffer {
     pub element: Option<String>,
     /// Extents, the slowest first.
     pub shape: Option<OneOrMany>,
+    /// Format of the image that kernels see, unless they state it: `r8g8b8a8_unorm`.
+    pub image: Option<String>,
+    /// Sampler of an image that kernels bind with one.
+    pub sampler: Option<ImageSampler>,
     /// Contents before a run.
     #[serde(deserialize_with = "text_or_number")]
     pub fill: Option<String>,

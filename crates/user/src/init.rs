@@ -16,7 +16,8 @@ use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::counted;
-use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SpecConstant};
+use crate::kernel::image::{ImageFormat, ImageSampler};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, ImageType, Scalar, Slot, SlotKind, SpecConstant};
 use std::ffi::OsStr;
 use std::path::Path;
 use toml::Value;
@@ -274,6 +275,9 @@ fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPa
     let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
     let remark = format!("set {}, binding {}: {}{also}", slot.set, slot.binding, access_text(access));
     commented.remark(format!("buffer.{name}"), remark);
+    if let Some(ty) = slot.blocks.iter().find_map(|block| block.image.as_ref()) {
+        return add_image(name, slot, ty, analyzed, access, commented);
+    }
     let element = element(&[slot]);
     let of_element = |block: &&Block| {
         block.array.and_then(|array| array.scalar).map_or_else(|| "bytes".into(), Scalar::name) == element
@@ -297,6 +301,40 @@ fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPa
     };
     let is_counted = slot.blocks.iter().any(has_integer);
     add_buffer(name, name, &element, OneOrMany::Many(shape), is_counted, access, commented);
+}
+
+/// Adds the buffer of an image that a slot binds, with the grid's extents.
+fn add_image(
+    name: &str,
+    slot: &Slot,
+    ty: &ImageType,
+    analyzed: &AnalyzedPass<'_>,
+    access: Access,
+    commented: &mut Commented,
+) {
+    let format = ty.format.as_deref().and_then(ImageFormat::of_shader);
+    let guess =
+        ImageFormat::all().filter(|format| format.components() == 4).find(|format| format.scalar() == ty.scalar);
+    let Some(texel) = format.or(guess) else { return };
+    let extents = texel.extents(ty.shape);
+    let (grid, _) = analyzed.grid_extents();
+    let mut shape = vec![Formula::Integer(1); (ty.shape.dimensions as usize).saturating_sub(grid.len())];
+    shape.extend(grid.into_iter().rev().take(ty.shape.dimensions as usize).rev());
+    if ty.shape.arrayed {
+        shape.insert(0, Formula::Integer(1));
+    }
+    if texel.components() > 1 {
+        shape.push(Formula::Integer(texel.components().cast_signed()));
+    }
+    commented.remark(format!("buffer.{name}.shape"), format!("(…) {}", extents.join(", ")));
+    let element = texel.element().name();
+    add_buffer(name, name, element, OneOrMany::Many(shape), false, access, commented);
+    commented.remark(format!("buffer.{name}.image"), "(…) the kernel states no format");
+    commented.remark(format!("buffer.{name}.sampler"), "(…) also linear; repeat, mirrored-repeat, clamp-to-border");
+    if let Some(buffer) = commented.description.buffer.0.last_mut().map(|(_, buffer)| buffer) {
+        buffer.image = format.is_none().then(|| texel.name());
+        buffer.sampler = (slot.kind == SlotKind::CombinedImage).then(ImageSampler::default);
+    }
 }
 
 /// Returns the shape of a buffer whose block has an array at its end, with a remark on what it consists of.

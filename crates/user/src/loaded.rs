@@ -297,12 +297,12 @@ pub fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Reads the interface of a user's kernel. Refuses images, samplers and texel buffers.
+/// Reads the interface of a user's kernel. Refuses texel buffers.
 pub fn read_interface(spirv: &[u8]) -> Result<Interface, String> {
     let interface = Interface::read(spirv)?;
     if let Some(view) = interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
         let name = view.names().first().copied().unwrap_or_default();
-        return Err(format!("'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"));
+        return Err(format!("'{name}' is a texel buffer, which gpukern does not bind; use a storage buffer"));
     }
     Ok(interface)
 }

@@ -12,6 +12,7 @@ use super::axes;
 use super::buffers::find_roles;
 use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
+use super::images::{DeclaredImage, find_images};
 use super::init::missing;
 use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass};
 use super::reference;
@@ -24,7 +25,9 @@ use crate::basis::error::{self, Error};
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
 use crate::kernel::buffer::Role;
+use crate::kernel::image::Image;
 use crate::kernel::interface::Slot;
+use std::collections::BTreeMap;
 
 /// Most choices of specialization constants per kernel.
 const MAX_CHOICES: usize = 10_000;
@@ -48,6 +51,7 @@ pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<Resolve
         let addition = resolve_one(catalogue, &inherited, Some(&problem), case).map_err(|fault| later.error(&fault))?;
         for (point, added) in problem.points.iter_mut().zip(addition.points) {
             point.pass_lists.extend(added.pass_lists);
+            point.buffers = added.buffers;
         }
         problem.modules.extend(addition.modules);
         problem.sources.extend(addition.sources);
@@ -142,6 +146,8 @@ pub(super) struct Resolver<'a> {
     first: Option<&'a ResolvedProblem>,
     /// Role of each buffer, in the description's order.
     pub(super) roles: Vec<Role>,
+    /// Buffers that kernels see as images, by name.
+    pub(super) images: BTreeMap<String, DeclaredImage>,
     /// Names of specialization constants; only shapes of scratch buffers may use them.
     pub(super) constants: Vec<String>,
     /// Modules of this description's passes so far, without repetitions.
@@ -172,6 +178,7 @@ fn resolve_one(
     let passes: Vec<&LoadedPass> = kernels.iter().chain(&reference).flat_map(|kernel| &kernel.passes).collect();
     check_fields(description, &passes)?;
     let roles = find_roles(description, &passes)?;
+    let images = find_images(description, kernels.iter().chain(&reference))?;
     let constants = passes.iter().flat_map(|pass| pass.interface.constants.iter());
     let constants = constants.map(|constant| constant.name.to_string()).collect();
     let mut configurations = vec![];
@@ -181,7 +188,7 @@ fn resolve_one(
         }
     }
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    let mut resolver = Resolver { catalogue, described, first, roles, constants, modules: vec![] };
+    let mut resolver = Resolver { catalogue, described, first, roles, images, constants, modules: vec![] };
     let points = resolver.resolve_points(&configurations, reference.as_ref(), &axes)?;
     if let Some(name) = &description.name {
         check_name(name).map_err(|message| Fault::new("name", message))?;
@@ -268,7 +275,8 @@ impl Resolver<'_> {
         }
         if let Some(first) = first {
             check_same_buffers(&buffers, &first.buffers)?;
-            buffers.clone_from(&first.buffers);
+            let images: Vec<_> = buffers.into_iter().map(|buffer| (buffer.name, buffer.image)).collect();
+            buffers = add_images(first.buffers.clone(), images)?;
         }
         let mut pass_lists = vec![];
         let mut possible = vec![];
@@ -337,6 +345,21 @@ fn check_same_buffers(buffers: &[ResolvedBuffer], first: &[ResolvedBuffer]) -> R
         }
     }
     Ok(())
+}
+
+/// Adds the images of a later description's `images` to the buffers of these names.
+fn add_images(
+    mut buffers: Vec<ResolvedBuffer>,
+    images: Vec<(String, Option<Image>)>,
+) -> Result<Vec<ResolvedBuffer>, Fault> {
+    for (name, image) in images {
+        let (Some(buffer), Some(image)) = (buffers.iter_mut().find(|buffer| buffer.name == name), image) else {
+            continue;
+        };
+        let merged = buffer.image.unwrap_or(image).merge(image);
+        buffer.image = Some(merged.map_err(|message| Fault::new(format!("buffer.{name}.image"), message))?);
+    }
+    Ok(buffers)
 }
 
 /// Checks a name for tables, ids and files.

@@ -7,6 +7,7 @@ use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::kernel::buffer::{Address, Role};
+use crate::kernel::image::Image;
 use crate::kernel::program::Dispatch;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
@@ -191,6 +192,9 @@ pub struct ResolvedBuffer {
     pub tolerance: Tolerance,
     /// Whether the description states the tolerance, rather than the element type's default.
     pub checked: bool,
+    /// Image that kernels see, if they bind it as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// Layout of the blocks that bind the buffer. Each process reads it from the modules.
     #[serde(skip)]
     pub members: MemberMap,
@@ -206,7 +210,8 @@ impl ResolvedBuffer {
     pub fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
         let name = name.to_string();
         let members = MemberMap::default();
-        Self { name, element, shape, role, fill: None, tolerance: Tolerance::Exact, checked: false, members }
+        let tolerance = Tolerance::Exact;
+        Self { name, element, shape, role, fill: None, tolerance, checked: false, image: None, members }
     }
 
     /// Returns the number of elements. The resolver has checked that it and the number of bytes fit 64 bits.
@@ -229,6 +234,9 @@ impl fmt::Display for ResolvedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.shape.iter().map(ToString::to_string).collect();
         write!(f, "{} {}[{}]", self.name, self.element.name(), shape.join(","))?;
+        if let Some(image) = &self.image {
+            write!(f, " {}", image.format.name())?;
+        }
         if let Some(fill) = &self.fill {
             write!(f, " {fill}")?;
         }

@@ -1,11 +1,14 @@
 //! Vulkan buffers, each with its own device memory.
 
 use super::call::{Context, VulkanError};
+use super::image::DeviceImage;
 use super::logical_device::Device;
 use crate::basis::units::Bytes;
+use crate::kernel::image::Image;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// Purpose of a buffer; it decides the usage flags and the kind of memory.
@@ -25,6 +28,8 @@ pub struct DeviceBuffer {
     /// `None` only while being built or dropped.
     allocation: Option<Allocation>,
     pub size: Bytes,
+    /// Image that holds the data while kernels run that bind it as one.
+    pub(super) image: OnceCell<DeviceImage>,
     device: Rc<Device>,
 }
 
@@ -59,7 +64,7 @@ impl DeviceBuffer {
         // SAFETY: the device is alive and `info` is complete.
         let handle = unsafe { device.handle.create_buffer(&info, None) }.call("vkCreateBuffer")?;
         // Owned from here on, so an early return destroys it.
-        let mut buffer = Self { handle, allocation: None, size, device: Rc::clone(device) };
+        let mut buffer = Self { handle, allocation: None, size, image: OnceCell::new(), device: Rc::clone(device) };
         // SAFETY: the buffer belongs to the device.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
         // Each buffer gets its own allocation, not a part of a shared block: a problem has few, and they are large.
@@ -82,6 +87,14 @@ impl DeviceBuffer {
         unsafe { device.handle.bind_buffer_memory(handle, allocation.memory(), allocation.offset()) }
             .call("vkBindBufferMemory")?;
         Ok(buffer)
+    }
+
+    /// Creates the image of this buffer, unless it exists. The error names what the device lacks.
+    pub fn create_image(&self, name: &str, image: &Image) -> Result<(), VulkanError> {
+        if self.image.get().is_none() {
+            let _ = self.image.set(DeviceImage::new(&self.device, name, image)?);
+        }
+        Ok(())
     }
 
     /// Returns the device address that kernels use. Valid only for [`Use::Kernel`].

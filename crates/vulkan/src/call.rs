@@ -48,6 +48,9 @@ pub enum VulkanError {
         bytes: crate::basis::units::Bytes,
         reason: String,
     },
+    /// The device lacks something that a program needs; holds it and what the device has.
+    #[error("{0}")]
+    Unsupported(String),
     /// The user interrupted a multi-round run between two rounds.
     #[error("interrupted")]
     Interrupted,

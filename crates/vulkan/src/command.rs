@@ -9,7 +9,7 @@ use crate::basis::units::{Bytes, Nanos};
 use crate::device::capability;
 use crate::kernel::buffer::Descriptor;
 use crate::kernel::program::{Dispatch, Step, waits};
-use ash::vk::{self, AccessFlags, PipelineStageFlags};
+use ash::vk::{self, AccessFlags, ImageLayout, PipelineStageFlags};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -131,6 +131,53 @@ impl Recorder {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         // SAFETY: both buffers outlive the submission and allow transfers; the caller guarantees their length.
         unsafe { self.0.device.handle.cmd_copy_buffer(self.0.handle, from.0.handle, to.0.handle, &[region]) };
+    }
+
+    /// Records copies of data to their images, which later commands see.
+    pub fn load_images(&mut self, regions: &[Region<'_>]) {
+        let layout = ImageLayout::TRANSFER_DST_OPTIMAL;
+        self.copy_images(regions, [ImageLayout::UNDEFINED, layout], |device, handle, buffer, image, copy| {
+            // SAFETY: as in `copy`; the image has this layout, and the region contains all its texels.
+            unsafe { device.cmd_copy_buffer_to_image(handle, buffer, image, layout, copy) };
+        });
+    }
+
+    /// Records copies of images to their data, which later commands see.
+    pub fn store_images(&mut self, regions: &[Region<'_>]) {
+        let layout = ImageLayout::TRANSFER_SRC_OPTIMAL;
+        self.copy_images(regions, [ImageLayout::GENERAL, layout], |device, handle, buffer, image, copy| {
+            // SAFETY: as in `copy`; the image has this layout, and the region has room for all its texels.
+            unsafe { device.cmd_copy_image_to_buffer(handle, image, layout, buffer, copy) };
+        });
+    }
+
+    /// Records a copy for each region that has an image, in the second of these layouts; the image has the first one
+    /// before.
+    fn copy_images(
+        &mut self,
+        regions: &[Region<'_>],
+        [before, during]: [ImageLayout; 2],
+        copy: impl Fn(&ash::Device, vk::CommandBuffer, vk::Buffer, vk::Image, &[vk::BufferImageCopy]),
+    ) {
+        let images: Vec<_> = regions.iter().filter_map(|region| Some((region, region.buffer.image.get()?))).collect();
+        if images.is_empty() {
+            return;
+        }
+        self.barrier();
+        let Commands { handle, device, .. } = &self.0;
+        let change = |from, to| {
+            let changes: Vec<_> =
+                images.iter().map(|(_, image)| image.change_layout(from, to, WRITES, ACCESSES)).collect();
+            let flags = vk::DependencyFlags::empty();
+            // SAFETY: the command buffer is being recorded, and the images are alive.
+            unsafe { device.handle.cmd_pipeline_barrier(*handle, ANY_STAGE, ANY_STAGE, flags, &[], &[], &changes) };
+        };
+        change(before, during);
+        for (region, image) in &images {
+            copy(&device.handle, *handle, region.buffer.handle, image.handle, &[image.copy(region.offset)]);
+        }
+        change(during, ImageLayout::GENERAL);
+        self.barrier();
     }
 
     /// Records `steps` over numbered `buffers`, with a barrier before each step that must wait for an earlier one.

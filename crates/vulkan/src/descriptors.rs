@@ -1,7 +1,8 @@
-//! Descriptor sets: buffers bound as storage, as uniforms, or as texels of four f32.
+//! Descriptor sets: buffers bound as storage, as uniforms, as texels of four f32, or as images.
 
 use super::buffer::Region;
 use super::call::{Context, VulkanError};
+use super::image::DeviceImage;
 use super::logical_device::Device;
 use super::pipeline::{PipelineLayout, descriptor_type};
 use crate::kernel::buffer::Descriptor;
@@ -29,7 +30,7 @@ pub(super) struct BoundBuffers {
 impl BoundBuffers {
     /// Allocates sets for `layout`, whose slots must match `descriptors`, and binds the numbered `buffers`.
     ///
-    /// A texel view ends at a whole texel, so it may reach into the red zone behind the data.
+    /// Images must exist. A texel view ends at a whole texel, so it may reach into the red zone behind the data.
     pub(super) fn new(
         device: &Rc<Device>,
         layout: &Rc<PipelineLayout>,
@@ -37,7 +38,7 @@ impl BoundBuffers {
         buffers: &[Region<'_>],
     ) -> Result<Self, VulkanError> {
         let mut sizes = vec![];
-        for kind in [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel] {
+        for kind in SlotKind::ALL {
             let count = descriptors.iter().filter(|descriptor| descriptor.at.kind == kind).count() as u32;
             if count > 0 {
                 sizes.push(vk::DescriptorPoolSize { ty: descriptor_type(kind), descriptor_count: count });
@@ -80,15 +81,17 @@ impl BoundBuffers {
     fn write(&self, buffers: &[Region<'_>]) {
         // A write borrows its range or its view, as a slice of one, so all ranges exist before the first write.
         let mut ranges = vec![];
+        let mut images = vec![];
         for (descriptor, buffer) in &self.bindings {
             let region = &buffers[descriptor.at.buffer.0];
             let offset = region.offset + descriptor.at.offset;
             let range = descriptor.bytes.unwrap_or(region.bytes);
             ranges.push([vk::DescriptorBufferInfo { buffer: *buffer, offset, range }]);
+            images.push([region.buffer.image.get().map(DeviceImage::descriptor).unwrap_or_default()]);
         }
         let mut views = self.views.chunks(1);
         let mut writes = vec![];
-        for ((Descriptor { at, .. }, _), range) in self.bindings.iter().zip(&ranges) {
+        for (((Descriptor { at, .. }, _), range), image) in self.bindings.iter().zip(&ranges).zip(&images) {
             let write = vk::WriteDescriptorSet::default()
                 .dst_set(self.sets[at.set as usize])
                 .dst_binding(at.binding)
@@ -97,10 +100,11 @@ impl BoundBuffers {
             writes.push(match at.kind {
                 SlotKind::Texel => write.texel_buffer_view(views.next().expect("`new` created a view for each")),
                 SlotKind::Storage | SlotKind::Uniform => write.buffer_info(range),
+                SlotKind::StorageImage | SlotKind::SampledImage | SlotKind::CombinedImage => write.image_info(image),
             });
         }
-        // SAFETY: the sets are new, the layout has these bindings, and the views and buffers, which are large enough
-        // for the ranges, are alive.
+        // SAFETY: the sets are new, the layout has these bindings, and the views, images and buffers, which are large
+        // enough for the ranges, are alive.
         unsafe { self.device.handle.update_descriptor_sets(&writes, &[]) };
     }
 

@@ -7,6 +7,7 @@ mod buffer;
 mod call;
 mod command;
 mod descriptors;
+mod image;
 mod instance;
 mod logical_device;
 mod physical_device;

@@ -19,6 +19,7 @@ const MAX_FAULT_LINES: usize = 3;
 /// A device that is ready to run kernels.
 pub struct Device {
     pub(super) handle: ash::Device,
+    pub(super) physical: vk::PhysicalDevice,
     pub(super) queue: vk::Queue,
     pub(super) queue_family: u32,
     /// `VK_KHR_pipeline_executable_properties`, if the driver has it.
@@ -30,7 +31,7 @@ pub struct Device {
     /// Properties, limits and features of the device.
     pub info: DeviceInfo,
     /// Keeps the instance alive until the device is destroyed.
-    instance: Rc<Instance>,
+    pub(super) instance: Rc<Instance>,
 }
 
 impl Device {
@@ -78,6 +79,7 @@ impl Device {
         })?;
         Ok(Rc::new(Self {
             handle,
+            physical: physical.handle,
             queue,
             queue_family: physical.queue_family,
             statistics,

@@ -77,6 +77,9 @@ pub(super) fn descriptor_type(kind: SlotKind) -> vk::DescriptorType {
         SlotKind::Storage => vk::DescriptorType::STORAGE_BUFFER,
         SlotKind::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
         SlotKind::Texel => vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
+        SlotKind::StorageImage => vk::DescriptorType::STORAGE_IMAGE,
+        SlotKind::SampledImage => vk::DescriptorType::SAMPLED_IMAGE,
+        SlotKind::CombinedImage => vk::DescriptorType::COMBINED_IMAGE_SAMPLER,
     }
 }
 

@@ -264,7 +264,7 @@ impl Runner {
     /// Returns the outcome of a case whose first run failed.
     pub(super) fn outcome_of_first_run(&self, error: VulkanError) -> Outcome {
         match error {
-            VulkanError::TooLong(reason) => Outcome::Skipped { reason },
+            VulkanError::TooLong(reason) | VulkanError::Unsupported(reason) => Outcome::Skipped { reason },
             error => self.keeper.outcome_of_error(&self.watcher.report_error(&error)),
         }
     }

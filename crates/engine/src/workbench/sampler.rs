@@ -132,7 +132,26 @@ impl StoppableRound {
     }
 }
 
-impl RunsToRecord<'_> {
+impl<'a> RunsToRecord<'a> {
+    /// Creates the images of the program, where they do not exist. Returns the regions of all of them, then of those
+    /// that the program may write to.
+    fn images(&self) -> Result<(Vec<Region<'a>>, Vec<Region<'a>>), VulkanError> {
+        let Self { loaded, program, regions, .. } = self;
+        let specs: Vec<&BufferSpec> = loaded.specs.iter().chain(&program.scratch).collect();
+        let mut images = vec![];
+        let mut written = vec![];
+        for id in program.images() {
+            let Some(image) = &specs[id.0].image else { continue };
+            let region = regions[id.0];
+            region.buffer.create_image(&specs[id.0].name, image)?;
+            images.push(region);
+            if program.may_write(id) {
+                written.push(region);
+            }
+        }
+        Ok((images, written))
+    }
+
     /// Records copies of the selected contents to outputs and scratch buffers, except those with initial contents.
     fn record_contents(&self, recorder: &mut Recorder) {
         let Self { loaded, program, regions, .. } = self;
@@ -326,9 +345,13 @@ impl Workbench {
         // timestamps; otherwise one pair encloses all runs.
         let restores = loaded.changes_in_place() || evictor.is_some() || !initial.is_empty() || contents.is_some();
         let timestamps = TimestampPool::new(&self.device, if restores { runs_per_sample } else { 1 })?;
+        let (images, written_images) = runs.images()?;
         let mut recorder = Recorder::new(&self.device)?;
         recorder.reset(&timestamps);
         recorder.barrier();
+        if !restores {
+            recorder.load_images(&images);
+        }
         for run in 0..runs_per_sample {
             if restores {
                 loaded.record_restore(&mut recorder);
@@ -338,6 +361,7 @@ impl Workbench {
                 }
                 recorder.barrier();
                 runs.record_contents(&mut recorder);
+                recorder.load_images(&images);
                 if let Some(Evictor { loaded, program }) = evictor {
                     recorder.steps(&program.steps, &mut self.pipelines, &loaded.regions())?;
                     recorder.barrier();
@@ -350,10 +374,12 @@ impl Workbench {
             recorder.barrier();
             if restores {
                 recorder.stamp(&timestamps, 2 * run + 1);
+                recorder.store_images(&written_images);
             }
         }
         if !restores {
             recorder.stamp(&timestamps, 1);
+            recorder.store_images(&written_images);
         }
         Ok(TimedCommands { commands: recorder.finish()?, timestamps, _copy_buffer: None })
     }

@@ -1,6 +1,7 @@
 //! Descriptions of buffers (element type, length, role), and the inputs of a dispatch besides its grid: specialization
 //! constants, buffers bound by address or by descriptor.
 
+use super::image::Image;
 use super::interface::SlotKind;
 use crate::basis::dtype::DType;
 use crate::basis::units::Bytes;
@@ -33,12 +34,14 @@ pub struct BufferSpec {
     pub dtype: DType,
     /// Number of elements.
     pub len: u64,
+    /// Image that holds the data while a kernel runs that binds it as one.
+    pub image: Option<Image>,
 }
 
 impl BufferSpec {
     /// Describes a buffer of `len` elements.
     pub fn new(name: impl Into<Cow<'static, str>>, role: Role, dtype: DType, len: u64) -> Self {
-        Self { name: name.into(), role, dtype, len }
+        Self { name: name.into(), role, dtype, len, image: None }
     }
 
     /// Returns the size of the data, without the red zones.
@@ -51,9 +54,10 @@ impl BufferSpec {
         Bytes(self.bytes().0.next_multiple_of(4) + 2 * RED_ZONE)
     }
 
-    /// Returns the device memory for `buffers`. In-place buffers count twice: for a copy of their initial contents.
+    /// Returns the device memory for `buffers`. In-place buffers count twice, for a copy of their initial contents, and
+    /// images once more.
     pub fn footprint(buffers: &[Self]) -> Bytes {
-        let copies = |spec: &Self| if spec.role == Role::InPlace { 2 } else { 1 };
+        let copies = |spec: &Self| 1 + u64::from(spec.role == Role::InPlace) + u64::from(spec.image.is_some());
         Bytes(buffers.iter().map(|spec| copies(spec) * spec.allocation().0).sum())
     }
 }
@@ -186,8 +190,8 @@ impl Serialize for SlotKind {
 impl<'de> Deserialize<'de> for SlotKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let kind = [Self::Storage, Self::Uniform, Self::Texel].into_iter().find(|kind| kind.name() == name);
-        kind.ok_or_else(|| de::Error::unknown_variant(&name, &["storage", "uniform", "texel"]))
+        let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        kind.ok_or_else(|| de::Error::custom(format!("unknown kind of descriptor '{name}'")))
     }
 }
 
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn kinds_of_slots_are_sent_by_name() {
-        for kind in [SlotKind::Storage, SlotKind::Uniform, SlotKind::Texel] {
+        for kind in SlotKind::ALL {
             let sent = serde_json::to_string(&kind).expect("JSON");
             assert_eq!(sent, format!("\"{}\"", kind.name()));
             assert_eq!(serde_json::from_str::<SlotKind>(&sent).expect("a kind"), kind);

@@ -176,7 +176,7 @@ pub struct Slot {
     pub blocks: Cow<'static, [Block]>,
 }
 
-/// Descriptor type of a bound buffer.
+/// Descriptor type of a bound buffer. An image is a buffer that the device sees as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SlotKind {
     /// Storage buffer, read and written: `buffer` in GLSL, `var<storage>` in WGSL.
@@ -185,15 +185,33 @@ pub enum SlotKind {
     Uniform,
     /// Texel buffer of four f32 per texel, read-only: `samplerBuffer`.
     Texel,
+    /// Image that kernels load from and store to: `image2D`, `texture_storage_2d`.
+    StorageImage,
+    /// Image without a sampler, read-only: `texture2D`, `texture_2d`.
+    SampledImage,
+    /// Image with a sampler, read-only: `sampler2D`.
+    CombinedImage,
 }
 
 impl SlotKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Storage, Self::Uniform, Self::Texel, Self::StorageImage, Self::SampledImage, Self::CombinedImage];
+
+    /// Whether the kernel sees the buffer as an image.
+    pub fn is_image(self) -> bool {
+        matches!(self, Self::StorageImage | Self::SampledImage | Self::CombinedImage)
+    }
+
     /// Returns the name, as it is serialized.
     pub fn name(self) -> &'static str {
         match self {
             Self::Storage => "storage",
             Self::Uniform => "uniform",
             Self::Texel => "texel",
+            Self::StorageImage => "storage image",
+            Self::SampledImage => "sampled image",
+            Self::CombinedImage => "combined image",
         }
     }
 }
@@ -218,6 +236,27 @@ pub struct Block {
     pub scalar: Option<Scalar>,
     /// Array of fixed length at the end of the block, if it has too many elements for `members`.
     pub long: Option<LongArray>,
+    /// Type of the variable if it is an image, which has no members.
+    pub image: Option<ImageType>,
+}
+
+/// Type of an image variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageType {
+    pub shape: ImageShape,
+    /// SPIR-V's name of the format that the kernel states, `Rgba8`; `None` if it states none.
+    pub format: Option<String>,
+    /// Type of the components that the kernel reads or writes.
+    pub scalar: Scalar,
+}
+
+/// Dimensions of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageShape {
+    /// 1 to 3.
+    pub dimensions: u32,
+    /// Whether it is an array of layers.
+    pub arrayed: bool,
 }
 
 /// Fixed-length array with too many elements to list.
@@ -309,7 +348,8 @@ impl Slot {
 
     /// Whether the kernel may write to the buffer.
     pub fn is_writable(&self) -> bool {
-        self.kind == SlotKind::Storage && self.blocks.iter().any(|block| block.writable)
+        matches!(self.kind, SlotKind::Storage | SlotKind::StorageImage)
+            && self.blocks.iter().any(|block| block.writable)
     }
 
     /// Whether the kernel may read the buffer.

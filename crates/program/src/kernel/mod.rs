@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub mod fixture;
+pub mod image;
 pub mod instructions;
 pub mod interface;
 pub mod lengths;

@@ -11,6 +11,7 @@ use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, Spec
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Steps that compute a result, in order, and everything that the device needs for them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -577,6 +578,12 @@ impl Program {
              bound, or the buffer is as large as a descriptor may be",
             self.unguarded.join(", ")
         ))
+    }
+
+    /// Returns the buffers that kernels see as images.
+    pub fn images(&self) -> BTreeSet<BufferId> {
+        let descriptors = self.dispatches().flat_map(|dispatch| &dispatch.descriptors);
+        descriptors.filter(|descriptor| descriptor.at.kind.is_image()).map(|descriptor| descriptor.at.buffer).collect()
     }
 
     /// Whether a user's kernel may write to this buffer.

@@ -6,11 +6,14 @@
 
 use super::instructions::{HEADER, Instruction as Words, MAGIC, instructions};
 use super::interface::{
-    Argument, ArgumentKind, Block, Elements, Interface, LongArray, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
+    Argument, ArgumentKind, Block, Elements, ImageShape, ImageType, Interface, LongArray, Scalar, SizeOp, Slot,
+    SlotKind, SpecConstant, Word,
 };
 use super::required::Required;
 use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, Op, StorageClass};
+use rspirv::spirv::{
+    BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, ImageFormat, Op, StorageClass,
+};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -191,6 +194,7 @@ fn is_read(instruction: Words<'_>) -> bool {
             | Op::TypeVector
             | Op::TypeMatrix
             | Op::TypeImage
+            | Op::TypeSampler
             | Op::TypeSampledImage
             | Op::TypeArray
             | Op::TypeRuntimeArray
@@ -423,6 +427,7 @@ impl<'a> Reflector<'a> {
                         Block { names: vec![name.clone().into()].into(), readable: true, ..Block::default() }
                     }
                     SlotKind::Storage | SlotKind::Uniform => self.block(id, definition)?,
+                    _ => self.image_block(id, kind, definition)?,
                 };
                 let set = self.number(id, None, Decoration::DescriptorSet).ok_or_else(misplaced)?;
                 let binding = self.number(id, None, Decoration::Binding).ok_or_else(misplaced)?;
@@ -430,8 +435,9 @@ impl<'a> Reflector<'a> {
                     let empty = Slot { set, binding, element, kind, blocks: Cow::Borrowed(&[]) };
                     let slot = slots.entry([set, binding, element]).or_insert(empty);
                     if slot.kind != kind {
+                        let noun = if kind.is_image() { "" } else { " buffer" };
                         let [first, second] = [slot.kind.min(kind), slot.kind.max(kind)].map(SlotKind::name);
-                        return Err(format!("set {set}, binding {binding} is a {first} buffer and a {second} buffer"));
+                        return Err(format!("set {set}, binding {binding} is a {first} buffer and a {second}{noun}"));
                     }
                     let mut block = block.clone();
                     if count.is_some() {
@@ -470,10 +476,7 @@ impl<'a> Reflector<'a> {
     fn slot_kind(&self, class: StorageClass, id: u32, definition: &Instruction) -> Result<SlotKind, String> {
         let name = self.name(id, None);
         if class == StorageClass::UniformConstant {
-            if self.is_texel_view(definition)? {
-                return Ok(SlotKind::Texel);
-            }
-            return Err(format!("'{name}' is an image, a sampler or a texel buffer; use storage and uniform buffers"));
+            return self.opaque_kind(&name, definition);
         }
         if definition.class.opcode != Op::TypeStruct {
             return Err(format!("'{name}' is not a block; declare each buffer as its own block"));
@@ -488,17 +491,87 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// Whether a type is a texel buffer of floats: `samplerBuffer`, or `textureBuffer`, which has no sampler around its
-    /// image.
-    fn is_texel_view(&self, definition: &Instruction) -> Result<bool, String> {
-        let image = match definition.class.opcode {
-            Op::TypeSampledImage => self.definition(ids(definition).next().ok_or("a sampled image has no type")?)?,
-            _ => definition,
+    /// Returns the kind of the image, sampler or texel buffer `name`.
+    fn opaque_kind(&self, name: &str, definition: &Instruction) -> Result<SlotKind, String> {
+        let is_combined = definition.class.opcode == Op::TypeSampledImage;
+        let image = self.image_definition(definition)?;
+        let refuse =
+            |kind: &str, remedy: &str| Err(format!("'{name}' is {kind}, which gpukern does not bind; {remedy}"));
+        let &[
+            Operand::IdRef(texel),
+            Operand::Dim(dimensions),
+            Operand::LiteralBit32(depth),
+            _,
+            Operand::LiteralBit32(samples),
+            Operand::LiteralBit32(sampled),
+            ..,
+        ] = image.operands.as_slice()
+        else {
+            return match image.class.opcode {
+                Op::TypeSampler => {
+                    refuse("a separate sampler", "combine it with its image (sampler2D), or load texels without one")
+                }
+                _ => refuse("neither a buffer nor an image", "use buffers and images"),
+            };
         };
-        let [Operand::IdRef(texel), Operand::Dim(Dim::DimBuffer), ..] = image.operands.as_slice() else {
-            return Ok(false);
+        let is_float = self.definition(texel)?.class.opcode == Op::TypeFloat;
+        match dimensions {
+            // `samplerBuffer`, or `textureBuffer`, which has no sampler around its image.
+            Dim::DimBuffer if sampled == 1 && is_float => Ok(SlotKind::Texel),
+            Dim::DimBuffer => refuse("a texel buffer", "use a storage buffer"),
+            Dim::DimCube => refuse("a cube image", "use a 2D array"),
+            Dim::Dim1D | Dim::Dim2D | Dim::Dim3D if samples == 1 => refuse("a multisampled image", "use one sample"),
+            Dim::Dim1D | Dim::Dim2D | Dim::Dim3D if depth == 1 => {
+                refuse("a depth image", "compare the texels of a color image in the kernel")
+            }
+            Dim::Dim1D | Dim::Dim2D | Dim::Dim3D if is_combined => Ok(SlotKind::CombinedImage),
+            Dim::Dim1D | Dim::Dim2D | Dim::Dim3D if sampled == 1 => Ok(SlotKind::SampledImage),
+            Dim::Dim1D | Dim::Dim2D | Dim::Dim3D => Ok(SlotKind::StorageImage),
+            other => refuse(&format!("an image of {other:?}"), "use 1D, 2D or 3D"),
+        }
+    }
+
+    /// Returns the declaration of an image's type, without a sampler around it.
+    fn image_definition<'b>(&'b self, definition: &'b Instruction) -> Result<&'b Instruction, String> {
+        match definition.class.opcode {
+            Op::TypeSampledImage => self.definition(ids(definition).next().ok_or("a sampled image has no type")?),
+            _ => Ok(definition),
+        }
+    }
+
+    /// Describes image variable `id`, whose type is `definition`.
+    fn image_block(&self, id: u32, kind: SlotKind, definition: &Instruction) -> Result<Block, String> {
+        let name = self.name(id, None);
+        let image = self.image_definition(definition)?;
+        let &[
+            Operand::IdRef(texel),
+            Operand::Dim(dimensions),
+            _,
+            Operand::LiteralBit32(arrayed),
+            _,
+            _,
+            Operand::ImageFormat(format),
+            ..,
+        ] = image.operands.as_slice()
+        else {
+            return Err(format!("image '{name}' has an incomplete type; check it with `spirv-val`"));
         };
-        Ok(self.definition(*texel)?.class.opcode == Op::TypeFloat)
+        let dimensions = [Dim::Dim1D, Dim::Dim2D, Dim::Dim3D].iter().position(|known| *known == dimensions);
+        let image = ImageType {
+            shape: ImageShape { dimensions: dimensions.map_or(0, |index| index as u32 + 1), arrayed: arrayed != 0 },
+            format: (format != ImageFormat::Unknown).then(|| format!("{format:?}")),
+            scalar: scalar(self.definition(texel)?)
+                .ok_or_else(|| format!("image '{name}' has no numbers; check it with `spirv-val`"))?,
+        };
+        let is_decorated = |decoration| self.decoration(id, None, decoration).is_some();
+        let names: Vec<Cow<'static, str>> = if name.is_empty() { vec![] } else { vec![name.into()] };
+        Ok(Block {
+            names: names.into(),
+            writable: kind == SlotKind::StorageImage && !is_decorated(Decoration::NonWritable),
+            readable: !is_decorated(Decoration::NonReadable),
+            image: Some(image),
+            ..Block::default()
+        })
     }
 
     /// Iterates over the declarations of the module's variables of a storage class.
@@ -787,6 +860,7 @@ impl Reflector<'_> {
             members: members.into(),
             scalar: self.uniform_scalar(id),
             long,
+            image: None,
         })
     }
 
