@@ -182,7 +182,7 @@ pub struct CapturedDispatch {
     pub lost: Option<String>,
 }
 
-/// Buffer range, image, sampler or inline block that a descriptor refers to.
+/// Buffer range, image or inline block that a descriptor refers to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DescriptorBinding {
     pub set: u32,
@@ -191,13 +191,14 @@ pub struct DescriptorBinding {
     pub element: u32,
     /// `VkDescriptorType`.
     pub kind: i32,
-    /// Index of the [`CapturedRegion`]; `None` for an inline uniform block and for a sampler by itself.
+    /// Index of the [`CapturedRegion`]; `None` for an inline uniform block.
     pub region: Option<u32>,
     /// Offset from the region's start in bytes, dynamic offset included.
     pub offset: u64,
     pub range: u64,
     /// Contents of an inline uniform block.
     pub inline: Vec<u8>,
+    /// Sampler of a combined image.
     pub sampler: Option<CapturedSampler>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Memory that an entry point accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
-    /// Set and binding of each buffer, image and sampler.
+    /// Set and binding of each buffer and image.
     pub descriptors: Vec<(u32, u32)>,
     /// Reason why dispatches of the entry point cannot be captured.
     pub uncapturable: Option<String>,
@@ -17,6 +17,7 @@ pub(crate) struct Resources {
 const OP_ENTRY_POINT: u32 = 15;
 const OP_CAPABILITY: u32 = 17;
 const OP_TYPE_IMAGE: u32 = 25;
+const OP_TYPE_SAMPLER: u32 = 26;
 const OP_TYPE_SAMPLED_IMAGE: u32 = 27;
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_RUNTIME_ARRAY: u32 = 29;
@@ -62,6 +63,7 @@ impl Resources {
                 }
                 (OP_DECORATE, &[id, DESCRIPTOR_SET, set]) => drop(sets.insert(id, set)),
                 (OP_DECORATE, &[id, BINDING, binding]) => drop(bindings.insert(id, binding)),
+                (OP_TYPE_SAMPLER, &[id, ..]) => drop(unsupported_types.insert(id, "a separate sampler")),
                 (OP_TYPE_ACCELERATION_STRUCTURE, &[id, ..]) => {
                     unsupported_types.insert(id, "an acceleration structure");
                 }

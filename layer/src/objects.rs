@@ -49,7 +49,7 @@ struct TrackedModule {
 #[derive(Debug, Default)]
 pub(crate) struct SetLayout {
     pub bindings: BTreeMap<u32, (vk::DescriptorType, u32)>,
-    /// Immutable samplers by binding and element.
+    /// Immutable samplers of images, by binding and element.
     pub samplers: BTreeMap<(u32, u32), vk::Sampler>,
     /// Whether descriptors may be updated between recording and execution.
     pub update_after_bind: bool,
@@ -73,14 +73,14 @@ pub(crate) enum WrittenDescriptor {
         range: u64,
     },
     Inline(Vec<u8>),
-    /// Image, sampler or both; the handle that the kind lacks is null.
+    /// Image; the sampler of one without is null.
     Image {
         kind: vk::DescriptorType,
         view: vk::ImageView,
         layout: vk::ImageLayout,
         sampler: vk::Sampler,
     },
-    /// Texel buffer or another descriptor that cannot be captured.
+    /// Sampler by itself, texel buffer or another descriptor that cannot be captured.
     Other,
 }
 
@@ -106,19 +106,6 @@ impl TrackedBuffer {
 }
 
 impl Set {
-    /// Makes a set in which only immutable samplers are written: nobody writes those that come without an image.
-    pub(crate) fn new(layout: Arc<SetLayout>) -> Self {
-        let mut set = Self { layout, ..Self::default() };
-        for (&(binding, element), &sampler) in &set.layout.samplers {
-            let kind = vk::DescriptorType::SAMPLER;
-            if set.layout.bindings.get(&binding).is_some_and(|(of_binding, _)| *of_binding == kind) {
-                let (view, layout) = Default::default();
-                set.written.insert((binding, element), WrittenDescriptor::Image { kind, view, layout, sampler });
-            }
-        }
-        set
-    }
-
     /// Returns the sampler of a descriptor that was written with `sampler`, which an immutable one overrides.
     pub(crate) fn sampler(&self, binding: u32, element: u32, sampler: vk::Sampler) -> vk::Sampler {
         self.layout.samplers.get(&(binding, element)).copied().unwrap_or(sampler)
@@ -209,7 +196,7 @@ impl Set {
     }
 }
 
-/// Reads the buffer, the image or the sampler of a descriptor.
+/// Reads the buffer or the image of a descriptor.
 ///
 /// # Safety
 /// `info` points to what Vulkan requires for the descriptor type.
@@ -220,15 +207,13 @@ unsafe fn read_descriptor(kind: vk::DescriptorType, info: *const u8) -> WrittenD
         let info = unsafe { info.cast::<vk::DescriptorBufferInfo>().read_unaligned() };
         return WrittenDescriptor::Buffer { kind, buffer: info.buffer, offset: info.offset, range: info.range };
     }
-    if !matches!(kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER | T::SAMPLED_IMAGE | T::STORAGE_IMAGE) {
+    if !matches!(kind, T::COMBINED_IMAGE_SAMPLER | T::SAMPLED_IMAGE | T::STORAGE_IMAGE) {
         return WrittenDescriptor::Other;
     }
     // SAFETY: guaranteed by the caller.
     let info = unsafe { info.cast::<vk::DescriptorImageInfo>().read_unaligned() };
-    let view = if kind == T::SAMPLER { vk::ImageView::null() } else { info.image_view };
-    let has_sampler = matches!(kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER);
-    let sampler = if has_sampler { info.sampler } else { vk::Sampler::null() };
-    WrittenDescriptor::Image { kind, view, layout: info.image_layout, sampler }
+    let sampler = if kind == T::COMBINED_IMAGE_SAMPLER { info.sampler } else { vk::Sampler::null() };
+    WrittenDescriptor::Image { kind, view: info.image_view, layout: info.image_layout, sampler }
 }
 
 /// Returns whether the descriptor type refers to a buffer range.
@@ -455,9 +440,8 @@ intercept! {
         if result == vk::Result::SUCCESS {
             let bindings = list((*info).p_bindings, (*info).binding_count);
             let samplers = bindings.iter().flat_map(|b| {
-                use vk::DescriptorType as T;
-                // Vulkan ignores the pointer for other types.
-                let is_sampled = matches!(b.descriptor_type, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER);
+                // Vulkan ignores the pointer for types without a sampler.
+                let is_sampled = b.descriptor_type == vk::DescriptorType::COMBINED_IMAGE_SAMPLER;
                 let samplers = list(b.p_immutable_samplers, if is_sampled { b.descriptor_count } else { 0 });
                 (0..).map(|element| (b.binding, element)).zip(samplers.iter().copied())
             });
@@ -554,7 +538,7 @@ intercept! {
             let count = (*info).descriptor_set_count;
             for (set, layout) in list(made, count).iter().zip(list((*info).p_set_layouts, count)) {
                 let layout = objects.layouts.get(layout).cloned().unwrap_or_default();
-                objects.sets.insert(*set, Set::new(layout));
+                objects.sets.insert(*set, Set { layout, written: BTreeMap::new() });
                 objects.pools.entry((*info).descriptor_pool).or_default().push(*set);
             }
         }

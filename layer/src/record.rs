@@ -403,7 +403,7 @@ fn push_descriptors(
     // Push descriptors accumulate: earlier writes with the same layout stay valid.
     let mut pushed = match recording.sets[number].take() {
         Some(BoundSet::Pushed(before)) if Arc::ptr_eq(&before.layout, &layout) => before,
-        _ => Set::new(layout),
+        _ => Set { layout, ..Set::default() },
     };
     write(&mut pushed, objects);
     recording.sets[number] = Some(BoundSet::Pushed(pushed));

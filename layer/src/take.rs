@@ -85,8 +85,8 @@ struct Reached {
 const ALIGNMENT: u64 = 256;
 /// Size of an indirect grid, a `VkDispatchIndirectCommand`.
 const GRID_BYTES: u64 = 12;
-/// Alignment of copies in the staging buffer in bytes: a multiple of all sizes of texels, as Vulkan requires.
-const STAGING_ALIGNMENT: u64 = 48;
+/// Alignment of copies in the staging buffer in bytes: that of the largest texel.
+const STAGING_ALIGNMENT: u64 = 16;
 
 /// Number of the first calls of a kernel and grid for each of which the layer finds out whether it can be captured, and
 /// the distance between such calls after them. The others count as the last one of these.
@@ -352,17 +352,12 @@ impl Reached {
                 descriptor.region = Some(self.ranges.len() as u32);
                 self.ranges.push(Reach { buffer: *buffer, start, end, written });
             }
+            WrittenDescriptor::Image { view, .. } if view.is_null() => return Ok(false),
             WrittenDescriptor::Image { kind, view, layout, sampler } => {
                 descriptor.kind = kind.as_raw();
-                if matches!(*kind, T::SAMPLER | T::COMBINED_IMAGE_SAMPLER) {
+                if *kind == T::COMBINED_IMAGE_SAMPLER {
                     let sampler = set.sampler(descriptor.binding, descriptor.element, *sampler);
                     descriptor.sampler = Some(objects.images.sampler(sampler)?);
-                }
-                if *kind == T::SAMPLER {
-                    return Ok(true);
-                }
-                if view.is_null() {
-                    return Ok(false);
                 }
                 let part = objects.images.part(*kind, *view)?;
                 descriptor.range = part.bytes;

@@ -100,7 +100,8 @@ fn declare(
             Err(message) => return fault(message),
         };
         let format = match (stated, declared) {
-            (Some(stated), Some(declared)) if stated != declared => {
+            // A captured program may bind another format than its kernel declares: drivers go by the image's.
+            (Some(stated), Some(declared)) if stated != declared && description.captured.is_none() => {
                 let [stated, declared] = [stated, declared].map(ImageFormat::name);
                 return fault(format!("is {stated}, but {source} declares {declared}; make them the same"));
             }

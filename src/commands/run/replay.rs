@@ -136,7 +136,10 @@ fn replay(
     host: &Host,
 ) -> Result<Replay> {
     let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
-    let problem = resolve::resolve(&CATALOGUE, &described)?;
+    let problem = match resolve::resolve(&CATALOGUE, &described) {
+        Ok(problem) => problem,
+        Err(error) => return Ok(Replay::NotRun(error.to_string())),
+    };
     let buffers: Vec<_> = problem.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".npy");
     let saves = names.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();

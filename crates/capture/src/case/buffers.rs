@@ -1,6 +1,7 @@
 //! Buffers of a case: ranges of the program's buffers with their contents before and after, and the addresses that
 //! refer to them.
 
+use super::images::CaseImage;
 use super::store::Store;
 use super::{Slot, Starts, place};
 use crate::basis::dtype::DType;
@@ -24,6 +25,8 @@ pub(super) struct CaseBuffer {
     pub(super) bytes: u64,
     /// Numbers in each element, if these have separate tolerances; otherwise 1.
     pub(super) columns: u64,
+    /// Description of the image, if the kernel sees the buffer as one.
+    pub(super) image: Option<CaseImage>,
     /// Index of the captured region; `None` for an inline uniform block.
     pub(super) region: Option<u32>,
     /// Set and binding of an inline uniform block.
@@ -90,14 +93,20 @@ pub(super) fn collect_buffers(
             access.reads |= other.access.reads;
             access.writes |= other.access.writes;
         }
-        let contents = match bound.region {
+        let region = bound.region.map(|region| find_region(case, region)).transpose()?;
+        let contents = match region {
             None => BufferContents { before: bound.inline.clone(), after: None },
-            Some(region) => BufferContents::read(find_region(case, region)?, spool)?,
+            Some(region) => BufferContents::read(region, spool)?,
         };
-        let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
         let name = unique_name(&slot_key(slot), &buffers);
-        let mut buffer = CaseBuffer::new(name, &kind, access, contents);
-        buffer.fit_tolerance(arithmetic, numbers_per_element(slot));
+        let mut buffer = if let Some(image) = region.and_then(|region| region.image.as_ref()) {
+            CaseBuffer::of_image(name, CaseImage::new(image, &sharing)?, access, contents, arithmetic)
+        } else {
+            let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
+            let mut buffer = CaseBuffer::new(name, &kind, access, contents);
+            buffer.fit_tolerance(arithmetic, numbers_per_element(slot));
+            buffer
+        };
         buffer.region = bound.region;
         buffer.inline = bound.region.is_none().then_some((bound.set, bound.binding));
         if sharing.len() < 2 && !access.writes && is_parameters(slot, uses_addresses) {
@@ -327,6 +336,7 @@ impl CaseBuffer {
             element,
             bytes,
             columns: 1,
+            image: None,
             region: None,
             inline: None,
             access,
@@ -339,6 +349,30 @@ impl CaseBuffer {
             remark: "",
             tolerance: default_tolerance(element),
         }
+    }
+
+    /// Makes the buffer of an image, whose format tells its type. `arithmetic` as in [`Self::fit_tolerance`].
+    fn of_image(
+        name: String,
+        image: CaseImage,
+        access: Access,
+        contents: BufferContents,
+        arithmetic: Option<DType>,
+    ) -> Self {
+        let element = image.format.element();
+        let mut buffer = Self::new(name, element.name(), access, contents);
+        if buffer.element == element {
+            buffer.fit_tolerance(arithmetic, image.format.components() as usize);
+        } else {
+            // Nothing but NaN.
+            buffer.element = element;
+            buffer.tolerance = Tolerance::Exact;
+        }
+        if let Some(tolerance) = image.tolerance() {
+            buffer.tolerance = tolerance;
+        }
+        buffer.image = Some(image);
+        buffer
     }
 
     /// Fits the tolerance of floats to the answer: rounding errors are relative to the largest terms of a sum, not to

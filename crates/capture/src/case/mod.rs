@@ -1,6 +1,7 @@
 //! Converts captured dispatches to cases: folders that `run` accepts.
 
 mod buffers;
+mod images;
 pub(crate) mod source;
 pub mod store;
 mod text;

@@ -84,7 +84,8 @@ impl Draft<'_> {
             let is_whole = bound.offset == 0 && bound.range >= buffer.bytes;
             let fits = check_block_size(&buffer.name, buffer.bytes, MODULE, slot).is_ok();
             // With robustness, the kernel may rely on the exact range.
-            let bound_buffer = if bound.region.is_none() || is_whole && fits && pipeline.robustness.is_none() {
+            let is_exact = is_whole && fits && pipeline.robustness.is_none();
+            let bound_buffer = if bound.region.is_none() || buffer.image.is_some() || is_exact {
                 BoundBuffer::Name(buffer.name.clone())
             } else {
                 let range = bound.range.min(buffer.bytes.saturating_sub(bound.offset));
@@ -139,7 +140,11 @@ impl Draft<'_> {
         for buffer in self.buffers.iter().filter(|buffer| buffer.members.is_none()) {
             let elements = buffer.bytes / buffer.element.bytes();
             let columns = buffer.columns;
-            let shape = if columns == 1 { vec![elements] } else { vec![elements / columns, columns] };
+            let shape = match &buffer.image {
+                Some(image) => image.shape.clone(),
+                None if columns == 1 => vec![elements],
+                None => vec![elements / columns, columns],
+            };
             let shape = shape.into_iter().map(|extent| Formula::Integer(extent.cast_signed())).collect();
             let fill = match &buffer.fill {
                 Some(file) => Some(format!("@{file}")),
@@ -149,6 +154,8 @@ impl Draft<'_> {
                 element: Some(buffer.element.name().into()),
                 shape: Some(OneOrMany::Many(shape)),
                 fill,
+                image: buffer.image.as_ref().map(|image| image.format.name()),
+                sampler: buffer.image.as_ref().and_then(|image| image.sampler),
                 ..DescribedBuffer::default()
             };
             commented.remark(format!("buffer.{}.fill", buffer.name), buffer.remark);
