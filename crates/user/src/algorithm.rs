@@ -1,7 +1,6 @@
 //! Makes an [`Algorithm`] from users' kernels, with a problem for each point of their axes.
 
 use super::access::{Root, accesses};
-use super::array;
 use super::builtin::{AUTO, Counterpart};
 use super::loaded;
 use super::member_map::MemberMap;
@@ -35,6 +34,7 @@ use crate::kernel::shaders::{Kernels, Shader};
 use crate::process::guarded;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -283,7 +283,7 @@ impl UserKernels {
     pub fn dtype(&self) -> DType {
         let buffers = self.problem.points.first().map_or(&[][..], |point| &point.buffers);
         let outputs = buffers.iter().filter(|buffer| buffer.role.is_output());
-        match distinct(outputs.map(|buffer| buffer.element))[..] {
+        match distinct(outputs.flat_map(ResolvedBuffer::views).map(|buffer| buffer.element))[..] {
             [element] => element,
             _ => DType::Mixed,
         }
@@ -355,7 +355,8 @@ fn buffer_spec(buffer: &ResolvedBuffer) -> BufferSpec {
 
 /// Returns the contents of scratch buffer `number` before each run.
 fn initial_contents(number: usize, buffer: &ResolvedBuffer, seed: u64) -> Result<Start, String> {
-    let bytes = if buffer.fill == Some(Fill::Zero) && buffer.bytes().is_multiple_of(4) {
+    let is_cleared = buffer.fill == Some(Fill::Zero) && buffer.parts.is_empty();
+    let bytes = if is_cleared && buffer.bytes().is_multiple_of(4) {
         // One word tiles the buffer.
         vec![0; 4]
     } else {
@@ -501,7 +502,8 @@ impl PointProblem {
         let output_folder = scratch.path().join("out");
         for ((_, buffer), input) in self.filled().zip(inputs) {
             let path = input_folder.join(file_name(&buffer.name) + ".npy");
-            array::write(&path, buffer.element, &buffer.shape, input.as_bytes()).map_err(|e| {
+            let written = File::create(&path).and_then(|file| buffer.write_array(file, input.as_bytes()));
+            written.map_err(|e| {
                 Error::Failure(format!("cannot write '{}' for the reference command: {e}", path.shown()))
             })?;
         }
@@ -617,11 +619,14 @@ impl Problem for PointProblem {
     }
 
     fn data(&self) -> Vec<String> {
-        self.point().buffers.iter().map(ToString::to_string).collect()
+        let has_file = |buffer: &ResolvedBuffer| buffer.fill.as_ref().is_some_and(|fill| fill.path().is_some());
+        let views = self.point().buffers.iter().flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+        views.filter(|view| view.parts.is_empty() || has_file(view)).map(ToString::to_string).collect()
     }
 
     fn fills(&self) -> Vec<String> {
-        distinct(self.filled().filter_map(|(_, buffer)| buffer.fill.as_ref().map(ToString::to_string)))
+        let views = self.filled().flat_map(|(_, buffer)| buffer.views());
+        distinct(views.filter_map(|buffer| buffer.fill.as_ref().map(ToString::to_string)))
     }
 
     fn inputs_are_given(&self) -> bool {

@@ -23,15 +23,26 @@ struct Header {
     first_fastest: bool,
 }
 
+/// Field of the records in an array.
+pub struct Field<'a> {
+    pub name: &'a str,
+    pub element: DType,
+    /// Numbers in each record.
+    pub count: u64,
+}
+
+/// Returns a value of the dictionary in a header.
+fn value_of<'a>(header: &'a Value, name: &str) -> Result<&'a Value, String> {
+    let Value::Dict(values) = header else { return Err("its header is not a dictionary".into()) };
+    let value = values.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
+    value.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
+}
+
 /// Reads the header of a `.npy` file, up to its data. Refuses another shape, and types that cannot be converted to
 /// `element`.
 fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<Header, String> {
-    let Value::Dict(fields) = read_literal(file)? else { return Err("its header is not a dictionary".into()) };
-    let field = |name: &str| {
-        let field = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
-        field.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
-    };
-    let descr = field("descr")?;
+    let header = read_literal(file)?;
+    let descr = value_of(&header, "descr")?;
     let dtype = descr.as_string().cloned().unwrap_or_else(|| descr.to_string());
     let dtype = brief(&dtype);
     let Some(stored) = stored_type(element, &dtype) else {
@@ -40,20 +51,92 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<He
             "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
     };
-    let Value::Boolean(first_fastest) = *field("fortran_order")? else {
+    let first_fastest = read_order(&header, shape)?;
+    Ok(Header { stored, first_fastest })
+}
+
+/// Reads whether the first subscript varies fastest. Refuses another shape.
+fn read_order(header: &Value, shape: &[u64]) -> Result<bool, String> {
+    let Value::Boolean(first_fastest) = *value_of(header, "fortran_order")? else {
         return Err("its header has another 'fortran_order' than True and False".into());
     };
-    let stored_shape = field("shape")?;
-    let extent = |value: &Value| value.as_integer().and_then(|extent| u64::try_from(extent).ok());
-    let extents: Option<Vec<u64>> = stored_shape.as_tuple().and_then(|extents| extents.iter().map(extent).collect());
-    let Some(extents) = extents else {
+    let stored_shape = value_of(header, "shape")?;
+    let Some(extents) = extents(stored_shape) else {
         return Err(format!("its shape {} is not a tuple of extents", brief(&stored_shape.to_string())));
     };
     if extents != shape {
         let extents = format!("{extents:?}");
         return Err(format!("it has the shape {}, the buffer {shape:?}; make them the same", brief(&extents)));
     }
-    Ok(Header { stored, first_fastest })
+    Ok(first_fastest)
+}
+
+fn extents(shape: &Value) -> Option<Vec<u64>> {
+    let extent = |value: &Value| value.as_integer().and_then(|extent| u64::try_from(extent).ok());
+    shape.as_tuple()?.iter().map(extent).collect()
+}
+
+/// Field as a file stores it.
+struct StoredField {
+    name: String,
+    /// Type of its numbers; `None` for padding and other types.
+    element: Option<DType>,
+    offset: u64,
+    count: u64,
+}
+
+/// Parses the fields of records, and the bytes of a record; `None` if the type is no list of fields that have a size.
+fn parse_fields(descr: &Value) -> Option<(Vec<StoredField>, u64)> {
+    let mut fields = vec![];
+    let mut offset = 0u64;
+    for field in descr.as_list()? {
+        let field = field.as_tuple()?;
+        let dtype = field.get(1)?.as_string()?;
+        let count = field.get(2).map_or(Some(1), |shape| {
+            extents(shape)?.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))
+        })?;
+        let element = DType::OF_BUFFERS.into_iter().find(|element| numpy_names(*element).contains(&&**dtype));
+        // The last digits of a type are its bytes.
+        let size = dtype.get(2..)?.parse::<u64>().ok()?;
+        fields.push(StoredField { name: field.first()?.as_string()?.clone(), element, offset, count });
+        offset = offset.checked_add(size.checked_mul(count)?)?;
+    }
+    Some((fields, offset)).filter(|(_, bytes)| *bytes <= u32::MAX.into())
+}
+
+/// Reads the header of a file of records, up to its data. Returns the stored field of each of `fields`, and the bytes of
+/// a record; `None` if the file has plain numbers.
+fn read_record_header(
+    file: &mut impl Read,
+    shape: &[u64],
+    fields: &[Field<'_>],
+) -> Result<Option<(Vec<StoredField>, u64)>, String> {
+    let header = read_literal(file)?;
+    let descr = value_of(&header, "descr")?;
+    if descr.as_list().is_none() {
+        return Ok(None);
+    }
+    let unknown = || format!("its records are {}; write fields of numbers", brief(&descr.to_string()));
+    let (mut stored, bytes) = parse_fields(descr).ok_or_else(unknown)?;
+    // A single record may have no extents.
+    let is_single = shape == [1] && value_of(&header, "shape")?.as_tuple().is_some_and(Vec::is_empty);
+    if !is_single && read_order(&header, shape)? && shape.len() > 1 {
+        return Err("its records are in Fortran order; save them in C order".into());
+    }
+    let mut found = vec![];
+    for Field { name, element, count } in fields {
+        let Some(index) = stored.iter().position(|field| field.name == *name) else {
+            return Err(format!("its records have no field '{name}'; they are {}", brief(&descr.to_string())));
+        };
+        let field = stored.swap_remove(index);
+        if field.element.is_none() || field.count != *count {
+            let dtype = numpy_names(*element)[0];
+            let message = format!("its field '{name}' has {} numbers or another type", field.count);
+            return Err(format!("{message}; the structure has {count} of type '{dtype}'"));
+        }
+        found.push(field);
+    }
+    Ok(Some((found, bytes)))
 }
 
 /// Reads the start of a `.npy` file (magic, version and length) and the literal that follows it.
@@ -238,6 +321,36 @@ pub fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, Strin
     convert(stored, element, data, shape).map_err(with_path)
 }
 
+/// Reads the fields of the records in a `.npy` file, with their numbers converted; `None` if it has plain numbers.
+pub fn read_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<Option<Vec<Vec<u8>>>, String> {
+    let with_path = |reason: String| with_path(path, reason);
+    let mut file = open(path)?;
+    let Some((stored, record)) = read_record_header(&mut file, shape, fields).map_err(with_path)? else {
+        return Ok(None);
+    };
+    let data = read_exactly(file, shape.iter().product::<u64>() * record).map_err(with_path)?;
+    let mut columns = vec![];
+    for (field, StoredField { element, offset, count, .. }) in fields.iter().zip(stored) {
+        let from = element.unwrap_or(field.element);
+        let bytes = (count * from.bytes()) as usize;
+        let numbers: Vec<u8> = data
+            .chunks_exact(record as usize)
+            .flat_map(|record| &record[offset as usize..][..bytes])
+            .copied()
+            .collect();
+        let shape = [&shape[..], &[count]].concat();
+        let converted = convert(from, field.element, numbers, &shape);
+        columns.push(converted.map_err(|reason| with_path(format!("field '{}': {reason}", field.name)))?);
+    }
+    Ok(Some(columns))
+}
+
+/// Checks the header of a `.npy` file of records; returns whether it has records.
+pub fn check_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<bool, String> {
+    let header = read_record_header(&mut open(path)?, shape, fields);
+    header.map(|header| header.is_some()).map_err(|reason| with_path(path, reason))
+}
+
 /// Reads exactly `bytes` raw bytes, decompressed if the file is compressed.
 pub fn read_raw(path: &Path, bytes: u64) -> Result<Vec<u8>, String> {
     let file = open(path)?;
@@ -302,12 +415,38 @@ pub fn write(path: &Path, element: DType, shape: &[u64], bytes: &[u8]) -> io::Re
 
 /// Writes elements in the `.npy` format.
 pub fn write_to(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
-    try_write(file, element, shape, bytes).map_err(explained)
+    write_with_header(file, numpy_type(element)?, shape, bytes).map_err(explained)
 }
 
-fn try_write(file: impl Write, element: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
+fn numpy_type(element: DType) -> io::Result<npyz::DType> {
+    Ok(npyz::DType::Plain(numpy_names(element)[0].parse().map_err(io::Error::other)?))
+}
+
+/// Writes records in the `.npy` format, whose fields have these numbers.
+pub fn write_records(
+    file: impl Write,
+    shape: &[u64],
+    fields: &[Field<'_>],
+    columns: &[impl AsRef<[u8]>],
+) -> io::Result<()> {
+    let mut types = vec![];
+    for Field { name, element, count } in fields {
+        let dtype = numpy_type(*element)?;
+        let dtype = if *count == 1 { dtype } else { npyz::DType::Array(*count, Box::new(dtype)) };
+        types.push(npyz::Field { name: (*name).to_string(), dtype });
+    }
+    let mut bytes = vec![];
+    for record in 0..shape.iter().product::<u64>() {
+        for (Field { element, count, .. }, column) in fields.iter().zip(columns) {
+            let size = (count * element.bytes()) as usize;
+            bytes.extend_from_slice(&column.as_ref()[record as usize * size..][..size]);
+        }
+    }
+    write_with_header(file, npyz::DType::Record(types), shape, &bytes).map_err(explained)
+}
+
+fn write_with_header(file: impl Write, dtype: npyz::DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     use npyz::WriterBuilder;
-    let dtype = npyz::DType::Plain(numpy_names(element)[0].parse().map_err(io::Error::other)?);
     let options = npyz::WriteOptions::new_header_only().dtype(dtype).shape(shape);
     let mut file = options.writer(BufWriter::new(file)).write_header_only()?;
     file.write_all(bytes)?;

@@ -1,6 +1,6 @@
 //! Resolves the buffers of a description: their blocks, roles, fills, checks and extents.
 
-use super::description::{BoundBuffer, BoundRange, DescribedBuffer, Description, Fault, Formula};
+use super::description::{BoundBuffer, BoundRange, Check, DescribedBuffer, Description, Fault, Formula};
 use super::expression::Values;
 use super::fill;
 use super::init;
@@ -8,6 +8,7 @@ use super::loaded::{LoadedPass, slot_key};
 use super::members::{Members, resolve_part};
 use super::resolve::Resolver;
 use super::resolved::{Fill, ResolvedBuffer, Tolerance};
+use super::structure::StructureLayout;
 use super::written;
 use crate::basis::dtype::DType;
 use crate::basis::error;
@@ -72,7 +73,7 @@ fn explain_unbound(description: &Description, name: &str, passes: &[&LoadedPass]
 fn find_role(description: &Description, name: &str, buffer: &DescribedBuffer, is_written: bool) -> Result<Role, Fault> {
     let fault = |field: &str, message: String| Err(Fault::new(format!("buffer.{name}.{field}"), message));
     let has_inputs_command = description.inputs.as_ref().is_some_and(|inputs| inputs.command.is_some());
-    match (buffer.fill.is_some(), buffer.check.is_some()) {
+    match (buffer.is_filled(), buffer.is_checked()) {
         (_, false) if buffer.scratch => Ok(Role::Scratch),
         (_, true) if buffer.scratch => fault("scratch", "cannot be checked; leave out check, or scratch".into()),
         (_, true) if !is_written => {
@@ -159,7 +160,7 @@ pub(super) fn bound_parts(description: &Description, pass: &LoadedPass, slot: &S
 /// Checks the element type of a float buffer against the blocks of a slot. Kernels may access numbers by their bits, so
 /// only a block of floats of a different width is certainly a mistake.
 fn check_float_type(description: &Description, name: &str, pass: &LoadedPass, slot: &Slot) -> Result<(), Fault> {
-    let Some(buffer) = description.buffer.get(name) else { return Ok(()) };
+    let Some(buffer) = description.buffer.get(name).filter(|buffer| buffer.element.is_some()) else { return Ok(()) };
     let element = parse_element(name, buffer)?;
     if !element.is_float() {
         return Ok(());
@@ -195,12 +196,61 @@ impl Resolver<'_> {
             }
         }
         let mut buffers = vec![];
-        for ((name, buffer), role) in self.described.description.buffer.iter().zip(&self.roles) {
+        let kinds = self.roles.iter().zip(&self.layouts);
+        for ((name, buffer), (role, layout)) in self.described.description.buffer.iter().zip(kinds) {
             if is_scratch == (*role == Role::Scratch) {
-                buffers.push(self.resolve_buffer(name, buffer, *role, &scope)?);
+                buffers.push(match layout {
+                    Some(layout) => self.resolve_structures(name, buffer, *role, layout, &scope)?,
+                    None => self.resolve_buffer(name, buffer, *role, &scope)?,
+                });
             }
         }
         Ok(buffers)
+    }
+
+    /// Resolves a buffer that is described by the members of its structures. Its own fill and check hold for members
+    /// that state none; a file fills all of it.
+    fn resolve_structures(
+        &self,
+        name: &str,
+        buffer: &DescribedBuffer,
+        role: Role,
+        layout: &StructureLayout,
+        scope: &Values,
+    ) -> Result<ResolvedBuffer, Fault> {
+        let fault = |message| Fault::new(format!("buffer.{name}.shape"), message);
+        let extents = match (&layout.array, &buffer.shape) {
+            (Some((_, Some(count))), None) => vec![*count],
+            (Some(_), _) => evaluate_shape(buffer, layout.stride, scope).map_err(fault)?,
+            (None, None) => vec![],
+            (None, Some(_)) => {
+                return Err(fault("is that of the kernel's block, which has no array; leave it out".into()));
+            }
+        };
+        let bytes = layout.bytes(extents.iter().product()).filter(|bytes| *bytes <= MAX_BYTES);
+        let bytes = bytes.ok_or_else(|| fault(too_large(&extents)))?;
+        let is_array = layout.array.is_some() && layout.fixed == 0;
+        let shape = if is_array { [&extents[..], &[layout.stride]].concat() } else { vec![bytes] };
+        let mut whole = ResolvedBuffer::new(name, DType::Bytes, shape, role);
+        whole.fill = (role.is_input() && !buffer.is_filled()).then_some(Fill::Made);
+        whole.checked = buffer.is_checked();
+        whole.parts = layout.parts(&whole, &extents);
+        let file = buffer.fill.as_deref().filter(|fill| fill.starts_with('@'));
+        if buffer.is_filled() {
+            let base = DescribedBuffer { fill: Some(file.unwrap_or("zero").into()), ..DescribedBuffer::default() };
+            whole = self.fill_and_check(&format!("buffer.{name}"), &base.fill, &None, whole, scope)?;
+        }
+        for (index, part) in whole.parts.iter_mut().enumerate() {
+            let stated = buffer.members.iter().find(|(key, _)| layout.find(key) == Some(index));
+            let (field, fill, check) = stated.map_or_else(
+                || (format!("buffer.{name}"), &None, &None),
+                |(key, member)| (format!("buffer.{name}.{key}"), &member.fill, &member.check),
+            );
+            let fill = fill.clone().or_else(|| buffer.fill.clone().filter(|_| file.is_none()));
+            let check = check.clone().or_else(|| buffer.check.clone());
+            *part = self.fill_and_check(&field, &fill, &check, part.clone(), scope)?;
+        }
+        Ok(whole)
     }
 
     fn resolve_buffer(
@@ -211,25 +261,45 @@ impl Resolver<'_> {
         scope: &Values,
     ) -> Result<ResolvedBuffer, Fault> {
         let element = parse_element(name, buffer)?;
-        let fault = |field: &str, message: String| Fault::new(format!("buffer.{name}.{field}"), message);
-        let shape = evaluate_shape(buffer, element, scope).map_err(|message| fault("shape", message))?;
+        let field = format!("buffer.{name}");
+        let shape = evaluate_shape(buffer, element.bytes(), scope);
+        let shape = shape.map_err(|message| Fault::new(format!("{field}.shape"), message))?;
         // Inputs without a fill come from a program.
-        let mut fill = role.is_input().then_some(Fill::Made);
-        if let Some(text) = &buffer.fill {
+        let fill = role.is_input().then_some(Fill::Made);
+        let image = match self.images.get(name) {
+            Some(declared) => Some(declared.image(name, buffer, element, &shape)?),
+            None => None,
+        };
+        let resolved = ResolvedBuffer { fill, image, ..ResolvedBuffer::new(name, element, shape, role) };
+        self.fill_and_check(&field, &buffer.fill, &buffer.check, resolved, scope)
+    }
+
+    /// Sets the stated fill and check of a buffer, or of a member of structures, which `field` describes.
+    fn fill_and_check(
+        &self,
+        field: &str,
+        fill: &Option<String>,
+        check: &Option<Check>,
+        mut buffer: ResolvedBuffer,
+        scope: &Values,
+    ) -> Result<ResolvedBuffer, Fault> {
+        let fault = |name: &str, message: String| Fault::new(format!("{field}.{name}"), message);
+        if let Some(text) = fill {
             let parsed = fill::parse(&scope.replace(text), &self.described.folder, scope);
             let parsed = parsed.map_err(|message| fault("fill", message))?;
-            parsed.check(element, &shape).map_err(|message| fault("fill", message))?;
-            fill = Some(parsed);
+            parsed.check(&buffer).map_err(|message| fault("fill", message))?;
+            buffer.fill = Some(parsed);
         }
-        let mut tolerance = init::default_tolerance(element);
-        if let Some(check) = &buffer.check {
+        buffer.tolerance = init::default_tolerance(buffer.element);
+        buffer.checked |= check.is_some();
+        if let Some(check) = check {
             // Scratch buffers are numbered last, and a check cannot name them.
             let shared = self.described.description.buffer.iter().filter(|(_, buffer)| !buffer.scratch);
             let names: Vec<&str> = shared.map(|(name, _)| name).collect();
-            tolerance = check.tolerance(&format!("buffer.{name}.check"), &names)?;
+            buffer.tolerance = check.tolerance(&format!("{field}.check"), &names)?;
         }
-        match (&tolerance, shape.last()) {
-            (Tolerance::Ulp(_), _) if element == DType::Bytes => {
+        match (&buffer.tolerance, buffer.shape.last()) {
+            (Tolerance::Ulp(_), _) if buffer.element == DType::Bytes => {
                 let message = "counts representable values, which bytes are not; use \"exact\"";
                 return Err(fault("check", message.into()));
             }
@@ -239,17 +309,17 @@ impl Resolver<'_> {
             }
             _ => {}
         }
-        let image = match self.images.get(name) {
-            Some(declared) => Some(declared.image(name, buffer, element, &shape)?),
-            None => None,
-        };
-        let checked = buffer.check.is_some();
-        Ok(ResolvedBuffer { fill, tolerance, checked, image, ..ResolvedBuffer::new(name, element, shape, role) })
+        Ok(buffer)
     }
 }
 
-/// Evaluates the extents of a buffer.
-fn evaluate_shape(buffer: &DescribedBuffer, element: DType, scope: &Values) -> Result<Vec<u64>, String> {
+/// Explains that extents are too large.
+fn too_large(extents: &[u64]) -> String {
+    format!("{extents:?} is larger than {}, which no device holds; use smaller extents", Bytes(MAX_BYTES))
+}
+
+/// Evaluates the extents of a buffer whose elements have `size` bytes.
+fn evaluate_shape(buffer: &DescribedBuffer, size: u64, scope: &Values) -> Result<Vec<u64>, String> {
     let Some(stated) = &buffer.shape else {
         return Err("is missing; write its extents, the slowest first: [\"M\", \"K\"]".into());
     };
@@ -265,10 +335,9 @@ fn evaluate_shape(buffer: &DescribedBuffer, element: DType, scope: &Values) -> R
         }
         shape.push(value.cast_unsigned());
     }
-    let bytes = shape.iter().try_fold(element.bytes(), |bytes, extent| bytes.checked_mul(*extent));
+    let bytes = shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
     if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
-        let limit = Bytes(MAX_BYTES);
-        return Err(format!("{shape:?} is larger than {limit}, which no device holds; use smaller extents"));
+        return Err(too_large(&shape));
     }
     Ok(shape)
 }

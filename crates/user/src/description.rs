@@ -164,9 +164,9 @@ impl BoundRange {
 
 /// Buffer of a description.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename = "Buffer", deny_unknown_fields, default)]
+#[serde(rename = "Buffer", default)]
 pub struct DescribedBuffer {
-    /// Element type: `f32`, …, `bytes`.
+    /// Element type: `f32`, …, `bytes`; none for structures, whose members have those of the kernel.
     #[serde(rename = "type")]
     pub element: Option<String>,
     /// Extents, the slowest first.
@@ -182,6 +182,38 @@ pub struct DescribedBuffer {
     pub check: Option<Check>,
     /// Whether only kernels access the buffer, so that it is neither filled nor checked.
     pub scratch: bool,
+    /// Members of its structures by name, or by `@` and their first byte.
+    #[serde(flatten, deserialize_with = "structure_members")]
+    pub members: OrderedMap<DescribedMember>,
+}
+
+/// Member of the structures in a buffer; fields that are left out are those of the buffer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Member", deny_unknown_fields, default)]
+pub struct DescribedMember {
+    /// Contents before a run.
+    #[serde(deserialize_with = "text_or_number")]
+    pub fill: Option<String>,
+    /// Tolerance of the check.
+    pub check: Option<Check>,
+}
+
+impl DescribedBuffer {
+    /// Whether the description states the contents before a run, at least of a member.
+    pub(super) fn is_filled(&self) -> bool {
+        self.fill.is_some() || self.members.iter().any(|(_, member)| member.fill.is_some())
+    }
+
+    /// Whether the description states a tolerance.
+    pub(super) fn is_checked(&self) -> bool {
+        self.check.is_some() || self.members.iter().any(|(_, member)| member.check.is_some())
+    }
+
+    /// Iterates over the fills of the buffer and its members.
+    pub(super) fn fills_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let members = self.members.0.iter_mut().filter_map(|(_, member)| member.fill.as_mut());
+        self.fill.iter_mut().chain(members)
+    }
 }
 
 /// Tolerance: `"exact"`, `"set"`, or the figures of one kind.
@@ -306,6 +338,21 @@ fn members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<Form
 fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<OrderedMap<Formula>>, D::Error> {
     let blocks = OrderedMap::<OrderedMap<Member>>::deserialize(deserializer)?;
     Ok(OrderedMap(blocks.0.into_iter().map(|(name, members)| (name, Member::flat(members))).collect()))
+}
+
+/// Reads the members of structures: tables among the fields of a buffer.
+fn structure_members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMap<DescribedMember>, D::Error> {
+    let mut members = OrderedMap::default();
+    for (name, value) in OrderedMap::<toml::Value>::deserialize(deserializer)?.0 {
+        let error = |reason: &dyn fmt::Display| serde::de::Error::custom(format!("{name}: {reason}"));
+        if !value.is_table() {
+            let known = "expected one of `type`, `shape`, `fill`, `check`, `scratch`, or a member's table";
+            return Err(serde::de::Error::custom(format!("unknown field `{name}`, {known}")));
+        }
+        let member = value.try_into().map_err(|e: toml::de::Error| error(&e.to_string().trim_end()))?;
+        members.0.push((name, member));
+    }
+    Ok(members)
 }
 
 /// Reads a fill, which may be a number.

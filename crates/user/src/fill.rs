@@ -140,10 +140,11 @@ impl Fill {
     }
 
     /// Checks that a file or a constant fits a buffer, and that a uniform fill of integers has one to choose.
-    pub fn check(&self, element: DType, shape: &[u64]) -> Result<(), String> {
+    pub fn check(&self, buffer: &ResolvedBuffer) -> Result<(), String> {
+        let element = buffer.element;
         match self {
-            Self::Npy(path) => array::check(path, element, shape),
-            Self::Raw(path) => array::check_raw(path, shape.iter().product::<u64>() * element.bytes()),
+            Self::Npy(path) => buffer.check_array(path),
+            Self::Raw(path) => array::check_raw(path, buffer.bytes()),
             Self::Whole { negative, bits } => match element {
                 DType::U64 if !negative => Ok(()),
                 DType::I64 if *negative || i64::try_from(*bits).is_ok() => Ok(()),
@@ -166,6 +167,17 @@ impl ResolvedBuffer {
     /// Generates the contents before a run: random ones from `seed` and `stream`, the index of the buffer, and those
     /// that a program wrote from `folder`.
     pub fn contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
+        let mut contents = self.own_contents(seed, stream, folder)?;
+        for (number, part) in (1..).zip(&self.parts) {
+            if part.fill.is_some() {
+                part.scatter(&part.contents(seed, stream + (number << 32), folder)?, &mut contents);
+            }
+        }
+        Ok(contents)
+    }
+
+    /// Generates the contents without those of members.
+    fn own_contents(&self, seed: u64, stream: u64, folder: &Path) -> Result<Vec<u8>, String> {
         let element = self.element;
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
         let mut random = generator(seed, stream);
@@ -201,14 +213,14 @@ impl ResolvedBuffer {
                 (0..self.len()).for_each(|_| element.push((random.next_u64() >> 63) as f64, &mut bytes));
             }
             Some(Fill::Block(block)) => bytes.extend(&block.bytes),
-            Some(Fill::Npy(path)) => return array::read(path, element, &self.shape),
+            Some(Fill::Npy(path)) => return self.read_array(path),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
             Some(Fill::Made) => {
                 let file = file_name(&self.name);
                 let npy = folder.join(format!("{file}.npy"));
                 let raw = folder.join(format!("{file}.bin"));
                 if npy.is_file() {
-                    return array::read(&npy, element, &self.shape);
+                    return self.read_array(&npy);
                 }
                 if raw.is_file() {
                     return array::read_raw(&raw, self.bytes());
@@ -413,7 +425,10 @@ mod tests {
             }
         }
         let checked = |fill: &str, element| {
-            parse(fill, Path::new(""), &Values::default()).and_then(|fill: Fill| fill.check(element, &[1]))
+            parse(fill, Path::new(""), &Values::default()).and_then(|fill: Fill| {
+                let buffer = ResolvedBuffer::new("A", element, vec![1], Role::Input);
+                fill.check(&buffer)
+            })
         };
         assert_eq!(checked("0xFFFFFFFFFFFFFFFF", DType::U64), Ok(()));
         for element in [DType::I64, DType::F64, DType::U32] {

@@ -4,13 +4,15 @@ use super::access::Access;
 use super::analyzed::{AnalyzedPass, parameter_block};
 use super::compile::Fallback;
 use super::description::{
-    Described, DescribedBuffer, Description, Fault, Formula, GridFields, KernelFields, OTHERS, OneOrMany, OrderedMap,
+    Described, DescribedBuffer, DescribedMember, Description, Fault, Formula, GridFields, KernelFields, OTHERS,
+    OneOrMany, OrderedMap,
 };
 use super::loaded::{LoadedPass, constant_key, load_kernels};
 use super::members::{BITS_PREFIX, number};
 use super::options::typed;
 use super::reach::Parameter;
 use super::resolved::Tolerance;
+use super::structure::StructureLayout;
 use super::written::{Commented, check, inline, key, line, table};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
@@ -278,6 +280,9 @@ fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPa
     if let Some(ty) = slot.blocks.iter().find_map(|block| block.image.as_ref()) {
         return add_image(name, slot, ty, analyzed, access, commented);
     }
+    if let Some(layout) = mixed_layout(slot) {
+        return add_structures(name, index, &layout, analyzed, commented);
+    }
     let element = element(&[slot]);
     let of_element = |block: &&Block| {
         block.array.and_then(|array| array.scalar).map_or_else(|| "bytes".into(), Scalar::name) == element
@@ -337,6 +342,54 @@ fn add_image(
     }
 }
 
+/// Adds a buffer of structures, member by member.
+fn add_structures(
+    name: &str,
+    index: usize,
+    layout: &StructureLayout,
+    analyzed: &AnalyzedPass<'_>,
+    commented: &mut Commented,
+) {
+    let access = analyzed.accesses[index];
+    let mut buffer = DescribedBuffer::default();
+    if let Some((_, None)) = layout.array {
+        let (extents, is_known) = analyzed.extents(index, layout.stride);
+        buffer.shape = Some(OneOrMany::Many(extents));
+        let header: Vec<&str> =
+            layout.members.iter().filter(|member| !member.is_repeated).map(|member| &*member.name).collect();
+        let mut remark = format!("structures of {} bytes", layout.stride);
+        if !header.is_empty() {
+            remark = format!("behind {} ({} bytes)", header.join(", "), layout.fixed);
+        }
+        let mark = if is_known { "" } else { "(…) " };
+        commented.remark(format!("buffer.{name}.shape"), format!("{mark}{remark}"));
+    }
+    let mut ending = String::new();
+    for member in &layout.members {
+        let element = member.scalar.name();
+        let is_float = matches!(member.scalar, Scalar::Float { .. } | Scalar::Bfloat16);
+        let access = Access { indexes: access.indexes && !is_float, ..access };
+        let tolerance = DType::of_buffer(&element).map_or(Tolerance::Exact, default_tolerance);
+        let mut described = DescribedMember::default();
+        if access.reads || !access.writes {
+            let (fill, remark) = fill_with_remark(&member.name, &element, !member.is_repeated && !is_float, access);
+            described.fill = Some(fill);
+            commented.remark(format!("buffer.{name}.{}.fill", member.name), remark);
+        }
+        if access.reads && access.writes {
+            described.check = Some(check(&tolerance));
+        } else if access.writes {
+            ending += &format!("# {}.check = {tolerance}\n", key(&member.name));
+        }
+        commented.remark(format!("buffer.{name}.{}", member.name), &element);
+        buffer.members.set(&member.name, described);
+    }
+    if !ending.is_empty() {
+        commented.end(format!("buffer.{name}"), format!("{ending}#   the defaults; or {{ ulp = 4 }}, \"exact\"\n"));
+    }
+    commented.description.buffer.set(name, buffer);
+}
+
 /// Returns the shape of a buffer whose block has an array at its end, with a remark on what it consists of.
 fn array_shape(root: usize, block: &Block, element: &str, analyzed: &AnalyzedPass<'_>) -> (Vec<Formula>, String) {
     let bytes = DType::of_buffer(element).map_or(1, DType::bytes);
@@ -348,9 +401,6 @@ fn array_shape(root: usize, block: &Block, element: &str, analyzed: &AnalyzedPas
         1 => String::new(),
         _ if element == "bytes" => format!("structures of {stride} bytes"),
         width if members < width && members > 0 => format!("{members} numbers and {} of padding each", width - members),
-        width if block.array.is_some_and(|array| array.scalar.is_none()) => {
-            format!("structures of {width} numbers, {stride} bytes; integers must match exactly")
-        }
         width => format!("{width} numbers each"),
     };
     if !analyzed.is_used(root) {
@@ -386,29 +436,15 @@ fn block_numbers(slot: &Slot) -> Option<u64> {
     slot.blocks.iter().find_map(Block::fills).map(|(_, count)| count)
 }
 
-/// Returns the type of the floats in a block that has integers of the same width too: in a buffer of that type, the
-/// integers must match exactly, and the floats within the tolerance. `None` for other blocks.
-pub(crate) fn mixed_scalar(block: &Block) -> Option<Scalar> {
-    let members = block.long.as_ref().map_or(&block.members[..], |long| &long.first);
-    let mut float = None;
-    let mut has_integers = false;
-    for member in members {
-        match member.kind {
-            ArgumentKind::Scalar(scalar @ Scalar::Float { bits: 32 | 64 }) => float = Some(scalar),
-            ArgumentKind::Scalar(Scalar::Int { .. }) => has_integers = true,
-            _ => return None,
-        }
-    }
-    let width = float?.bytes();
-    let stride = block.array.map_or(0, |array| array.stride);
-    let is_aligned = block.fixed.is_multiple_of(width.into()) && stride.is_multiple_of(width.into());
-    if has_integers && is_aligned && members.iter().all(|member| member.kind.bytes() == width) { float } else { None }
+/// Returns the type of a block's numbers; `None` if there are several.
+pub fn scalar_of(block: &Block) -> Option<Scalar> {
+    block.array.map_or(block.scalar, |array| array.scalar)
 }
 
-/// Returns the type of a block's numbers, of which the integers may be declared as floats of the same width; `None` if
-/// there are several.
-pub fn scalar_of(block: &Block) -> Option<Scalar> {
-    block.array.map_or(block.scalar, |array| array.scalar).or_else(|| mixed_scalar(block))
+/// Returns the layout of a slot's block if its numbers have several types, so that its members are described.
+pub fn mixed_layout(slot: &Slot) -> Option<StructureLayout> {
+    let [block] = &*slot.blocks else { return None };
+    StructureLayout::new(block, &[]).ok().flatten().filter(StructureLayout::is_mixed)
 }
 
 /// Returns the element type of a buffer from all blocks that bind it. Floats take precedence: other blocks may access
@@ -435,12 +471,7 @@ fn add_buffer(
     let mut buffer =
         DescribedBuffer { element: Some(element.into()), shape: Some(shape), ..DescribedBuffer::default() };
     if access.reads || !access.writes {
-        let fill = if is_counted { "zero".into() } else { guess_fill(called, element, access) };
-        let remark = match &*fill {
-            fill if fill.starts_with("uniform(") => "(…) used as indices: keep them in range",
-            _ if is_counted => "(…) it begins with integers; also @x.npy, @x.bin",
-            _ => "(…) also iota, normal, @x.npy, @x.bin",
-        };
+        let (fill, remark) = fill_with_remark(called, element, is_counted, access);
         buffer.fill = Some(fill);
         commented.remark(format!("buffer.{name}.fill"), remark);
     }
@@ -455,6 +486,18 @@ fn add_buffer(
         commented.end(format!("buffer.{name}"), lines);
     }
     commented.description.buffer.set(name, buffer);
+}
+
+/// Guesses the fill of a buffer, or of a member of structures, with a remark. `is_counted` tells whether it begins with
+/// integers, which may be lengths.
+fn fill_with_remark(called: &str, element: &str, is_counted: bool, access: Access) -> (String, &'static str) {
+    let fill = if is_counted { "zero".into() } else { guess_fill(called, element, access) };
+    let remark = match &*fill {
+        fill if fill.starts_with("uniform(") => "(…) used as indices: keep them in range",
+        _ if is_counted => "(…) it begins with integers; also @x.npy, @x.bin",
+        _ => "(…) also iota, normal, @x.npy, @x.bin",
+    };
+    (fill, remark)
 }
 
 /// Parts of names that suggest a buffer of 0 and 1.

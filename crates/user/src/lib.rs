@@ -33,6 +33,7 @@ mod reach;
 mod reference;
 pub mod resolve;
 pub mod resolved;
+pub mod structure;
 pub mod written;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Oracles of users' kernels: compare outputs with a reference, element by element.
 
 use super::algorithm::Save;
-use super::array::{self, integer, subscripts};
+use super::array::{integer, subscripts};
 use super::member_map::ByteKind;
 use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::algorithms::{Oracle, OutputComparison};
@@ -14,6 +14,7 @@ use crate::kernel::buffer::FILLER;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 
 /// Correct contents of an output, or contents of an input that an output holds indices of.
@@ -69,9 +70,11 @@ fn padding_note(ReferenceData { buffer, bytes, .. }: &ReferenceData) -> Option<S
 }
 
 impl UserOracle {
-    /// Sets the padding of the answers to zero and fits the default tolerances. Refuses an answer that is all NaN.
-    pub(super) fn new(mut outputs: Vec<ReferenceData>) -> Result<Self, String> {
+    /// Splits answers into members, sets other padding to zero, and fits the default tolerances. Refuses an answer that
+    /// is all NaN.
+    pub(super) fn new(outputs: Vec<ReferenceData>) -> Result<Self, String> {
         let mut notes: Vec<String> = vec![];
+        let mut outputs: Vec<ReferenceData> = outputs.into_iter().flat_map(ReferenceData::views).collect();
         for output in &mut outputs {
             notes.extend(padding_note(output));
             let ReferenceData { buffer, bytes, .. } = output;
@@ -97,13 +100,20 @@ impl UserOracle {
         Ok(Self { outputs, notes, ..Self::default() })
     }
 
+    /// Returns an output that is compared as a whole, not member by member.
     fn output(&self, index: usize) -> Option<&ReferenceData> {
-        self.outputs.iter().find(|output| output.index == index)
+        self.views(index).next().filter(|output| output.buffer.places.is_none())
+    }
+
+    /// Iterates over an output's members, or the output itself if it has none.
+    fn views(&self, index: usize) -> impl Iterator<Item = &ReferenceData> {
+        self.outputs.iter().filter(move |output| output.index == index)
     }
 
     /// Compares the bytes of an output as its tolerance says.
     fn check_output(&self, output: &ReferenceData, found: &[u8]) -> CheckResult {
-        let found = &*output.buffer.members.without_padding(found);
+        let found = output.buffer.gather(found);
+        let found = &*output.buffer.members.without_padding(&found);
         match &output.buffer.tolerance {
             Tolerance::Set => output.compare_rows(found),
             Tolerance::Picks(input) => output.compare_picks(found, self.keys.iter().find(|keys| keys.index == *input)),
@@ -184,11 +194,15 @@ fn columns(buffer: &ResolvedBuffer) -> usize {
 impl Oracle for UserOracle {
     fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for Save { buffer: name, path } in &self.saves {
-            let Some((buffer, found)) = self.all.iter().zip(outputs).find(|(buffer, _)| buffer.name == *name) else {
-                continue;
-            };
+            let mut saved = self.all.iter().zip(outputs).flat_map(|(buffer, found)| {
+                std::iter::once(buffer).chain(&buffer.parts).map(move |view| (view, found.as_bytes()))
+            });
+            let Some((buffer, found)) = saved.find(|(buffer, _)| buffer.name == *name) else { continue };
             // Written to a temporary file first: an earlier result stays until the new one is complete.
-            let contents = |file: &mut File| array::write_to(file, buffer.element, &buffer.shape, found.as_bytes());
+            let contents = |file: &mut File| match path.extension() {
+                Some(ending) if ending == "bin" => file.write_all(&buffer.gather(found)),
+                _ => buffer.write_array(file, found),
+            };
             let written = Destination::open(path).and_then(|destination| destination.write_by(contents));
             written.map_err(|e| format!("cannot write {name} to '{}': {e}", path.shown()))?;
         }
@@ -214,7 +228,10 @@ impl Oracle for UserOracle {
         if self.outputs.is_empty() && self.builtin.is_none() {
             let mut doubts = vec!["there is no reference".to_string()];
             for (buffer, found) in self.all.iter().zip(outputs) {
-                doubts.extend(non_finite(buffer, &buffer.members.without_padding(found.as_bytes())));
+                for view in buffer.views() {
+                    let found = view.gather(found.as_bytes());
+                    doubts.extend(non_finite(view, &view.members.without_padding(&found)));
+                }
             }
             return Some(doubts.join("; "));
         }
@@ -222,7 +239,10 @@ impl Oracle for UserOracle {
     }
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
-        let buffer = &self.output(output)?.buffer;
+        let Some(ReferenceData { buffer, .. }) = self.output(output) else {
+            let indices = self.views(output).map(|view| (&view.buffer, view.buffer.index_of_byte(index)));
+            return indices.filter_map(|(view, index)| Some(element_name(view, index?))).next();
+        };
         let is_padding = buffer.members.kind(index, buffer.element.bytes() as usize) == ByteKind::Padding;
         (!is_padding).then(|| element_name(buffer, index))
     }
@@ -235,10 +255,16 @@ impl Oracle for UserOracle {
         if self.outputs.is_empty() {
             return Some(OutputComparison::default());
         }
-        let buffer = &self.output(output)?.buffer;
-        let ordered = !matches!(buffer.tolerance, Tolerance::Set | Tolerance::Moments { .. });
-        let tolerance = buffer.tolerance.to_string().trim_matches(['{', '}', ' ', '"']).to_string();
-        Some(OutputComparison { row: columns(buffer), tolerance, ordered })
+        let views: Vec<&ResolvedBuffer> = self.views(output).map(|view| &view.buffer).collect();
+        let row = match views.first()?.places {
+            // Bytes of short structures would be mutated like members.
+            Some(_) => 1,
+            None => columns(views[0]),
+        };
+        let ordered = views.iter().all(|view| !matches!(view.tolerance, Tolerance::Set | Tolerance::Moments { .. }));
+        let text = |view: &&ResolvedBuffer| view.tolerance.to_string().trim_matches(['{', '}', ' ', '"']).to_string();
+        let tolerance = views.iter().map(text).collect::<Vec<_>>().join("; ");
+        Some(OutputComparison { row, tolerance, ordered })
     }
 
     fn answer(&self, output: usize, stretches: &[Range<usize>]) -> Option<Vec<u8>> {
@@ -350,6 +376,9 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
 
 /// Formats the name of an element: `D[3,5]`.
 fn element_name(buffer: &ResolvedBuffer, index: usize) -> String {
+    if let Some(places) = &buffer.places {
+        return places.name(index);
+    }
     format!("{}[{}]", buffer.name, subscripts(&buffer.shape, index))
 }
 
@@ -395,6 +424,17 @@ fn shown(element: DType, bytes: &[u8]) -> String {
 }
 
 impl ReferenceData {
+    /// Returns the answers for the members, or the whole answer if there are none.
+    fn views(self) -> Vec<Self> {
+        if self.buffer.parts.is_empty() {
+            return vec![self];
+        }
+        let Self { index, buffer, bytes } = &self;
+        let view =
+            |part: &ResolvedBuffer| Self { index: *index, bytes: part.gather(bytes).into(), buffer: part.clone() };
+        buffer.parts.iter().map(view).collect()
+    }
+
     /// Returns the bytes of an element of `contents`, which are the found ones or [`Self::bytes`].
     fn element<'a>(&self, contents: &'a [u8], index: usize) -> &'a [u8] {
         element_of(contents, index, self.buffer.element.bytes() as usize)
@@ -752,6 +792,7 @@ mod tests {
     use super::*;
     use crate::kernel::buffer::Role;
     use crate::kernel::interface::{Argument, ArgumentKind, Block, Elements, Scalar};
+    use crate::structure::StructureLayout;
 
     fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
         ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
@@ -776,6 +817,48 @@ mod tests {
 
     fn check(tolerance: Tolerance, found: [f32; 4], answer: [f32; 4]) -> CheckResult {
         check_output(&expected(data(DType::F32, tolerance), answer), found)
+    }
+
+    #[test]
+    fn members_are_compared_by_their_own_tolerances() {
+        let number = |name: &str, offset| Argument {
+            name: format!("p[0].{name}").into(),
+            offset,
+            kind: ArgumentKind::Scalar(if name == "id" {
+                Scalar::Int { bits: 32, signed: false }
+            } else {
+                Scalar::Float { bits: 32 }
+            }),
+        };
+        let array = Some(Elements { stride: 16, scalar: None });
+        let block =
+            Block { array, members: vec![number("t", 0), number("id", 4), number("w", 8)].into(), ..Block::default() };
+        let layout = StructureLayout::new(&block, &[]).expect("members").expect("numbers");
+        let mut whole = ResolvedBuffer::new("P", DType::Bytes, vec![2, 16], Role::Output);
+        whole.parts = layout.parts(&whole, &[2]);
+        whole.parts[0].tolerance = NEAR;
+        whole.parts[2].tolerance = Tolerance::Close { rtol: 0.1, atol: 0.0 };
+        let structure = |t: f32, id: u32, w: f32| [t.to_bits(), id, w.to_bits(), 0].map(u32::to_le_bytes).concat();
+        let answer = [structure(1.0, 7, 2.0), structure(-3.0, 8, 1e-30)].concat();
+        let expected = UserOracle::new(vec![output(0, whole, answer.clone())]).expect("numbers");
+        let check = |at: usize, found: u32| {
+            let mut outputs = answer.clone();
+            outputs[at..at + 4].copy_from_slice(&found.to_le_bytes());
+            let check = expected.check(&[HostArray::U8(outputs)]).expect("compared");
+            (!check.passes()).then_some(check.worst).unwrap_or_default()
+        };
+        assert_eq!(check(0, 1.0005f32.to_bits()), "", "within its tolerance");
+        assert_eq!(check(8, 2.1f32.to_bits()), "", "within its tolerance");
+        assert_eq!(check(16, (-3.01f32).to_bits()), "P[1].t is -3.01, the reference has -3");
+        assert_eq!(check(20, 9), "P[1].id is 9, the reference has 8");
+        assert_eq!(
+            check(24, 2e-30f32.to_bits()),
+            "P[1].w is 0.000000000000000000000000000002, the reference has 0.000000000000000000000000000001"
+        );
+        assert_eq!(check(28, 5), "", "padding");
+        assert_eq!(check(4, 0xffff_ff90), "P[0].id is 4294967184, the reference has 7");
+        let name = |byte| expected.element(0, byte);
+        assert_eq!([name(1), name(21), name(29)], [Some("P[0].t".into()), Some("P[1].id".into()), None]);
     }
 
     const RIGHT: [f32; 4] = [1.0, -2.0, 0.0, 100.0];

@@ -90,7 +90,7 @@ fn resolve_files(
         };
         let unknown = || fault(format!("'{name}' is no .npy, .bin or .bin.zst; name it after what it is"));
         let file = Fill::file(described.path(&scope.replace(name))).ok_or_else(unknown)?;
-        file.check(buffer.element, &buffer.shape).map_err(fault)?;
+        file.check(buffer).map_err(fault)?;
         resolved.push((index, file));
     }
     Ok(resolved)

@@ -19,6 +19,7 @@ use super::reference;
 use super::resolved::{
     KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
 };
+use super::structure::{StructureLayout, find_layouts};
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
 use crate::basis::error::{self, Error};
@@ -81,9 +82,10 @@ impl Description {
             self.buffer = first.buffer.clone();
             // The two files may be in different folders.
             for (_, buffer) in &mut self.buffer.0 {
-                if let Some(file) = buffer.fill.as_deref().and_then(|fill| fill.strip_prefix('@')) {
+                for fill in buffer.fills_mut() {
+                    let Some(file) = fill.strip_prefix('@') else { continue };
                     let path = described.path(file);
-                    buffer.fill = Some(format!("@{}", std::path::absolute(&path).unwrap_or(path).display()));
+                    *fill = format!("@{}", std::path::absolute(&path).unwrap_or(path).display());
                 }
             }
             // Inherited buffers are named after the blocks of the first kernel. Bindings by set and binding number also
@@ -148,6 +150,8 @@ pub(super) struct Resolver<'a> {
     pub(super) roles: Vec<Role>,
     /// Buffers that kernels see as images, by name.
     pub(super) images: BTreeMap<String, DeclaredImage>,
+    /// Layout of each buffer that is described by members.
+    pub(super) layouts: Vec<Option<StructureLayout>>,
     /// Names of specialization constants; only shapes of scratch buffers may use them.
     pub(super) constants: Vec<String>,
     /// Modules of this description's passes so far, without repetitions.
@@ -179,6 +183,7 @@ fn resolve_one(
     check_fields(description, &passes)?;
     let roles = find_roles(description, &passes)?;
     let images = find_images(description, kernels.iter().chain(&reference))?;
+    let layouts = find_layouts(description, &passes)?;
     let constants = passes.iter().flat_map(|pass| pass.interface.constants.iter());
     let constants = constants.map(|constant| constant.name.to_string()).collect();
     let mut configurations = vec![];
@@ -188,7 +193,7 @@ fn resolve_one(
         }
     }
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    let mut resolver = Resolver { catalogue, described, first, roles, images, constants, modules: vec![] };
+    let mut resolver = Resolver { catalogue, described, first, roles, images, layouts, constants, modules: vec![] };
     let points = resolver.resolve_points(&configurations, reference.as_ref(), &axes)?;
     if let Some(name) = &description.name {
         check_name(name).map_err(|message| Fault::new("name", message))?;

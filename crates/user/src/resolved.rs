@@ -3,6 +3,7 @@
 use super::command_files;
 use super::description::Captured;
 use super::member_map::MemberMap;
+use super::structure::Places;
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Work;
@@ -57,7 +58,8 @@ impl ResolvedProblem {
         let mut commands = BTreeSet::new();
         for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
             let scratch = pass_lists.iter().flatten().flat_map(|PassList { dispatches: _, scratch }| scratch);
-            let fills = buffers.iter().chain(scratch).filter_map(|buffer| buffer.fill.as_ref()?.path());
+            let views = buffers.iter().chain(scratch).flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+            let fills = views.filter_map(|buffer| buffer.fill.as_ref()?.path());
             files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
             commands.extend(inputs);
             match reference {
@@ -198,6 +200,12 @@ pub struct ResolvedBuffer {
     /// Layout of the blocks that bind the buffer. Each process reads it from the modules.
     #[serde(skip)]
     pub members: MemberMap,
+    /// Members of its structures, if it is described by these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ResolvedBuffer>,
+    /// Places of the numbers, if it is a member itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
 }
 
 /// Reads the element type of a buffer, which may be one that built-in kernels lack.
@@ -210,8 +218,8 @@ impl ResolvedBuffer {
     pub fn new(name: &str, element: DType, shape: Vec<u64>, role: Role) -> Self {
         let name = name.to_string();
         let members = MemberMap::default();
-        let tolerance = Tolerance::Exact;
-        Self { name, element, shape, role, fill: None, tolerance, checked: false, image: None, members }
+        let (tolerance, parts, places) = (Tolerance::Exact, vec![], None);
+        Self { name, element, shape, role, fill: None, tolerance, checked: false, image: None, members, parts, places }
     }
 
     /// Returns the number of elements. The resolver has checked that it and the number of bytes fit 64 bits.

@@ -1,14 +1,14 @@
 //! Resolves descriptions as users write them, and checks the messages for wrong ones.
 
 use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
-use super::init::{complete, init, mixed_scalar};
-use super::loaded::{self, load_kernels};
+use super::init::{complete, init};
+use super::loaded::load_kernels;
 use super::options::describe;
 use super::resolve::resolve;
-use super::resolved::{Fill, PassList, Reference, ResolvedProblem, Tolerance};
+use super::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedProblem, Tolerance};
 use crate::basis::dtype::DType;
 use crate::kernel::buffer::Role;
-use crate::kernel::interface::{Scalar, SlotKind};
+use crate::kernel::interface::SlotKind;
 use crate::kernels::CATALOGUE;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
@@ -445,21 +445,134 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < hits.length()) hits[i] =
 ";
 
 #[test]
-fn structures_of_floats_and_integers_are_described_as_floats() {
+fn structures_of_several_types_are_described_by_member() {
     let folder = folder();
     let kernel = write(&folder, "hits.comp", HITS);
     let described = describe(&[kernel.clone().into()], None, &FieldOptions::default()).expect("it is found");
     let written = init(&described[0]).expect("a description");
     let hits = written.split("[buffer.Hits]").nth(1).expect("it is bound");
-    assert!(hits.contains("type = \"f32\"\nshape = [\"N\", 2]"), "{written}");
-    assert!(hits.contains("structures of 2 numbers, 8 bytes; integers must match exactly"), "{written}");
-    // Its tolerance holds for the floats alone.
-    let problem = resolved(folder.path(), &written.replace(&kernel, "hits.comp")).expect("a description");
-    let module = &problem.modules[0];
-    let interface = loaded::read_interface(&loaded::bytes(&module.spirv)).expect("an interface");
-    let block = &interface.slots[1].blocks[0];
-    assert_eq!(mixed_scalar(block), Some(Scalar::Float { bits: 32 }));
-    assert_eq!(mixed_scalar(&interface.slots[0].blocks[0]), None);
+    assert!(hits.contains("shape = [\"N\"]                 # structures of 8 bytes\n# t.check = "), "{written}");
+    let written =
+        written.replace(&kernel, "hits.comp").replace("# t.check = { rtol = 1e-4,", "t.check = { rtol = 1e-2,");
+    let hits = |text: &str| {
+        let problem = resolved(folder.path(), text)?;
+        Ok::<_, String>(
+            problem.points[0].buffers.iter().find(|buffer| buffer.name == "Hits").expect("described").clone(),
+        )
+    };
+    let buffer: ResolvedBuffer = hits(&written).expect("a description");
+    assert_eq!((buffer.element, &buffer.shape[..], buffer.role), (DType::Bytes, &[1001, 8][..], Role::Output));
+    let parts: Vec<_> = buffer.parts.iter().map(ToString::to_string).collect();
+    assert_eq!(parts, ["Hits.t f32[1001]", "Hits.id u32[1001]"]);
+    assert_eq!(buffer.parts[0].tolerance, Tolerance::Close { rtol: 1e-2, atol: 1e-5 });
+    for (old, new, expected) in [
+        ("t.check", "u.check", "buffer.Hits.u: unknown member 'u' of hits.comp"),
+        ("t.check", "type = \"f32\"\nt.check", "buffer.Hits.type: stands beside members"),
+        ("t.check", "tpye = \"f32\"\nt.check", "unknown field `tpye`, expected one of `type`, `shape`"),
+        ("t.check", "t.chekc", "t: unknown field `chekc`, expected `fill` or `check`"),
+        (
+            "t.check = { rtol = 1e-2,",
+            "id.check = { ulp = 1, ",
+            "buffer.Hits.id.check: states tolerances of several kinds",
+        ),
+        ("t.check", "t.fill = \"unifrom(0, 1)\"\nt.check", "buffer.Hits.t.fill: unknown fill 'unifrom'"),
+    ] {
+        let refused = hits(&written.replace(old, new)).expect_err(new);
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[test]
+fn members_behind_headers_and_without_names_are_found() {
+    let folder = folder();
+    let source = "#version 450
+layout(local_size_x = 64) in;
+struct Pair { float a; uint b; };
+struct Body { vec3 at; float mass; mat2x3 turn; uint ids[3]; Pair pair; };
+layout(std430, binding = 0) buffer Bodies { uint count; double energy; Body body[]; };
+void main() { body[gl_GlobalInvocationID.x].ids[1] = count; }";
+    write(&folder, "bodies.comp", source);
+    let description = |members: &str| {
+        format!(
+            "[kernel]\nsource = \"bodies.comp\"\n[buffer.Bodies]\nshape = [3, 2]\n{members}\n[dispatch]\ngroups = 1"
+        )
+    };
+    let parts = |members: &str| {
+        let problem = resolved(folder.path(), &description(members))?;
+        Ok::<_, String>(problem.points[0].buffers[0].clone())
+    };
+    let bodies = parts("fill = \"iota\"\ncheck = \"exact\"\ncount.fill = 7").expect("a description");
+    let names: Vec<String> = bodies.parts.iter().map(ToString::to_string).collect();
+    let expected = [
+        "Bodies.count u32[1] uniform(7,7)",
+        "Bodies.energy f64[1] iota",
+        "Bodies.at f32[3,2,3] iota",
+        "Bodies.mass f32[3,2] iota",
+        "Bodies.turn f32[3,2,6] iota",
+        "Bodies.ids u32[3,2,3] iota",
+        "Bodies.pair.a f32[3,2] iota",
+        "Bodies.pair.b u32[3,2] iota",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(bodies.shape, [16 + 6 * 80]);
+    let contents = bodies.contents(1, 0, Path::new(".")).expect("filled");
+    let word = |at: usize| u32::from_le_bytes(contents[at..at + 4].try_into().expect("four"));
+    assert_eq!([word(0), word(4), word(16 + 80 + 48)], [7, 0, 3], "padding is zero");
+    assert_eq!(f32::from_bits(word(16 + 80 + 12)), 1.0, "the second mass");
+    let element = |part: usize, index| bodies.parts[part].places.as_ref().expect("a member").name(index);
+    assert_eq!(
+        [element(0, 0), element(2, 13), element(4, 4)].join(" "),
+        "Bodies.count Bodies.body[2,0].at.y Bodies.body[0,0].turn[1].y"
+    );
+    assert_eq!((bodies.parts[2].index_of_byte(16 + 4 * 80 + 4), bodies.parts[2].index_of_byte(28)), (Some(13), None));
+    // Components may be described apart from the others, and members by their place.
+    let apart = parts("fill = 0\n\"at.x\".check = { ulp = 1 }\n\"@28\".fill = 1").expect("a description");
+    let names: Vec<_> = apart.parts.iter().map(|part| format!("{} {}", part.name, part.tolerance)).collect();
+    assert_eq!(names[2..4], ["Bodies.at.x { ulp = 1 }", "Bodies.at { rtol = 1e-4, atol = 1e-5 }"]);
+    assert_eq!(apart.parts[4].to_string(), "Bodies.mass f32[3,2] uniform(1,1)");
+    for (members, expected) in [
+        ("body.fill = 1", "buffer.Bodies.body: unknown member 'body' of bodies.comp"),
+        ("pair.fill = 1", "buffer.Bodies: 'pair' has f32 and u32; describe its members"),
+    ] {
+        let refused = parts(members).expect_err(members);
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[test]
+fn arrays_of_records_are_written_and_read() {
+    let folder = folder();
+    write(&folder, "hits.comp", HITS);
+    let text = "[kernel]\nsource = \"hits.comp\"\n[buffer.X]\ntype = \"f32\"\nshape = 2\nfill = 1
+[buffer.Hits]\nshape = 2\n[dispatch]\ngroups = 1";
+    let problem = resolved(folder.path(), text).expect("a description");
+    let hits = &problem.points[0].buffers[1];
+    let path = folder.path().join("hits.npy");
+    let contents = [1.5f32.to_bits(), 1, 2.5f32.to_bits(), 2].map(u32::to_le_bytes).concat();
+    hits.write_array(std::fs::File::create(&path).expect("made"), &contents).expect("written");
+    assert_eq!((hits.check_array(&path), hits.read_array(&path).as_ref()), (Ok(()), Ok(&contents)));
+    // NumPy's own types, order, and padding.
+    let store = |descr: &str, data: &[u8]| {
+        let header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}\n");
+        let file = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat();
+        std::fs::write(&path, file).expect("written");
+        hits.read_array(&path)
+    };
+    let record = |id: i64, t: f64| [&id.to_le_bytes()[..], &[9; 4], &t.to_le_bytes()].concat();
+    let data = [record(1, 1.5), record(2, 2.5)].concat();
+    assert_eq!(store("[('id', '<i8'), ('', '|V4'), ('t', '<f8')]", &data), Ok(contents.to_vec()));
+    for (descr, expected) in [
+        ("[('id', '<i8'), ('', '|V4'), ('s', '<f8')]", "its records have no field 't'"),
+        ("[('id', '<i8'), ('', '|V4'), ('t', '<f4', (2,))]", "its field 't' has 2 numbers or another type"),
+        ("[('id', '<i8'), ('t', '|V12')]", "its field 't' has 1 numbers or another type"),
+        ("[('id', '<i8'), ('t', [('u', '<f4')])]", "its records are"),
+        ("[('id', '<i8'), ('t', '<f4', (99999999999999999999,))]", "its records are"),
+    ] {
+        let refused = store(descr, &data).expect_err(descr);
+        assert!(refused.contains(expected), "{refused}");
+    }
+    let refused = store("[('id', '<i8'), ('', '|V4'), ('t', '<f8')]", &[record(-1, 1.5), record(2, 2.5)].concat());
+    assert!(refused.expect_err("no u32").contains("field 'id': its element [0,0] is -1"));
 }
 
 #[test]

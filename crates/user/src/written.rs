@@ -39,23 +39,20 @@ impl Commented {
     /// Returns the text of the file.
     pub fn text(&self) -> String {
         let mut text = self.head.clone();
-        self.add(&mut text, "", &table(&self.description));
+        self.add(&mut text, "", "", &table(&self.description));
         text + &self.tail
     }
 
-    /// Appends the table `name`: its fields, then its nested tables with headings.
-    fn add(&self, text: &mut String, name: &str, fields: &Table) {
+    /// Appends the table `name`, whose heading has the quoted keys: its fields, then its nested tables with headings.
+    fn add(&self, text: &mut String, name: &str, heading: &str, fields: &Table) {
         let path = |field: &str| if name.is_empty() { field.to_string() } else { format!("{name}.{field}") };
         let has_heading = |field: &str, value: &Value| {
-            value.is_table() && (["", "buffer", "uniform"].contains(&name) || HEADED.contains(&&*path(field)))
+            let has_headings = ["", "buffer", "uniform"].contains(&name) || HEADED.contains(&&*path(field));
+            // The tables of a buffer are its members, and its check.
+            value.is_table() && (has_headings || name.starts_with("buffer.") && field != "check")
         };
         let (tables, lines): (Vec<_>, Vec<_>) = fields.iter().partition(|(field, value)| has_heading(field, value));
         if !name.is_empty() && !lines.is_empty() {
-            // A name after the first dot is a single key, which may contain dots itself.
-            let heading = match name.split_once('.') {
-                Some((table, field)) => format!("{table}.{}", key(field)),
-                None => name.to_string(),
-            };
             let gap = if *text == self.head { "" } else { "\n" };
             let _ = writeln!(text, "{gap}{}", marked(&format!("[{heading}]"), self.remark_on(name)));
         }
@@ -65,7 +62,8 @@ impl Commented {
         }
         text.push_str(self.endings.get(name).map_or("", String::as_str));
         for (field, value) in tables {
-            self.add(text, &path(field), value.as_table().unwrap_or(&Table::new()));
+            let heading = if heading.is_empty() { key(field) } else { format!("{heading}.{}", key(field)) };
+            self.add(text, &path(field), &heading, value.as_table().unwrap_or(&Table::new()));
         }
     }
 }

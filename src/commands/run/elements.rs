@@ -109,6 +109,10 @@ fn parse_save(text: &str, buffers: &[ResolvedBuffer]) -> Result<Save> {
 fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<Print> {
     let name = text.split('[').next().unwrap_or_default();
     let buffer = find_written(buffers, name)?.clone();
+    if let Some(first) = buffer.parts.first() {
+        let remedy = format!("name one of its members, such as {}", first.name);
+        return Err(usage!("--print '{text}' has structures; {remedy}"));
+    }
     let ranges = match text.split_once('[') {
         Some((_, ranges)) => parse_ranges(ranges, &buffer),
         None => Ok(first_elements(&buffer)),
@@ -120,8 +124,9 @@ fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<
 /// Returns the buffer with this name, if kernels write to it.
 fn find_written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer> {
     let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
-    buffers.iter().filter(is_written).find(|buffer| buffer.name == name).ok_or_else(|| {
-        let names: Vec<_> = buffers.iter().filter(is_written).map(|buffer| buffer.name.as_str()).collect();
+    let written = || buffers.iter().filter(is_written).flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+    written().find(|buffer| buffer.name == name).ok_or_else(|| {
+        let names: Vec<_> = written().map(|buffer| buffer.name.as_str()).collect();
         Error::Usage(error::unknown("output", name, "", &names))
     })
 }

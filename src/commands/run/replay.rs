@@ -141,7 +141,7 @@ fn replay(
         Err(error) => return Ok(Replay::NotRun(error.to_string())),
     };
     let buffers: Vec<_> = problem.points.iter().flat_map(|point| point.buffers.clone()).collect();
-    let path = |name: &str| scratch.join(file_name(name) + ".npy");
+    let path = |name: &str| scratch.join(file_name(name) + ".bin");
     let saves = names.iter().map(|name| Save { buffer: name.clone(), path: path(name) }).collect();
     let kernels = UserKernels { saves, ..named_kernels(&[], problem, &[])? };
     let selection = Selection { device: vec![uuid(dispatch.device.uuid)], ..Selection::default() };
@@ -170,7 +170,7 @@ fn replay(
     };
     let mut contents = HashMap::new();
     for buffer in buffers.iter().filter(|buffer| names.contains(&buffer.name)) {
-        if let Ok(bytes) = array::read(&path(&buffer.name), buffer.element, &buffer.shape) {
+        if let Ok(bytes) = array::read_raw(&path(&buffer.name), buffer.bytes()) {
             contents.insert(buffer.name.clone(), bytes);
         }
     }

@@ -7,12 +7,14 @@ use super::{Slot, Starts, place};
 use crate::basis::dtype::DType;
 use crate::basis::file_name::is_plain;
 use crate::basis::printable::{Shown, brief};
+use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
 use crate::user::access::Access;
-use crate::user::init::{default_tolerance, element, scalar_of};
+use crate::user::init::{default_tolerance, element, mixed_layout, scalar_of};
 use crate::user::loaded::{LoadedPass, slot_key};
 use crate::user::oracle::{looks_like_integer, magnitude, magnitudes};
-use crate::user::resolved::Tolerance;
+use crate::user::resolved::{ResolvedBuffer, Tolerance};
+use crate::user::structure::StructureLayout;
 use gpukern_layer::format::{CapturedDispatch, CapturedRegion, DescriptorBinding};
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -45,6 +47,8 @@ pub(super) struct CaseBuffer {
     /// Comment on the fill.
     pub(super) remark: &'static str,
     pub(super) tolerance: Tolerance,
+    /// Layout of its structures and the tolerance of each member, if their numbers have several types.
+    pub(super) structures: Option<(StructureLayout, Vec<Tolerance>)>,
 }
 
 /// Member that holds an address.
@@ -105,6 +109,9 @@ pub(super) fn collect_buffers(
             let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
             let mut buffer = CaseBuffer::new(name, &kind, access, contents);
             buffer.fit_tolerance(arithmetic, numbers_per_element(slot));
+            if sharing.len() < 2 && access.writes && bound.offset == 0 {
+                buffer.fit_members(arithmetic, slot);
+            }
             buffer
         };
         buffer.region = bound.region;
@@ -348,6 +355,7 @@ impl CaseBuffer {
             members: None,
             remark: "",
             tolerance: default_tolerance(element),
+            structures: None,
         }
     }
 
@@ -384,15 +392,12 @@ impl CaseBuffer {
         {
             self.tolerance = default_tolerance(arithmetic);
         }
-        let Tolerance::Close { rtol, atol } = &mut self.tolerance else { return };
+        let Tolerance::Close { rtol, .. } = self.tolerance else { return };
         if !self.access.writes {
             return;
         }
-        let rtol = *rtol;
         let largest = magnitude(values(self.element, &self.after));
-        if largest > 0.0 {
-            *atol = rtol * largest;
-        }
+        self.tolerance = fitted(self.tolerance.clone(), largest);
         if !self.bytes.is_multiple_of(columns as u64 * self.element.bytes()) {
             return;
         }
@@ -401,6 +406,25 @@ impl CaseBuffer {
             let magnitudes = magnitudes.into_iter().map(|magnitude| if magnitude > 0.0 { magnitude } else { largest });
             self.tolerance = Tolerance::Columns { rtol, atol: magnitudes.map(|magnitude| rtol * magnitude).collect() };
         }
+    }
+
+    /// Finds the structures of a buffer that the kernel writes, with a fitted tolerance for each member, if their numbers
+    /// have several types and the buffer has a whole number of them.
+    fn fit_members(&mut self, arithmetic: Option<DType>, slot: &Slot) {
+        let Some(layout) = mixed_layout(slot) else { return };
+        let count = self.bytes.saturating_sub(layout.fixed) / layout.stride.max(1);
+        let is_whole = layout.bytes(count) == Some(self.bytes) && (count > 0 || layout.array.is_none());
+        if !is_whole || layout.array.as_ref().is_some_and(|(_, length)| length.is_some_and(|length| length != count)) {
+            return;
+        }
+        let whole = ResolvedBuffer::new(&self.name, DType::Bytes, vec![self.bytes], Role::Output);
+        let tolerance = |part: &ResolvedBuffer| {
+            let kind = arithmetic.filter(|_| matches!(part.element, DType::F32 | DType::F16)).unwrap_or(part.element);
+            fitted(default_tolerance(kind), magnitude(values(part.element, &part.gather(&self.after))))
+        };
+        let tolerances = layout.parts(&whole, &[count]).iter().map(tolerance).collect();
+        self.element = DType::Bytes;
+        self.structures = Some((layout, tolerances));
     }
 
     /// Stores the inputs of the kernel and the answer.
@@ -501,6 +525,14 @@ impl CaseBuffer {
             }
             _ => None,
         }
+    }
+}
+
+/// Makes the absolute part of a tolerance relative to the largest magnitude of the answer.
+fn fitted(tolerance: Tolerance, largest: f64) -> Tolerance {
+    match tolerance {
+        Tolerance::Close { rtol, .. } if largest > 0.0 => Tolerance::Close { rtol, atol: rtol * largest },
+        other => other,
     }
 }
 

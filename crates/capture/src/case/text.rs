@@ -6,8 +6,8 @@ use crate::basis::printable::printable;
 use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
 use crate::user::buffers::check_block_size;
 use crate::user::description::{
-    BoundBuffer, BoundRange, Captured, DescribedBuffer, Formula, GridFields, KernelFields, OneOrMany, OrderedMap,
-    OutputFiles, ReferenceTable,
+    BoundBuffer, BoundRange, Captured, DescribedBuffer, DescribedMember, Formula, GridFields, KernelFields, OneOrMany,
+    OrderedMap, OutputFiles, ReferenceTable,
 };
 use crate::user::expression::Values;
 use crate::user::init::{member_key, place};
@@ -140,19 +140,22 @@ impl Draft<'_> {
         for buffer in self.buffers.iter().filter(|buffer| buffer.members.is_none()) {
             let elements = buffer.bytes / buffer.element.bytes();
             let columns = buffer.columns;
-            let shape = match &buffer.image {
-                Some(image) => image.shape.clone(),
-                None if columns == 1 => vec![elements],
-                None => vec![elements / columns, columns],
+            let layout = buffer.structures.as_ref().map(|(layout, _)| layout);
+            let shape = match (&buffer.image, layout) {
+                (Some(image), _) => image.shape.clone(),
+                (None, Some(layout)) if layout.array.is_some() => vec![(buffer.bytes - layout.fixed) / layout.stride],
+                (None, Some(_)) => vec![],
+                (None, None) if columns == 1 => vec![elements],
+                (None, None) => vec![elements / columns, columns],
             };
-            let shape = shape.into_iter().map(|extent| Formula::Integer(extent.cast_signed())).collect();
+            let shape: Vec<_> = shape.into_iter().map(|extent| Formula::Integer(extent.cast_signed())).collect();
             let fill = match &buffer.fill {
                 Some(file) => Some(format!("@{file}")),
                 None => buffer.answer.is_none().then(|| "zero".into()),
             };
             let mut described = DescribedBuffer {
-                element: Some(buffer.element.name().into()),
-                shape: Some(OneOrMany::Many(shape)),
+                element: layout.is_none().then(|| buffer.element.name().into()),
+                shape: (!shape.is_empty()).then_some(OneOrMany::Many(shape)),
                 fill,
                 image: buffer.image.as_ref().map(|image| image.format.name()),
                 sampler: buffer.image.as_ref().and_then(|image| image.sampler),
@@ -160,7 +163,15 @@ impl Draft<'_> {
             };
             commented.remark(format!("buffer.{}.fill", buffer.name), buffer.remark);
             if let Some(answer) = &buffer.answer {
-                described.check = Some(check(&buffer.tolerance));
+                if let Some((layout, tolerances)) = &buffer.structures {
+                    for (member, tolerance) in layout.members.iter().zip(tolerances) {
+                        let described_member = DescribedMember { check: Some(check(tolerance)), fill: None };
+                        described.members.set(&member.name, described_member);
+                        commented.remark(format!("buffer.{}.{}", buffer.name, member.name), member.scalar.name());
+                    }
+                } else {
+                    described.check = Some(check(&buffer.tolerance));
+                }
                 answers.set(&buffer.name, answer.clone());
             }
             commented.description.buffer.set(&buffer.name, described);

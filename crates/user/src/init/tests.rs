@@ -165,7 +165,7 @@ fn only_guesses_are_marked() {
     let (text, _) = described("comp", source);
     let marked: Vec<&str> = text.lines().filter(|line| line.contains("# (…)") && !line.starts_with('#')).collect();
     let names: Vec<&str> = marked.iter().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect();
-    assert_eq!(names, ["N", "n", "offset", "fill", "groups"], "{text}");
+    assert_eq!(names, ["N", "n", "offset", "fill", "fill", "groups"], "{text}");
     for line in ["pad = 0                       # u32, not used", "# behind count (16 bytes)", "shape = [\"N\"]\n"] {
         assert!(text.contains(line), "{line}\n{text}");
     }
