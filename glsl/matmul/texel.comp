@@ -11,7 +11,7 @@
 // tn one of A has four rows of one k, and comes from another lane. Neither takes an instruction more.
 //
 // Rows of A or B need not start at a texel: then two texels are fetched and their values shifted into place.
-// Source: measured on llvmpipe (docs/matmul.md).
+// Source: measured on llvmpipe (docs/studies/matmul.md).
 #version 460
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_null_initializer : require

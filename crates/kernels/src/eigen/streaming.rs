@@ -63,7 +63,7 @@ pub(super) struct Teams {
 
 impl Teams {
     /// Returns the teams for sums of a row's elements: a sub-group per row, or a whole work-group from [`LARGE_ORDER`]
-    /// on. docs/eigen.md has the H100's times with other teams, also for [`Self::products`].
+    /// on. docs/studies/eigen.md has the H100's times with other teams, also for [`Self::products`].
     pub(super) fn sums(case: &CaseSpec, device: &DeviceInfo) -> Self {
         let n = extent(case);
         let subgroup = case.subgroup_size(device);

@@ -505,7 +505,7 @@ struct PanelShape {
 }
 
 impl PanelShape {
-    /// Chooses the division for a block of `rows` rows: see `pivot-panel` in docs/lu.md.
+    /// Chooses the division for a block of `rows` rows: see `pivot-panel` in docs/studies/lu.md.
     fn new(rows: u64, subgroup: u32, device: &DeviceInfo) -> Self {
         let (most_lanes, at_once) = match (device.kind, rows) {
             // Fixed costs of a sub-group's step exceed those per row, up to 64 rows per invocation.

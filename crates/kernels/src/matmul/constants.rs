@@ -1,6 +1,6 @@
 //! Device constants of the performance [model](super::model), fitted to times from `gpukern bench matmul -V auto
-//! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here; docs/matmul.md
-//! describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
+//! --explain`. `scripts/fit-auto` runs the fit, with the model itself, and writes the files read here;
+//! docs/studies/matmul.md describes it. Vulkan reports none of these; where they do not hold, `gpukern tune` measures.
 
 use crate::prelude::*;
 use serde::Deserialize;

@@ -110,7 +110,7 @@ impl Cut {
         let is_few = vectors.count <= FEW_VECTORS;
         // Across K, a lane reads whole pieces of the vectors, and as many rows of X.
         let rows_in_flight = 8.max(load_width(case.dtype) as u32);
-        // GPUs' numbers were the fastest on an H100: docs/matmul.md, "Products by vectors", has the others' times.
+        // GPUs' numbers were the fastest on an H100: docs/studies/matmul.md, "Products by vectors", has the others.
         match (device.kind, vectors.along) {
             // No latency to hide: a group is one vector register wide.
             (DeviceKind::Cpu, true) => Self { lanes: subgroup, block: Along { rows: 8 }, unroll: 1, groups: CPU_CORES },

@@ -117,7 +117,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     } },
     variant! { "coopmat-direct",
     "coopmat without shared memory: each lane loads its components from global memory, sub-groups split K",
-    from "ours; see docs/matmul.md",
+    from "ours; see docs/studies/matmul.md",
     &["matmul/coopmat-direct"] => &|shaders, case, device| direct::program(shaders[0], case, device) },
     variant! { "coopmat2",
     "matrix units via cooperative matrices of a whole work-group, staged by the driver; sums in 32 bits",
@@ -139,7 +139,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         "matmul/sum-parts"] => &units::split },
     variant! { "texel",
         "for software devices: loads through texel views, several rows in registers, A passed around by shuffle",
-        from "measured on llvmpipe; see docs/matmul.md",
+        from "measured on llvmpipe; see docs/studies/matmul.md",
         &["matmul/texel"] => &|shaders, case, device| {
             let dims = Dims::from(case.size);
             let lanes = case.subgroup_size(device);
@@ -157,12 +157,12 @@ pub(super) static VARIANTS: &[Variant] = &[
     },
     variant! { "gemv",
     "for at most 8 rows or columns of C: reads the other operand once, 16 bytes at a time, and splits K",
-    from "ours; see docs/matmul.md",
+    from "ours; see docs/studies/matmul.md",
     &["matmul/gemv-along", "matmul/gemv-across"] => &|shaders, case, device| {
         gemv::program(shaders, false, case, device)
     } },
     variant! { "gemv-texel", "gemv for software devices: loads through texel views",
-    from "measured on llvmpipe; see docs/matmul.md",
+    from "measured on llvmpipe; see docs/studies/matmul.md",
     &["matmul/gemv-texel-along", "matmul/gemv-texel-across"] => &|shaders, case, device| {
         gemv::program(shaders, true, case, device)
     } },

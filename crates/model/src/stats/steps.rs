@@ -455,7 +455,7 @@ mod tests {
             };
             assert_eq!([steps(count - 1), steps(count)], [0, 1], "{series} {count}");
         }
-        assert_eq!(min_values(1, LEVEL), 13, "as docs/decisions.md has it");
+        assert_eq!(min_values(1, LEVEL), 13, "as docs/studies/decisions.md has it");
     }
 
     #[test]
