@@ -275,7 +275,7 @@ pub enum Command {
     ///
     /// Finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations reach, and
     /// answers that depend on the sub-group size or the schedule, each with its source lines. It needs no device.
-    /// docs/sanitize.md has all faults.
+    /// `gpukern help races` has all faults.
     #[command(
         after_long_help = "Exit codes: 0 no faults · 1 a fault, or a wrong answer · 2 usage · 3 a case could not be \
         simulated\n\n\
@@ -291,7 +291,7 @@ pub enum Command {
     Sanitize(Box<SanitizeArgs>),
     /// Compare two records: one verdict per case, an exit code for CI
     ///
-    /// docs/compare.md says how a verdict is reached.
+    /// `gpukern help verdicts` says what a verdict means.
     Compare(CompareArgs),
     /// Decide which of two is faster: variants, SPIR-V files, drivers
     ///
@@ -312,7 +312,7 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Verify and time your own kernels: GLSL, WGSL, SPIR-V, HLSL, Slang
     ///
-    /// They are measured the way `bench` measures the built-in ones. docs/run.md has the format of descriptions.
+    /// They are measured the way `bench` measures the built-in ones. `gpukern help description` has the format.
     #[command(after_long_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
         Examples:\n  \
         gpukern run k.comp                         what a run still needs\n  \
@@ -341,7 +341,7 @@ pub enum Command {
     /// Profile any Vulkan program: its device time, kernel by kernel
     ///
     /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and
-    /// its exit code is passed through. docs/capture.md says how to read the profile.
+    /// its exit code is passed through. `gpukern help profiles` says how to read it.
     #[command(
         after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
         3 it used no Vulkan device, nothing was captured with -o, or a file cannot be written\n\n\
@@ -397,7 +397,7 @@ pub enum Command {
     ///
     /// The folder is the whole store: records in it and below it, whatever their names, merged by copying. Steps are
     /// found by ranks, so one disturbed run is not a step, and at most 1 % of cases have a false one.
-    /// docs/fleet/README.md has recipes.
+    /// `gpukern help fleet` has recipes.
     #[command(after_long_help = "Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
         gpukern history runs -o history.html                   with charts\n  \
@@ -627,7 +627,7 @@ pub struct RunArgs {
 
     /// Read the kernels' description from this file
     ///
-    /// A TOML file as docs/run.md describes it. Options on the command line override its fields.
+    /// A TOML file as `gpukern help description` describes it. Options on the command line override its fields.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -637,7 +637,7 @@ pub struct RunArgs {
 
     /// Set a field of the description: dispatch.groups=64 · buffer.A.type=f16 · spec.BM=[64,128]
     ///
-    /// Any field by its TOML key; docs/run.md has all. The value is TOML, or text that needs no quotes.
+    /// Any field by its TOML key; `gpukern help description` has all. The value is TOML, or text that needs no quotes.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
@@ -1195,7 +1195,7 @@ pub struct SanitizeArgs {
 
     /// Write the findings as JSON to this file, or `-`
     ///
-    /// `-` is standard output, in place of the table. docs/sanitize.md describes it.
+    /// `-` is standard output, in place of the table. `gpukern help races` describes it.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 

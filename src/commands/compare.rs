@@ -76,7 +76,7 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
 fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
     let name = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| usage!("cannot read limits '{name}': {e}; docs/compare.md shows a file"))?;
+        .map_err(|e| usage!("cannot read limits '{name}': {e}; `gpukern help gate` shows a file"))?;
     gate::parse(&text).map_err(|reason| usage!("limits '{name}' are not valid: {}", excerpt(&reason)))
 }
 

@@ -382,7 +382,7 @@ fn mistakes_on_the_command_line_are_answered_with_the_remedy() {
         $ gpukern compare @/a.json @/a.json --min-effect tiny
         --min-effect: malformed share 'tiny'; write a percentage from 0% to 1000%, such as 2%
         $ gpukern compare @/a.json @/a.json --gate /nonexistent.toml
-        cannot read limits '/nonexistent.toml': no such file; docs/compare.md shows a file
+        cannot read limits '/nonexistent.toml': no such file; `gpukern help gate` shows a file
         ",
     );
 }

@@ -195,12 +195,12 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_nominal_work_of_every_algorithm() {
-        let text = include_str!("../../../docs/method.md");
+        let text = include_str!("../../../docs/limits.md");
         let table = text.split("\n## ").find(|section| section.starts_with("Nominal work")).expect("a section");
         let names: BTreeSet<_> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
         for algorithm in CATALOGUE.algorithms {
             let lists_algorithm = |name: &&str| name.split([' ', ',']).any(|word| word == algorithm.name);
-            assert!(names.iter().any(lists_algorithm), "docs/method.md has no nominal work of {}", algorithm.name);
+            assert!(names.iter().any(lists_algorithm), "docs/limits.md has no nominal work of {}", algorithm.name);
         }
     }
 

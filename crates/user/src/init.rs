@@ -48,8 +48,8 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
-        "# What gpukern found in {}. Lines marked (…) are guesses: check them;\n# docs/run.md explains the fields. \
-         Then `gpukern run` verifies and times it,\n# and `gpukern sanitize` finds its races.\n",
+        "# What gpukern found in {}. Lines marked (…) are guesses: check them;\n# `gpukern help description` explains the \
+         fields. Then `gpukern run` verifies and times it,\n# and `gpukern sanitize` finds its races.\n",
         printable(&name)
     );
     let fields = described.description.kernel.clone().unwrap_or_default();

@@ -53,7 +53,7 @@ impl Draft<'_> {
         let call = chosen.case.call;
         commented.head = format!(
             "# {name}: call {call} in `{}`, as `gpukern capture` took it.\n\
-             # Edit what you like: docs/run.md explains the fields.\n",
+             # Edit what you like: `gpukern help description` explains the fields.\n",
             printable(&program)
         );
         if let Some(source) = &self.source {

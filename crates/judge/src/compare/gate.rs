@@ -404,7 +404,7 @@ mod tests {
         kinds.sort_unstable();
         sorted_names.sort_unstable();
         assert_eq!(kinds, sorted_names);
-        let documented = include_str!("../../../../docs/compare.md");
+        let documented = include_str!("../../../../docs/gate.md");
         assert!(NAMES.iter().all(|name| documented.contains(&format!("\n{name} = "))));
     }
 

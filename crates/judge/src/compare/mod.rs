@@ -1,5 +1,5 @@
 //! Comparison of two sets of records: cases matched by id, the ratio of their medians, and a verdict for each. Pure:
-//! records in, a [`Comparison`] out. `docs/compare.md` derives the formulas.
+//! records in, a [`Comparison`] out. `docs/studies/verdicts.md` derives the formulas.
 
 mod differences;
 pub mod fixture;

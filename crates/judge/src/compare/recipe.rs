@@ -166,7 +166,7 @@ fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
 
 /// Advice if a driver may slow down the device itself, and no complete command is known.
 const ALTERNATE: &str = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
-                         (docs/compare.md, \"Alternate two candidates\").";
+                         (`gpukern help alternate`).";
 
 fn undecided(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided)

@@ -934,7 +934,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
     ] {
         let (remarks, commands) = advice_for(&request, driver, 1.8);
         let by_hand = "Two drivers can be told apart by alternating them: `gpukern ab` with --a-driver and --b-driver \
-                       (docs/compare.md, \"Alternate two candidates\").";
+                       (`gpukern help alternate`).";
         assert_eq!((&remarks[1..], commands), (&[by_hand.to_string()][..], None), "{request:?}");
     }
     // A driver cannot slow its own canary down: the device was busy.
