@@ -28,12 +28,14 @@ use std::path::PathBuf;
     version,
     max_term_width = 100,
     disable_help_flag = true,
+    disable_help_subcommand = true,
     after_help = "Start with:\n  \
         gpukern devices                      what is here\n  \
         gpukern bench matmul                 which variant is fastest\n  \
         gpukern run k.comp --init > k.toml   describe your own kernel\n  \
         gpukern run k.toml                   verify and time it\n\n\
-        `gpukern --help` has more examples; `gpukern COMMAND -h` lists common options.",
+        `gpukern --help` has more examples; `gpukern COMMAND -h` lists common options; `gpukern help topics` lists \
+        pages by task.",
     after_long_help = "Examples:\n  \
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
@@ -49,7 +51,8 @@ use std::path::PathBuf;
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \
-        gpukern tune matmul                           find and save the best tiles\n\n\
+        gpukern tune matmul                           find and save the best tiles\n  \
+        gpukern help topics                           how to do these things, by task\n\n\
         Exit codes: 0 success · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
@@ -441,6 +444,18 @@ pub enum Command {
         /// One for the program and one for each command; nothing is printed.
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
+    },
+    /// Print the help of a command, or a page on a topic
+    ///
+    /// Topics are tasks, such as `checks` for whether an answer is right or `verdicts` for whether a time changed.
+    #[command(after_long_help = "Examples:\n  \
+        gpukern help bench    all options of a command\n  \
+        gpukern help topics   the pages\n  \
+        gpukern help kernels  one of them: time your own kernel")]
+    Help {
+        /// A command, a topic, or `topics` for a list
+        #[arg(value_name = "COMMAND|TOPIC")]
+        subject: Option<String>,
     },
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]

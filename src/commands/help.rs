@@ -119,6 +119,11 @@ pub(super) fn documented() -> Command {
     })
 }
 
+/// Whether `gpukern help SUBJECT` asks for a command's options; without a subject, for the program's.
+pub(super) fn is_command(subject: Option<&str>) -> bool {
+    subject.is_none_or(|name| Cli::command().find_subcommand(name).is_some())
+}
+
 fn help() -> Arg {
     let text = "Print this help (--help: in full)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
@@ -176,10 +181,7 @@ mod tests {
     fn commands() -> Vec<Command> {
         let mut root = command_line().term_width(80);
         root.build();
-        root.get_subcommands()
-            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
-            .cloned()
-            .collect()
+        root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect()
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod sanitize;
 mod session;
 mod shell;
 mod suggest;
+mod topics;
 mod tune;
 mod verify;
 
@@ -55,6 +56,7 @@ use progress::Progress;
 use serde::Serialize;
 use session::{DeviceSession, MeasurementCall};
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -192,7 +194,17 @@ impl From<Error> for Stop {
 
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
-    Cli::parsed(&host.arguments, &host.variables).map_err(|error| Stop::Mistake(Box::new(error)))
+    let parsed = |words: &[OsString]| Cli::parsed(words, &host.variables);
+    let cli = parsed(&host.arguments).map_err(|error| Stop::Mistake(Box::new(error)))?;
+    match &cli.command {
+        // `help bench` is `bench --help`; other words are topics.
+        Command::Help { subject } if help::is_command(subject.as_deref()) => {
+            let command = subject.iter().map(String::as_str);
+            let words: Vec<_> = ["gpukern"].into_iter().chain(command).chain(["--help"]).map(OsString::from).collect();
+            parsed(&words).map_err(|error| Stop::Mistake(Box::new(error)))
+        }
+        _ => Ok(cli),
+    }
 }
 
 /// Prints the result of a command. Returns the exit code.
@@ -228,7 +240,7 @@ fn execute(mut cli: Cli, host: &mut Host) -> Result<CommandOutput, Stop> {
     // Errors in the user's file of defaults are colored too, as the command line and the environment ask.
     host.choose_colors(Defaults::default().color(cli.color, host));
     let defaults = match cli.command {
-        Command::Completions { .. } | Command::Man { .. } => Defaults::default(),
+        Command::Completions { .. } | Command::Man { .. } | Command::Help { .. } => Defaults::default(),
         _ => Defaults::read(host)?,
     };
     host.choose_colors(defaults.color(cli.color, host));
@@ -264,6 +276,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Config(args) => config::show(&args, &cli.vulkan, defaults, host),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
+        Command::Help { subject } => topics::print(subject.as_deref().unwrap_or_default(), host),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
     }
 }

@@ -74,7 +74,9 @@ pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
     let template = OPTIONS.iter().find(|(name, _)| *name == option).map_or("", |(_, key)| key);
     let malformed = || {
         let text = brief(text);
-        format!("--{option} '{text}' cannot be read; write --set '{template}=…', which `gpukern help description` explains")
+        format!(
+            "--{option} '{text}' cannot be read; write --set '{template}=…', which `gpukern help description` explains"
+        )
     };
     let (name, value) = match (option, text.split_once('=')) {
         ("where", _) => (text, text),

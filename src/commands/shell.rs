@@ -1,6 +1,6 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
-use super::{CommandOutput, Document, create_folder, help, write_files};
+use super::{CommandOutput, Document, create_folder, help, topics, write_files};
 use crate::simulator::fault::FaultKind;
 use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
 use clap::builder::PossibleValuesParser;
@@ -17,12 +17,14 @@ pub(super) fn completions(shell: Shell) -> CommandOutput {
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Fish {
         // For fish, clap completes the values of options but not positional arguments.
-        let is_algorithm = |arg: &clap::Arg| arg.get_id() == "algorithm";
-        for command in program.get_subcommands().filter(|command| command.get_positionals().any(is_algorithm)) {
-            let command = command.get_name();
-            let names = names(command, "algorithm").join(" ");
-            let _ =
-                writeln!(script, "complete -c gpukern -n '__fish_gpukern_using_subcommand {command}' -f -a '{names}'");
+        for command in program.get_subcommands() {
+            let name = command.get_name();
+            let names: Vec<_> = command.get_positionals().flat_map(|arg| names(name, arg.get_id().as_str())).collect();
+            if !names.is_empty() {
+                let names = names.join(" ");
+                let _ =
+                    writeln!(script, "complete -c gpukern -n '__fish_gpukern_using_subcommand {name}' -f -a '{names}'");
+            }
         }
     }
     CommandOutput::document(script, String::new())
@@ -57,6 +59,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
         ("sanitize", "allow") => FaultKind::ALL.map(FaultKind::id).to_vec(),
         ("export", "to") => Format::ALL.map(Format::name).to_vec(),
         ("history", "to") => vec!["otava"],
+        ("help", "subject") => topics::names().collect(),
         _ => vec![],
     }
 }
@@ -124,8 +127,16 @@ mod tests {
             let script = completions(shell).output;
             assert!(["bench", "verify", "compare"].iter().all(|command| script.contains(command)), "{shell}");
             // Elvish and PowerShell complete only commands and options.
-            let values =
-                ["matmul", "next-matrix", "subgroup-shuffle", "bf16", "nt", "custom-smaller-is-better", "otava"];
+            let values = [
+                "matmul",
+                "next-matrix",
+                "subgroup-shuffle",
+                "bf16",
+                "nt",
+                "custom-smaller-is-better",
+                "otava",
+                "weak-checks",
+            ];
             if !matches!(shell, Shell::PowerShell | Shell::Elvish) {
                 assert!(values.iter().all(|name| script.contains(name)), "{shell}: {script}");
             }

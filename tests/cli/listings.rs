@@ -1,6 +1,6 @@
 //! `devices`, `list` and help.
 
-use super::{check_text, expect_exit, gpukern, stdout, words};
+use super::{check_text, expect_exit, expect_refusal, gpukern, stdout, words};
 use gpukern::CATALOGUE;
 
 /// No snapshot, so that a new variant needs no change here.
@@ -37,6 +37,20 @@ fn widest(text: &str) -> usize {
 #[test]
 fn help_shows_examples_and_exit_codes() {
     insta::assert_snapshot!(stdout(&expect_exit(&mut gpukern(&["--help"]), 0)));
+}
+
+#[test]
+fn help_prints_pages_on_topics_and_the_options_of_commands() {
+    let help = |subject: &str| stdout(&expect_exit(&mut gpukern(&["help", subject]), 0));
+    assert_eq!(help("bench"), stdout(&expect_exit(&mut gpukern(&["bench", "--help"]), 0)));
+    let topics = help("topics");
+    assert!(topics.contains(" limits ") && widest(&topics) <= 80, "{topics}");
+    assert!(help("limits").starts_with("What limits it?\n"), "{}", help("limits"));
+    expect_refusal(
+        &mut gpukern(&["help", "limts"]),
+        "unknown command or topic 'limts'; did you mean 'limits'? `gpukern -h` lists commands, `gpukern help topics` \
+         topics",
+    );
 }
 
 #[test]

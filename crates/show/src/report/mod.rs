@@ -14,6 +14,7 @@ pub mod html;
 pub mod inspect;
 pub mod list;
 pub mod long;
+pub mod manual;
 pub mod noise;
 pub mod peak;
 pub mod reference;

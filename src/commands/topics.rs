@@ -1,0 +1,124 @@
+//! `gpukern help TOPIC`: pages of the documentation, which the binary contains.
+
+use super::{CommandOutput, help};
+use crate::basis::error::meant;
+use crate::report::manual;
+use crate::report::table::{Table, prose};
+use crate::{Host, Result, brief};
+
+/// A page of the documentation.
+struct Topic {
+    name: &'static str,
+    /// Path below `docs/`.
+    path: &'static str,
+    /// The page, in Markdown. Its first heading is the title.
+    text: &'static str,
+}
+
+macro_rules! topics {
+    ($($name:literal $path:literal)*) => {
+        &[$(Topic { name: $name, path: $path, text: include_str!(concat!("../../docs/", $path)) }),*]
+    };
+}
+
+/// The pages in the order of tasks. No topic has the name of a command, whose help `gpukern help` prints.
+const TOPICS: &[Topic] = topics! {
+    "kernels" "run.md"
+    "description" "description.md"
+    "cli" "cli.md"
+    "times" "times.md"
+    "checks" "checks.md"
+    "weak-checks" "weak-checks.md"
+    "verification" "verification.md"
+    "races" "sanitize.md"
+    "verdicts" "compare.md"
+    "noise" "noise.md"
+    "alternate" "alternate.md"
+    "limits" "limits.md"
+    "compilers" "inspect.md"
+    "tuning" "tuning.md"
+    "profiles" "capture.md"
+    "drivers" "drivers.md"
+    "portability" "portability.md"
+    "gate" "gate.md"
+    "ci" "ci/README.md"
+    "fleet" "fleet/README.md"
+    "security" "security.md"
+};
+
+/// Name that lists the topics.
+const LIST: &str = "topics";
+
+/// Widest page that is comfortable to read, in columns.
+const MAX_WIDTH: usize = 100;
+
+/// Prints the page on a topic.
+pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
+    let width = host.width().min(MAX_WIDTH);
+    if name == LIST {
+        return Ok(CommandOutput::success(list(width)));
+    }
+    let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) else {
+        let root = help::documented();
+        let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+        let mut known: Vec<&str> = names().collect();
+        known.extend(commands);
+        let question = meant(name, &known).map_or_else(String::new, |question| question + " ");
+        let name = brief(name);
+        return Err(usage!(
+            "unknown command or topic '{name}'; {question}`gpukern -h` lists commands, `gpukern help {LIST}` topics"
+        ));
+    };
+    Ok(CommandOutput::success(manual::terminal(topic.text, width, &page_name)))
+}
+
+/// Returns the names that `gpukern help` takes beside those of commands.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TOPICS.iter().map(|topic| topic.name).chain([LIST])
+}
+
+fn list(width: usize) -> String {
+    let mut table = Table::default().text(["topic"]).prose(["page", ""]);
+    for Topic { name, path, text } in TOPICS {
+        let title = text.lines().next().unwrap_or_default();
+        table.row([*name, title.trim_start_matches("# "), &format!("docs/{path}")]);
+    }
+    let usage = "`gpukern help TOPIC` prints a page, `gpukern help COMMAND` the options of a command.";
+    table.terminal(width) + "\n" + &prose(usage, width, 2)
+}
+
+/// Returns the command that prints the page to which a link leads.
+fn page_name(target: &str) -> Option<String> {
+    let path = target.split('#').next()?.trim_start_matches("../");
+    let topic = TOPICS.iter().find(|topic| topic.path == path)?;
+    Some(format!("`gpukern help {}`", topic.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_topic_hides_behind_a_command() {
+        let root = help::documented();
+        for name in names() {
+            assert!(root.find_subcommand(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_page_is_printed_whole_without_marks() {
+        for Topic { name, text, .. } in TOPICS {
+            assert!(text.starts_with("# "), "{name} has no title");
+            let page = manual::terminal(text, 80, &page_name);
+            assert!(!page.contains("](") && !page.contains("**") && !page.contains("---"), "{name}: {page}");
+            // Tables break long words, and links to pages become commands.
+            let letters: String = page.chars().filter(|c| c.is_alphanumeric()).collect();
+            let labels =
+                text.split("](").flat_map(|part| part.split_once(')').map_or(part, |(_, rest)| rest).split(' '));
+            let is_word = |word: &&str| word.len() > 5 && word.chars().all(char::is_alphabetic);
+            let lost: Vec<&str> = labels.filter(is_word).filter(|word| !letters.contains(word)).collect();
+            assert!(lost.len() * 100 <= text.split(' ').count(), "{name} lacks {lost:?}");
+        }
+    }
+}
