@@ -14,6 +14,7 @@ mod exports;
 mod factorisations;
 mod failures;
 mod fleet;
+mod images;
 mod inspect;
 mod journal;
 mod limits;

@@ -554,6 +554,21 @@ mod tests {
     }
 
     #[test]
+    fn images_are_read_written_and_measured() {
+        let declared = "layout(binding = 0, r32f) uniform image2D I; layout(binding = 1, r32ui) uniform uimage2D J[2];
+            layout(binding = 2) uniform sampler2D S;
+            float load(layout(r32f) image2D image) { return imageLoad(image, ivec2(i_()))[0]; }";
+        let declared = format!("uint i_() {{ return gl_GlobalInvocationID.x; }} {declared}");
+        for (body, expected) in [
+            ("imageStore(I, ivec2(i), texture(S, vec2(0)));", "w r"),
+            ("imageStore(I, ivec2(i), vec4(load(I) + texelFetch(S, ivec2(i), 0).x));", "rw r"),
+            ("imageAtomicAdd(J[i & 1], imageSize(I), 1);", "- rw rw"),
+        ] {
+            assert_eq!(analyze(&glsl(&declared, body)), expected, "{body}");
+        }
+    }
+
+    #[test]
     fn accesses_come_from_the_code_not_the_declarations() {
         const ABC: &str = "layout(binding = 0) buffer A { float a[]; }; layout(binding = 1) buffer B { float b[]; };
             layout(binding = 2) buffer C { uint c[]; };";

@@ -335,7 +335,10 @@ fn add_image(
     let element = texel.element().name();
     add_buffer(name, name, element, OneOrMany::Many(shape), false, access, commented);
     commented.remark(format!("buffer.{name}.image"), "(…) the kernel states no format");
-    commented.remark(format!("buffer.{name}.sampler"), "(…) also linear; repeat, mirrored-repeat, clamp-to-border");
+    if slot.kind == SlotKind::CombinedImage {
+        let lines = "# (…) also linear; repeat, mirrored-repeat, clamp-to-border; false: texels\n";
+        commented.end(format!("buffer.{name}"), lines);
+    }
     if let Some(buffer) = commented.description.buffer.0.last_mut().map(|(_, buffer)| buffer) {
         buffer.image = format.is_none().then(|| texel.name());
         buffer.sampler = (slot.kind == SlotKind::CombinedImage).then(ImageSampler::default);

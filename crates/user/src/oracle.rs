@@ -1086,6 +1086,7 @@ mod tests {
                 .collect(),
             scalar: None,
             long: None,
+            image: None,
         };
         // A buffer that these blocks bind.
         let bound = |blocks: &[&Block]| {

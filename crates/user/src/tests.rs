@@ -8,6 +8,7 @@ use super::resolve::resolve;
 use super::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedProblem, Tolerance};
 use crate::basis::dtype::DType;
 use crate::kernel::buffer::Role;
+use crate::kernel::image::TexelFilter;
 use crate::kernel::interface::SlotKind;
 use crate::kernels::CATALOGUE;
 use crate::plan::request::FieldOptions;
@@ -140,6 +141,7 @@ fn folder() -> TempDir {
         ("two.wgsl", &two),
         ("nothing.wgsl", "fn helper() {}\n"),
         ("image.comp", &image),
+        ("images.comp", IMAGE_KERNEL),
         ("array.comp", &array),
         ("k.spv", "SPIR-V it is not"),
         ("k.txt", ""),
@@ -674,7 +676,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     (SOURCE, "source = 'two.wgsl'", "it has several entry points (double, other); choose one with --entry or `entry`"),
     (SOURCE, "source = 'two.wgsl'\nentry = 'othr'", "did you mean 'other'?"),
     (SOURCE, "source = 'k.wgsl'\ndefine = { X = 1 }", "WGSL has no macros ('X')"),
-    (SOURCE, "source = 'image.comp'", "'I' is an image"),
+    (SOURCE, "source = 'image.comp'", "buffer.I: is missing: image.comp binds I at set 0, binding 0; write [buffer.I]"),
     (
         SOURCE,
         "source = 'array.comp'",
@@ -795,6 +797,127 @@ const RIGHT_MISTAKES: &[Mistake] = &[
     ("2*M*K", "2*M*X", "work.flops: expression '2*M*X' has an unknown name 'X'"),
 ];
 
+/// Kernel with images of several kinds.
+const IMAGE_KERNEL: &str = "#version 460
+    layout(local_size_x = 64) in;
+    layout(binding = 0) uniform sampler2D S;
+    layout(binding = 1, rgba8) writeonly uniform image2D planes[2];
+    layout(binding = 2, r32ui) uniform uimage3D counts;
+    layout(binding = 3) writeonly buffer D { float d[]; };
+    void main() {
+        ivec2 at = ivec2(gl_GlobalInvocationID.xy);
+        imageStore(planes[0], at, texture(S, vec2(at) / 8.0));
+        imageStore(planes[1], at, vec4(imageAtomicAdd(counts, ivec3(at, 0), 1)));
+        d[0] = 1.0;
+    }";
+
+/// Valid description of [`IMAGE_KERNEL`].
+const IMAGES: &str = "[kernel]
+source = 'images.comp'
+[axes]
+N = 8
+[buffer.S]
+type = 'u8'
+shape = ['N - 1', 'N', 4]
+image = 'r8g8b8a8_unorm'
+sampler = { filter = 'linear' }
+fill = 'varied'
+[buffer.'planes[0]']
+type = 'u8'
+shape = ['N', 'N', 4]
+[buffer.'planes[1]']
+type = 'u8'
+shape = ['N', 'N', 4]
+[buffer.counts]
+type = 'u32'
+shape = [2, 'N - 2', 'N']
+fill = 'zero'
+check = 'exact'
+[buffer.D]
+type = 'f32'
+shape = 1
+[dispatch]
+groups = 1
+";
+
+const IMAGE_MISTAKES: &[Mistake] = &[
+    (
+        "type = 'u8'",
+        "type = 'f32'",
+        "buffer.S.type: is f32, but r8g8b8a8_unorm has components of u8; make them the same",
+    ),
+    (
+        "shape = ['N - 1', 'N', 4]",
+        "shape = ['N', 'N']",
+        "buffer.S.shape: is [8, 8], but an image of r8g8b8a8_unorm has height, width, 4 components; write these",
+    ),
+    ("shape = [2, 'N - 2', 'N']", "shape = [2, 'N']", "an image of r32_uint has depth, height, width; write these"),
+    ("shape = ['N - 1', 'N', 4]", "shape = ['2^33', 1, 4]", "buffer.S.shape: is [8589934592, 1, 4], larger than any"),
+    ("image = 'r8g8b8a8_unorm'", "", "buffer.S.image: is missing, and images.comp states no format; write"),
+    ("image = 'r8g8b8a8_unorm'", "image = 'r8g8b8a8_srgb'", "unknown image format 'r8g8b8a8_srgb'; did you mean"),
+    (
+        "image = 'r8g8b8a8_unorm'",
+        "image = 'r8g8b8a8_uint'",
+        "is r8g8b8a8_uint, whose texels are u32 in kernels, but images.comp declares f32",
+    ),
+    ("fill = 'zero'", "image = 'r32_sint'", "is r32_sint, but images.comp declares r32_uint; make them the same"),
+    ("shape = 1", "+image = 'r32_sfloat'", "buffer.D.image: is for images, and no kernel binds it as one"),
+    ("fill = 'zero'", "+sampler = {}", "buffer.counts.sampler: is for images with a sampler"),
+    ("filter = 'linear'", "filter = 'cubic'", "unknown variant `cubic`, expected `nearest` or `linear`"),
+    ("filter = 'linear'", "normalized = false, address = 'repeat'", "buffer.S.sampler: has normalized = false, which"),
+    ("filter = 'linear'", "normalized = false, address = 'clamp-to-border'", ""),
+    ("[axes]", "bind = { S = 'S + 4' }\n[axes]", "kernel.bind: binds a part of S, which is an image; bind all of it"),
+    ("groups = 1", "indirect = 'counts'", "buffer.counts: is an image and a plain buffer of the same kernel"),
+];
+
+#[test]
+fn images_have_the_extents_of_their_buffers() {
+    let folder = folder();
+    let problem = resolved(folder.path(), IMAGES).expect("it is right");
+    let [s, first, _, counts, d] = &problem.points[0].buffers[..] else { panic!("{problem:?}") };
+    let image = s.image.expect("an image");
+    assert_eq!((image.format.name(), image.extent, image.dimensions), ("r8g8b8a8_unorm".into(), [8, 7, 1], 2));
+    assert_eq!((image.is_stored, image.is_sampled, image.sampler.filter), (false, true, TexelFilter::Linear));
+    assert_eq!(first.image.map(|image| (image.is_stored, image.is_sampled)), Some((true, false)));
+    assert_eq!(counts.image.map(|image| (image.extent, image.layers)), Some(([8, 6, 2], None)));
+    assert_eq!([s.role, first.role, counts.role], [Role::Input, Role::Output, Role::InPlace]);
+    assert_eq!(d.image, None);
+}
+
+#[test]
+fn other_opaque_types_are_refused_by_name() {
+    let folder = folder();
+    let head =
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(binding = 9) buffer D { float d; };\nlayout(binding = 0";
+    for (declared, value, expected) in [
+        (
+            ", r32f) uniform imageCube x;",
+            "imageLoad(x, ivec3(0))",
+            "'x' is a cube image, which gpukern does not bind; use",
+        ),
+        (", r32f) uniform image2DMS x;", "imageLoad(x, ivec2(0), 0)", "'x' is a multisampled image"),
+        (") uniform sampler2DShadow x;", "vec4(texture(x, vec3(0)))", "'x' is a depth image"),
+        (") uniform samplerBuffer x;", "texelFetch(x, 0)", "'x' is a texel buffer, which gpukern does not bind"),
+        (", r32f) uniform imageBuffer x;", "imageLoad(x, 0)", "'x' is a texel buffer"),
+        (
+            ") uniform texture2D t; layout(binding = 1) uniform sampler x;",
+            "texture(sampler2D(t, x), vec2(0))",
+            "'x' is a separate sampler, which gpukern does not bind; combine it with its image (sampler2D)",
+        ),
+        (
+            ", r11f_g11f_b10f) uniform image2D x;",
+            "imageLoad(x, ivec2(0))",
+            "has the format R11fG11fB10f in opaque.comp",
+        ),
+    ] {
+        let source = format!("{head}{declared}\nvoid main() {{ d = {value}.x; }}\n");
+        write(&folder, "opaque.comp", source);
+        let text = PLAIN.replace("'copy.comp'", "'opaque.comp'").replace("[buffer.A]", "[buffer.x]");
+        let message = resolved(folder.path(), &text).expect_err(declared);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
 #[test]
 fn every_mistake_is_reported_with_field_and_remedy() {
     let folder = folder();
@@ -804,9 +927,10 @@ fn every_mistake_is_reported_with_field_and_remedy() {
     assert!(resolved(folder.path(), PLAIN).is_ok());
     let of_plain = PLAIN_MISTAKES.iter().map(|mistake| (PLAIN, mistake));
     let of_right = RIGHT_MISTAKES.iter().map(|mistake| (RIGHT, mistake));
+    let of_images = IMAGE_MISTAKES.iter().map(|mistake| (IMAGES, mistake));
     let mut count = 0;
     let mut failures = vec![];
-    for (right, (from, to, expected)) in of_plain.chain(of_right) {
+    for (right, (from, to, expected)) in of_plain.chain(of_right).chain(of_images) {
         let changed = match to.split_at_checked(1) {
             Some(("+", added)) => format!("{from}\n{added}"),
             Some(("^", added)) => format!("{added}\n{from}"),

@@ -122,6 +122,29 @@ fn buffers_reach_as_far_as_indices() {
 }
 
 #[test]
+fn images_get_the_extents_of_the_grid_and_their_formats() {
+    let source = "#version 460
+        layout(local_size_x = 8, local_size_y = 8) in;
+        layout(binding = 0) uniform sampler2D planes[2];
+        layout(binding = 1, r16f) uniform image2DArray layers;
+        layout(binding = 2) writeonly uniform uimage3D volume;
+        void main() { ivec2 at = ivec2(gl_GlobalInvocationID.xy);
+            vec4 sum = texelFetch(planes[0], at, 0) + texelFetch(planes[1], at, 0);
+            imageStore(layers, ivec3(at, 0), imageLoad(layers, ivec3(at, 0)) + sum);
+            imageStore(volume, ivec3(at, 0), uvec4(sum)); }";
+    let (text, problem) = described("comp", source);
+    let buffers: Vec<String> = problem.points[0].buffers.iter().map(ToString::to_string).collect();
+    let expected = [
+        "planes[0] u8[256,256,4] r8g8b8a8_unorm varied",
+        "planes[1] u8[256,256,4] r8g8b8a8_unorm varied",
+        "layers f16[1,256,256] r16_sfloat varied",
+        "volume u8[1,256,256,4] r8g8b8a8_uint",
+    ];
+    assert_eq!(buffers, expected, "{text}");
+    assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
+}
+
+#[test]
 fn names_constants_and_addresses_are_described() {
     let head = "#version 460
         #extension GL_EXT_buffer_reference : require
