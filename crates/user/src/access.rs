@@ -295,10 +295,34 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Follows images through an instruction; returns whether it loads or accesses one. The value of an image stands for
+    /// its buffer, as a pointer does.
+    fn follow_image(&mut self, op: Op, words: &[u32]) -> bool {
+        match (op, words) {
+            (Op::Load, &[kind, id, image, ..]) if self.images.contains(&kind) => self.join_pointees(id, &[image]),
+            (Op::Image | Op::SampledImage | Op::ImageTexelPointer, &[_, id, image, ..]) => {
+                self.join_pointees(id, &[image]);
+            }
+            (Op::ImageWrite, &[image, ..]) => {
+                let set = self.pointees(image);
+                self.changed |= extend(&mut self.writes, set);
+            }
+            (_, &[_, _, image, ..]) if reads_image(op) => {
+                let set = self.pointees(image);
+                self.changed |= extend(&mut self.reads, set);
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Follows pointers through an instruction.
     fn follow_pointers(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         let Some(op) = instruction.op() else { return self.access_all(words) };
+        if self.follow_image(op, words) {
+            return;
+        }
         match (op, words) {
             (Op::Variable, &[kind, id, class, ..]) => self.declare_variable(kind, id, class),
             (Op::Function, &[_, id, ..]) => self.function = id,
@@ -325,19 +349,6 @@ impl<'a> Flow<'a> {
             // The further operands are literals, not ids.
             (Op::CompositeExtract, &[_, id, from, ..]) => self.join_pointees(id, &[from]),
             (Op::CompositeInsert | Op::VectorShuffle, &[_, id, a, b, ..]) => self.join_pointees(id, &[a, b]),
-            // The value of an image stands for its buffer, as a pointer does.
-            (Op::Load, &[kind, id, image, ..]) if self.images.contains(&kind) => self.join_pointees(id, &[image]),
-            (Op::Image | Op::SampledImage | Op::ImageTexelPointer, &[_, id, image, ..]) => {
-                self.join_pointees(id, &[image]);
-            }
-            (Op::ImageWrite, &[image, ..]) => {
-                let set = self.pointees(image);
-                self.changed |= extend(&mut self.writes, set);
-            }
-            (_, &[_, _, image, ..]) if reads_image(op) => {
-                let set = self.pointees(image);
-                self.changed |= extend(&mut self.reads, set);
-            }
             (Op::Load | Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV, &[_, id, pointer, ..]) => {
                 let set = self.load(pointer);
                 self.add_pointees(id, set);

@@ -6,7 +6,7 @@ use super::loaded::{LoadedKernel, LoadedPass};
 use super::members::Members;
 use crate::basis::dtype::DType;
 use crate::kernel::image::{AddressMode, Image, ImageFormat};
-use crate::kernel::interface::{ImageType, Slot, SlotKind};
+use crate::kernel::interface::{ImageType, Scalar, Slot, SlotKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Buffer as kernels declare it: an image of any size.
@@ -113,7 +113,7 @@ fn declare(
             (Some(format), _) | (None, Some(format)) => format,
         };
         if format.scalar() != ty.scalar {
-            let [texels, kernel] = [format.scalar(), ty.scalar].map(|scalar| scalar.name());
+            let [texels, kernel] = [format.scalar(), ty.scalar].map(Scalar::name);
             let format = format.name();
             return fault(format!("is {format}, whose texels are {texels} in kernels, but {source} declares {kernel}"));
         }
@@ -179,7 +179,7 @@ impl DeclaredImage {
             layers,
             is_stored: self.is_stored,
             is_sampled: self.is_sampled,
-            sampler,
+            sampler: self.is_combined.then_some(sampler),
         })
     }
 }

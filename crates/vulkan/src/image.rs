@@ -3,7 +3,7 @@
 use super::call::{Context, VulkanError};
 use super::logical_device::Device;
 use crate::basis::units::Bytes;
-use crate::kernel::image::{AddressMode, Image, ImageFormat, TexelFilter};
+use crate::kernel::image::{AddressMode, Image, ImageFormat, ImageSampler, TexelFilter};
 use crate::kernel::interface::Scalar;
 use ash::vk::{self, FormatFeatureFlags, ImageUsageFlags};
 use gpu_allocator::MemoryLocation;
@@ -16,6 +16,7 @@ pub(super) struct DeviceImage {
     /// `None` only while being built or dropped.
     allocation: Option<Allocation>,
     view: vk::ImageView,
+    /// Null if no kernel binds one.
     sampler: vk::Sampler,
     extent: vk::Extent3D,
     layers: u32,
@@ -24,7 +25,7 @@ pub(super) struct DeviceImage {
 
 /// Uses of an image: the features that its format must have, and words for them.
 fn uses(image: &Image) -> impl Iterator<Item = (FormatFeatureFlags, ImageUsageFlags, &'static str)> {
-    let is_linear = image.is_sampled && image.sampler.filter == TexelFilter::Linear;
+    let is_linear = image.sampler.is_some_and(|sampler| sampler.filter == TexelFilter::Linear);
     [
         (image.is_stored, FormatFeatureFlags::STORAGE_IMAGE, ImageUsageFlags::STORAGE, "storage images"),
         (image.is_sampled, FormatFeatureFlags::SAMPLED_IMAGE, ImageUsageFlags::SAMPLED, "sampled images"),
@@ -96,9 +97,11 @@ impl DeviceImage {
             .subresource_range(created.range());
         // SAFETY: the image has memory and this format.
         created.view = unsafe { device.handle.create_image_view(&info, None) }.call("vkCreateImageView")?;
-        let info = sampler_info(image);
-        // SAFETY: the device is alive.
-        created.sampler = unsafe { device.handle.create_sampler(&info, None) }.call("vkCreateSampler")?;
+        if let Some(sampler) = image.sampler {
+            let info = sampler_info(sampler, image.format);
+            // SAFETY: the device is alive.
+            created.sampler = unsafe { device.handle.create_sampler(&info, None) }.call("vkCreateSampler")?;
+        }
         Ok(created)
     }
 
@@ -210,24 +213,23 @@ fn check_support(device: &Device, name: &str, image: &Image) -> Result<ImageUsag
         return Ok(usage);
     }
     Err(VulkanError::Unsupported(format!(
-        "needs an image of {width}×{height}×{depth} texels in {layers} layers for {name}; the device has at most \
-         {}×{}×{} in {}",
-        most.width, most.height, most.depth, limits.max_array_layers
+        "needs {layers} × {width}×{height}×{depth} texels for {name}; the device has images of at most {} × {}×{}×{}",
+        limits.max_array_layers, most.width, most.height, most.depth
     )))
 }
 
-fn sampler_info(image: &Image) -> vk::SamplerCreateInfo<'static> {
-    let filter = match image.sampler.filter {
+fn sampler_info(sampler: ImageSampler, format: ImageFormat) -> vk::SamplerCreateInfo<'static> {
+    let filter = match sampler.filter {
         TexelFilter::Nearest => vk::Filter::NEAREST,
         TexelFilter::Linear => vk::Filter::LINEAR,
     };
-    let address = match image.sampler.address {
+    let address = match sampler.address {
         AddressMode::ClampToEdge => vk::SamplerAddressMode::CLAMP_TO_EDGE,
         AddressMode::ClampToBorder => vk::SamplerAddressMode::CLAMP_TO_BORDER,
         AddressMode::Repeat => vk::SamplerAddressMode::REPEAT,
         AddressMode::MirroredRepeat => vk::SamplerAddressMode::MIRRORED_REPEAT,
     };
-    let border = if matches!(image.format.scalar(), Scalar::Float { .. }) {
+    let border = if matches!(format.scalar(), Scalar::Float { .. }) {
         vk::BorderColor::FLOAT_TRANSPARENT_BLACK
     } else {
         vk::BorderColor::INT_TRANSPARENT_BLACK
@@ -240,7 +242,7 @@ fn sampler_info(image: &Image) -> vk::SamplerCreateInfo<'static> {
         .address_mode_v(address)
         .address_mode_w(address)
         .border_color(border)
-        .unnormalized_coordinates(!image.sampler.normalized)
+        .unnormalized_coordinates(!sampler.normalized)
 }
 
 impl Drop for DeviceImage {

@@ -18,7 +18,9 @@ pub struct Image {
     pub is_stored: bool,
     /// Whether a kernel binds it for sampling (`sampler2D`, `texture2D`).
     pub is_sampled: bool,
-    pub sampler: ImageSampler,
+    /// Sampler of kernels that bind one with the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<ImageSampler>,
 }
 
 impl Image {
@@ -26,8 +28,8 @@ impl Image {
     pub fn merge(self, other: Self) -> Result<Self, String> {
         let is_stored = self.is_stored || other.is_stored;
         let is_sampled = self.is_sampled || other.is_sampled;
-        let merged = Self { is_stored, is_sampled, ..self };
-        if merged == (Self { is_stored, is_sampled, ..other }) {
+        let merged = Self { is_stored, is_sampled, sampler: self.sampler.or(other.sampler), ..self };
+        if merged == (Self { is_stored, is_sampled, sampler: other.sampler.or(self.sampler), ..other }) {
             return Ok(merged);
         }
         Err("is not the same image in both descriptions; make image and sampler the same".into())
@@ -238,10 +240,15 @@ mod tests {
             layers: None,
             is_stored: true,
             is_sampled: false,
-            sampler: ImageSampler::default(),
+            sampler: None,
         };
-        let sampled = Image { is_stored: false, is_sampled: true, ..image };
-        assert_eq!(image.merge(sampled), Ok(Image { is_sampled: true, ..image }));
+        let sampler = Some(ImageSampler::default());
+        let sampled = Image { is_stored: false, is_sampled: true, sampler, ..image };
+        for merged in [image.merge(sampled), sampled.merge(image)] {
+            assert_eq!(merged, Ok(Image { is_sampled: true, sampler, ..image }));
+        }
+        let texels = Some(ImageSampler { normalized: false, ..ImageSampler::default() });
+        assert!(sampled.merge(Image { sampler: texels, ..sampled }).is_err());
         assert!(image.merge(Image { dimensions: 3, ..sampled }).is_err());
     }
 }
