@@ -96,7 +96,11 @@ impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables. A mistake gets a better
     /// suggestion than clap's, if there is one.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
-        let documented = help::command_line();
+        let mut documented = help::command_line();
+        let asks_for_all = |word: &OsString| word == "--help" || word == "help";
+        if words.iter().take_while(|word| *word != "--").any(asks_for_all) {
+            documented = help::in_full(documented);
+        }
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let despite_mistakes = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
@@ -537,15 +541,15 @@ pub struct BenchArgs {
 
     /// Show what `--variant auto` chooses from, instead of cases
     ///
-    /// Predicts the time of every candidate; measures the WAYS candidates predicted to be fastest [default: 12] and
-    /// each variant's best. `--json` writes these times in place of a record.
+    /// Measures each variant's best and the WAYS candidates predicted to be fastest [default: 12]. `--json` writes these
+    /// times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
     /// Show published figures next to yours
     ///
-    /// Each case gets its speed-up over them. FILE is a record, or CSV with the columns algorithm, dtype, size, time,
-    /// source and, where relevant, layout, goal and input.
+    /// FILE is a record, or CSV with the columns algorithm, dtype, size, time, source and, where relevant, layout, goal
+    /// and input.
     #[arg(long, value_name = "FILE")]
     pub reference: Option<PathBuf>,
 
@@ -567,16 +571,15 @@ pub struct OutputArgs {
 
     /// Complete the record of a run that was interrupted or killed
     ///
-    /// Repeat the options of that run, with this one in place of --json. Cases already in the file or its journal
-    /// (FILE.part) are not measured again.
+    /// Repeat the options of that run, with this one in place of --json. Cases in the file or its journal (FILE.part) are
+    /// kept.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     #[serde(serialize_with = "command_line::path")]
     pub resume: Option<PathBuf>,
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets its own subfolder: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
-    /// and the command that runs the case alone.
+    /// A subfolder for each: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
@@ -588,8 +591,8 @@ pub struct OutputArgs {
 
     /// The table: compact, long or both
     ///
-    /// compact has a row for each size and a column for each variant; long has a line for each case with its rate,
-    /// interval, samples and residual. [default: compact; for `run` long]
+    /// compact: sizes by variants; long: a line for each case with rate, interval, samples and residual. [default:
+    /// compact; for `run` long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
@@ -1108,8 +1111,7 @@ pub struct VerifyArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets its own subfolder: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words,
-    /// and the command that runs the case alone.
+    /// A subfolder for each: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words, the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 

@@ -85,6 +85,22 @@ pub(super) fn command_line() -> Command {
     })
 }
 
+/// Returns a command line that prints its help in full: each option with all of its text, without empty lines between options.
+pub(super) fn in_full(command: Command) -> Command {
+    let after = command.get_after_long_help().or(command.get_after_help()).cloned();
+    let about = command.get_long_about().or(command.get_about()).cloned();
+    let command = command.mut_args(|arg| {
+        let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        // A paragraph ends without a full stop if it is the summary.
+        let paragraphs: Vec<_> = text.split("\n\n").map(|paragraph| paragraph.trim_end_matches('.')).collect();
+        let end = if paragraphs.len() > 1 && !text.ends_with(']') { "." } else { "" };
+        let is_hidden = arg.is_hide_long_help_set();
+        let arg = if arg.get_id() == "help" { arg.action(ArgAction::HelpShort) } else { arg };
+        arg.hide_short_help(is_hidden).help(paragraphs.join(". ") + end)
+    });
+    command.about(about.unwrap_or_default()).after_help(after.unwrap_or_default()).mut_subcommands(in_full)
+}
+
 /// Returns the command line with all options of each command, as manual pages and completions have them. Only commands that
 /// use Vulkan show its options.
 pub(super) fn documented() -> Command {
@@ -231,6 +247,14 @@ mod tests {
         let mut root = command_line().term_width(80);
         let short = root.render_help().to_string();
         assert!((24..=40).contains(&short.lines().count()), "{short}");
+        for mut command in commands().into_iter().map(in_full) {
+            let full = command.render_help().to_string();
+            assert!(
+                full.lines().count() <= 150 && full.contains("Examples:\n"),
+                "{} lines\n{full}",
+                full.lines().count()
+            );
+        }
         let mut bench = commands().into_iter().find(|command| command.get_name() == "bench").expect("it is a command");
         let lines = bench.render_help().to_string().lines().count();
         assert!((24..=40).contains(&lines), "{lines}");

@@ -208,15 +208,14 @@ fn measuring() -> Vec<Entry<Request>> {
         }),
         number(
             "processes N",
-            "Measure each case in N fresh processes\n\nThey run one after another, each with the cases in random \
-             order. One record holds all of them; tables show the median of the processes' medians, with ± between \
-             processes, and `compare` counts N processes.",
+            "Measure each case in N fresh processes\n\nEach takes the cases in random order. One record \
+             holds all of them; tables show the median of their medians with ± between processes.",
             |target: &mut Request| &mut target.processes,
         ),
         number(
             "noise N",
-            "Show how much N processes differ [default: 8 processes]\n\nLike --processes, with a table of their \
-             spread and of the smallest changes that a comparison can detect here.",
+            "Show how much N processes differ [default: 8 processes]\n\nLike --processes, with the \
+             smallest changes that a comparison can detect here.",
             |target: &mut Request| &mut target.noise,
         )
         .with(|arg| {
@@ -322,21 +321,20 @@ impl Options for SamplingArgs {
             ),
             text(
                 "clock CLOCK",
-                "Time samples with the device's clock or the host's [default: device]\n\n`device` reads timestamps \
-                 around the work; `host` reads its own clock around a submission of at least 100 ms of repetitions.",
+                "Time samples with the device's clock or the host's [default: device]\n\n`host` reads its own clock \
+                 around a submission of at least 100 ms of repetitions.",
                 |target: &mut Self| &mut target.clock,
             ),
             text(
                 "cache STATE",
-                "Caches before each run: hot or cold [default: hot]\n\n`hot` keeps what the last run left; `cold` \
-                 flushes them by reading a GiB, or a quarter of the device's memory if that is less.",
+                "Caches before each run: hot or cold [default: hot]\n\n`cold` flushes what the last run left by \
+                 reading a GiB, or a quarter of the device's memory.",
                 |target: &mut Self| &mut target.cache,
             ),
             flag(
                 "energy",
-                "Also measure each case's energy\n\nAfter its samples, each case runs on for 2.5 seconds, back to back, \
-                 while the energy counter of the board is read (NVIDIA only, through NVML). The table then has joules \
-                 per run and GFLOP/J.",
+                "Also measure each case's energy\n\nAdds joules per run and GFLOP/J, read from the board while each case runs \
+                 on for 2.5 s (NVIDIA only, through NVML).",
                 |target: &mut Self| &mut target.energy,
             ),
         ]
