@@ -8,6 +8,7 @@ use crate::algorithms::Candidate;
 use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Isolation;
+use crate::plan::estimate::CaseEstimate;
 use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::{
@@ -79,14 +80,14 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
     let skipped = measurement.skipped(&tuned);
     let expected = measurement.estimates(&MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, vec![]));
     let mut output = String::new();
-    for (id, time) in &expected {
+    for CaseEstimate { id, time, .. } in &expected {
         let _ = writeln!(output, "{:>7}  {id}", about(*time));
     }
     for line in skipped_lines(&skipped) {
         let _ = writeln!(output, "{line}");
     }
     let processes = request.processes.or(request.noise).unwrap_or(1);
-    let once: Nanos = expected.iter().map(|(_, time)| *time).sum();
+    let once: Nanos = expected.iter().map(|case| case.time).sum();
     let total = about(Nanos(once.0 * f64::from(processes)));
     let in_processes = if processes > 1 { format!(" in {processes} processes") } else { String::new() };
     let _ = writeln!(output, "\n{}{in_processes}, roughly {total}", counted(expected.len(), "case"));

@@ -1,7 +1,8 @@
 //! `gpukern peak`.
 
 use super::{CommandOutput, DeviceSession, Files, JSON, Progress, Target};
-use crate::plan::estimate;
+use crate::plan::CaseGroup;
+use crate::plan::estimate::{self, Paces};
 use crate::record::peak::Extent;
 use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};
 use std::path::PathBuf;
@@ -22,16 +23,17 @@ pub(super) fn run(
     session.on_each_device(devices, Timing::Sample, |executor| {
         let device = executor.info();
         let section = peak::limit_section(&CATALOGUE, device, extent);
-        let mut expected = vec![];
-        for group in &section.groups {
-            let time = estimate::of_case(group, device.kind, Some(&section.sampling));
-            expected.extend(group.variants.iter().map(|variant| (group.id(variant).to_string(), time)));
-        }
+        let paces = Paces::read(&setup.cache, device);
+        let time_of = |group: &CaseGroup| estimate::of_case(group, device.kind, Some(&section.sampling));
+        let expected = estimate::of_groups(&section.groups, device, &paces, "peak", &time_of);
         let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
         progress.device(device);
-        progress.announce_duration("kernel", device.kind.runs_on_host_cores());
+        progress.announce_duration("kernel");
         peaks.push(executor.measure_limits(extent, &mut progress));
         progress.finish();
+        if !host.is_interrupted() {
+            paces.keep(&progress.times(), &setup.cache, executor.info());
+        }
         // A limit may be missing because a kernel was wrong or the device failed, not because the device lacks it.
         if worst != Exit::Rejected && progress.exit != Exit::Success {
             worst = progress.exit;

@@ -3,6 +3,7 @@
 use crate::basis::alike::grouped_where;
 use crate::basis::messages::{Messages, Verbosity};
 use crate::basis::threads;
+use crate::plan::estimate::CaseEstimate;
 use crate::plan::{CaseId, axes};
 use crate::{Case, DeviceInfo, DeviceKind, Exit, Nanos, Observer, Outcome, about, counted, printable};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -33,10 +34,14 @@ pub(crate) struct Progress {
 
 /// Forecast of the remaining time, from the expected times of cases and the progress so far.
 struct Forecast {
-    /// Expected times by case id.
-    expected: BTreeMap<String, Nanos>,
+    /// Estimates by case id.
+    expected: BTreeMap<String, CaseEstimate>,
     /// Expected time of all cases.
     total: Nanos,
+    /// Whether earlier runs corrected most of it.
+    is_learned: bool,
+    /// Expected and actual time of the finished cases, by kind of work.
+    times: BTreeMap<String, [Nanos; 2]>,
     /// Expected time of the finished work.
     done: Nanos,
     cases: usize,
@@ -60,8 +65,9 @@ struct Forecast {
 const PRIOR_WEIGHT: Nanos = Nanos(3e9);
 /// Expected time from which a run is announced as long.
 const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
-/// Slow-down of a run on the CPU while other programs keep it busy, as measured.
-const BUSY_SLOWDOWN: f64 = 3.0;
+/// Ends of the interval that holds nine of ten runs, as multiples of the expected time, without and with earlier runs.
+const FIRST_BAND: [f64; 2] = [0.33, 3.0];
+const LEARNED_BAND: [f64; 2] = [0.5, 2.0];
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
 const BAR_STEPS: u64 = 1000;
@@ -73,14 +79,17 @@ const LATE_RATIO: f64 = 3.0;
 const LIMITS: &str = "limits of the device";
 
 impl Forecast {
-    fn new(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos]) -> Self {
-        let one_process: Nanos = expected.iter().map(|(_, time)| *time).sum();
+    fn new(cases: usize, expected: &[CaseEstimate], limits: &[Nanos]) -> Self {
+        let one_process: Nanos = expected.iter().map(|case| case.time).sum();
+        let learned: Nanos = expected.iter().filter(|case| case.is_learned).map(|case| case.time).sum();
         // Each process measures every case once more.
         let total = Nanos(one_process.0 * cases as f64 / expected.len().max(1) as f64) + limits.iter().copied().sum();
         let started = Instant::now();
         Self {
-            expected: expected.iter().cloned().collect(),
+            expected: expected.iter().map(|case| (case.id.clone(), case.clone())).collect(),
             total,
+            is_learned: learned.0 > 0.5 * total.0,
+            times: BTreeMap::new(),
             done: Nanos::default(),
             cases,
             ended: 0,
@@ -97,7 +106,15 @@ impl Forecast {
     /// Returns the expected time of a case; the average for a case without a forecast, such as one that `auto` chose.
     fn expected_time(&self, id: &str) -> Nanos {
         let average = Nanos(self.total.0 / self.cases.max(1) as f64);
-        self.expected.get(id).copied().unwrap_or(average)
+        self.expected.get(id).map_or(average, |case| case.time)
+    }
+
+    /// Adds the time since the last change, and `expected`, to the kind of work of a case.
+    fn spend(&mut self, id: &str, expected: Nanos) {
+        let Some(case) = self.expected.get(id) else { return };
+        let [planned, spent] = self.times.entry(case.kind.clone()).or_default();
+        *planned = *planned + expected;
+        *spent = *spent + self.last_change.elapsed().into();
     }
 
     fn begin(&mut self, id: &str) {
@@ -108,13 +125,15 @@ impl Forecast {
             self.running.push(id.into());
         }
         self.current = id.into();
+        self.spend(id, Nanos::default());
         self.last_change = Instant::now();
     }
 
     fn begin_limits(&mut self) {
         self.end_limits();
-        let expected = self.limits.pop().unwrap_or_default();
-        self.expected.insert(LIMITS.into(), expected);
+        let time = self.limits.pop().unwrap_or_default();
+        let limits = CaseEstimate { id: LIMITS.into(), time, kind: String::new(), is_learned: false };
+        self.expected.insert(LIMITS.into(), limits);
         self.begin(LIMITS);
     }
 
@@ -138,6 +157,7 @@ impl Forecast {
             self.current = self.running.last().cloned().unwrap_or_default();
         }
         self.ended += 1;
+        self.spend(id, self.expected_time(id));
         self.last_change = Instant::now();
     }
 
@@ -228,18 +248,14 @@ impl Forecast {
         format!("{} % after {}", 100 * self.current_position() / BAR_STEPS, self.current_text(usize::MAX))
     }
 
-    /// Returns the expected duration if it is long: `22 cases, about 40 s`. With `uses_cpu`, adds the duration while other
-    /// programs use the CPU.
-    fn announcement(&self, what: &str, uses_cpu: bool) -> Option<String> {
-        if self.total.0 < MIN_ANNOUNCED_TIME.0 {
+    /// Returns the expected duration if it is at least `shortest`: `22 cases, about 40 s (20 s to 80 s)`.
+    fn announcement(&self, what: &str, shortest: Nanos) -> Option<String> {
+        if self.total.0 <= 0.0 || self.total.0 < shortest.0 {
             return None;
         }
-        let mut text = format!("{}, about {}", counted(self.cases, what), about(self.total));
-        if uses_cpu {
-            let busy = about(Nanos(BUSY_SLOWDOWN * self.total.0));
-            let _ = write!(text, " (up to {busy} if other programs use the CPU)");
-        }
-        Some(text)
+        let band = if self.is_learned { LEARNED_BAND } else { FIRST_BAND };
+        let [total, least, most] = [1.0, band[0], band[1]].map(|factor| about(Nanos(factor * self.total.0)));
+        Some(format!("{}, about {total} ({least} to {most})", counted(self.cases, what)))
     }
 }
 
@@ -251,7 +267,7 @@ impl Progress {
 
     /// Returns the progress of measuring `cases` cases and then the limits of their devices, with the expected time of
     /// each.
-    pub(crate) fn through(cases: usize, expected: &[(String, Nanos)], limits: &[Nanos], messages: &Messages) -> Self {
+    pub(crate) fn through(cases: usize, expected: &[CaseEstimate], limits: &[Nanos], messages: &Messages) -> Self {
         let is_shown = messages.verbosity >= Verbosity::Usual;
         let bar = if is_shown && messages.on_terminal() { ProgressBar::new(BAR_STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR_COLUMNS}}} {{wide_msg}}")) {
@@ -285,13 +301,19 @@ impl Progress {
         Ok((alive, thread?))
     }
 
-    /// Prints the number of cases (or of `what`) and their expected duration, if that is long. `uses_cpu` if other programs can
-    /// slow them down.
-    pub(crate) fn announce_duration(&self, what: &str, uses_cpu: bool) {
-        let announcement = self.forecast.lock().ok().and_then(|forecast| forecast.announcement(what, uses_cpu));
+    /// Prints the number of cases (or of `what`) and their expected duration, if that is long or the user wants details.
+    pub(crate) fn announce_duration(&self, what: &str) {
+        let is_verbose = self.messages.verbosity == Verbosity::Verbose;
+        let shortest = if is_verbose { Nanos::default() } else { MIN_ANNOUNCED_TIME };
+        let announcement = self.forecast.lock().ok().and_then(|forecast| forecast.announcement(what, shortest));
         if let Some(text) = announcement {
             self.line(&text);
         }
+    }
+
+    /// Returns the expected and actual time of the finished cases, by kind of work.
+    pub(crate) fn times(&self) -> BTreeMap<String, [Nanos; 2]> {
+        self.forecast.lock().map(|forecast| forecast.times.clone()).unwrap_or_default()
     }
 
     /// Changes the forecast, and shows it.
@@ -452,8 +474,13 @@ mod tests {
 
     /// Returns a forecast of these cases with their expected time each, and of limits with 10 s.
     fn forecast(ids: &[&str], seconds: f64) -> Forecast {
-        let expected: Vec<_> = ids.iter().map(|id| (id.to_string(), Nanos::from_seconds(seconds))).collect();
+        let expected: Vec<_> = ids.iter().map(|id| estimate(id, seconds)).collect();
         Forecast::new(ids.len(), &expected, &[Nanos(10e9)])
+    }
+
+    fn estimate(id: &str, seconds: f64) -> CaseEstimate {
+        let time = Nanos::from_seconds(seconds);
+        CaseEstimate { id: id.into(), time, kind: "bench k".into(), is_learned: false }
     }
 
     #[test]
@@ -558,19 +585,34 @@ mod tests {
 
     #[test]
     fn a_long_measurement_is_announced() {
-        let announced = |seconds: f64, limits: &[Nanos], uses_cpu| {
-            let forecast = Forecast::new(27, &[("a".to_string(), Nanos::from_seconds(seconds))], limits);
-            forecast.announcement("case", uses_cpu)
+        let announced = |seconds: f64, limits: &[Nanos], is_learned| {
+            let forecast = Forecast::new(27, &[CaseEstimate { is_learned, ..estimate("a", seconds) }], limits);
+            forecast.announcement("case", MIN_ANNOUNCED_TIME)
         };
-        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s"));
-        let busy = "27 cases, about 48 s (up to 2 min if other programs use the CPU)";
-        assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(busy));
-        assert_eq!((announced(0.3, &[], true), Forecast::new(3, &[], &[]).announcement("case", true)), (None, None));
+        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (13 s to 2 min)"));
+        let with_limits = "27 cases, about 48 s (24 s to 97 s)";
+        assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(with_limits));
+        assert_eq!(announced(0.3, &[], true), None);
+        assert_eq!(Forecast::new(3, &[], &[]).announcement("case", Nanos::default()), None);
+    }
+
+    #[test]
+    fn finished_cases_show_the_pace_of_their_kind() {
+        let mut forecast = forecast(&["a", "b", "c"], 5.0);
+        for id in ["a", "b", "unknown"] {
+            forecast.begin(id);
+            forecast.end(id);
+        }
+        forecast.begin("c");
+        forecast.begin_limits();
+        forecast.end_limits();
+        let planned = |kind: &str| forecast.times.get(kind).map(|[planned, _]| *planned);
+        assert_eq!((planned("bench k"), forecast.times.len()), (Some(Nanos(10e9)), 2));
     }
 
     #[test]
     fn limits_of_each_device_count_once_they_are_done() {
-        let expected = [("a".to_string(), Nanos(10e9)), ("b".to_string(), Nanos(10e9))];
+        let expected = ["a", "b"].map(|id| estimate(id, 10.0));
         let mut forecast = Forecast::new(2, &expected, &[Nanos(10e9); 2]);
         let mut done = vec![];
         for id in ["a", "b"] {

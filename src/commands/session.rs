@@ -163,18 +163,18 @@ impl<'a> MeasurementCall<'a> {
         }
         let interrupted = host.listen()?;
         let cases = measurement.count_remaining(options);
-        // Estimates are of runs, and compiling runs nothing.
-        let is_estimated = !setup.inspects;
-        let case_times = if is_estimated { measurement.estimates(options) } else { vec![] };
-        let limit_times = if is_estimated { measurement.limit_estimates(options) } else { vec![] };
-        let progress = Progress::through(cases, &case_times, &limit_times, &host.messages);
+        let limit_times = measurement.limit_estimates(options);
+        let progress = Progress::through(cases, &measurement.estimates(options), &limit_times, &host.messages);
         if announces {
-            progress.announce_duration("case", measurement.uses_host_cores());
+            progress.announce_duration("case");
         }
         let path = file.path().map(Path::to_path_buf);
         let mut observer = RunObserver { progress, announces, path, journal: None };
         let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
         observer.progress.finish();
+        if !host.is_interrupted() {
+            measurement.keep_paces(&observer.progress.times());
+        }
         file.journal = observer.journal;
         // A measurement that fails as a whole has measured nothing; only resumed cases are worth keeping.
         if measured.is_err() && measurement.resumed_cases().is_empty() {

@@ -24,7 +24,7 @@ fn quick(more: &[&str]) -> Value {
     json(&[&BENCH, more, &["--no-peak", "--json", "-"]].concat())
 }
 
-/// Replaces the limits kept in `cache` with those of `peak`, marked as undisturbed: disturbed limits are not kept.
+/// Replaces the limits kept in `cache` with those of `peak`, marked as undisturbed, so that they do not depend on load.
 fn keep_undisturbed(cache: &Path, peak: &Value) {
     let mut files = std::fs::read_dir(cache).expect("a cache").map(|file| file.expect("a file").path());
     let file = files.find(|file| file.to_string_lossy().contains(".limits")).expect("limits are kept");

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Host time after which a quick run starts no further probe: some take a hundred times as long as others.
 pub(super) const MAX_QUICK_TIME: Duration = Duration::from_secs(8);
 
+/// Expected time of a quick run on a GPU, mostly to compile the probes.
+const GPU_QUICK_TIME: Nanos = Nanos(4e9);
+
 /// Kind of cache file for the limits.
 const CACHE_KIND: &str = "limits.json";
 /// Kind of cache file for limits under validation layers, which slow down the host, so that they stay separate.
@@ -29,6 +32,14 @@ pub(super) fn read_cached(cache: &CacheFolder, device: &DeviceInfo, is_validated
     let json = cache.get(cache_kind(is_validated), device)?;
     let limits: Peak = serde_json::from_slice(&json).ok()?;
     (limits.schema == crate::record::peak::SCHEMA).then_some(limits)
+}
+
+/// Returns the expected time of a quick measurement.
+pub(super) fn quick_time(kind: DeviceKind) -> Nanos {
+    match kind {
+        DeviceKind::Cpu => MAX_QUICK_TIME.into(),
+        _ => GPU_QUICK_TIME,
+    }
 }
 
 /// Returns the best canary time known when `cases` ended.
@@ -90,17 +101,22 @@ impl Executor<'_> {
     }
 
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Measures figures again
-    /// that were taken while the canary was slower than `best`.
-    fn complete_limits(&mut self, best: Option<Nanos>) -> Peak {
+    /// that were taken while the canary was slower than `best`, unless the cases took less time (`brief`): a busy device
+    /// would delay every short run, and its new figures would be no better.
+    fn complete_limits(&mut self, best: Option<Nanos>, brief: bool) -> Peak {
         let mut probes = peak::limit_section(self.setup.catalogue, self.info(), Extent::Quick);
         let Some(cached) = self.cached_limits() else {
             return self.run_probes(Extent::Quick, probes, &mut Silent);
         };
         let mut limits = cached.sound(best);
+        if brief {
+            limits.complete(cached.figures.clone());
+        }
         probes.groups.retain(|group| !has_limits_of(&limits, group));
         if !probes.groups.is_empty() {
             limits.join(self.run_probes(Extent::Quick, probes, &mut Silent));
         }
+        limits.complete(cached.figures);
         limits
     }
 
@@ -134,8 +150,9 @@ impl Executor<'_> {
         read_cached(&self.setup.cache, self.info(), self.is_validated())
     }
 
-    /// Merges the undisturbed figures of `limits`, measured by `cases`, into the saved ones; the better of two figures
-    /// wins. Failed and interrupted probes may succeed next time, so they are not saved as missing.
+    /// Merges the figures of `limits`, measured by `cases`, into the saved ones; the better of two undisturbed figures
+    /// wins, and disturbed ones are saved until there is an undisturbed one. Failed and interrupted probes may succeed
+    /// next time, so they are not saved as missing.
     fn save_limits(&self, mut limits: Peak, cases: &[Case]) {
         for case in cases {
             if case.outcome == Outcome::Interrupted || case.outcome.failure().is_some() {
@@ -143,14 +160,18 @@ impl Executor<'_> {
             }
         }
         let best = best_canary(cases);
+        let mut doubtful = limits.figures.clone();
         if let Some(saved) = self.cached_limits() {
             if saved.extent == Extent::Full {
                 limits.extent = Extent::Full;
             }
+            doubtful.extend(saved.figures.iter().cloned());
             limits = limits.sound(best);
-            limits.join(saved);
+            limits.join(saved.sound(best));
         }
-        if let Ok(json) = serde_json::to_vec(&limits.sound(best)) {
+        let mut kept = limits.sound(best);
+        kept.complete(doubtful);
+        if let Ok(json) = serde_json::to_vec(&kept) {
             self.setup.cache.put(cache_kind(self.is_validated()), self.info(), &json);
         }
     }
@@ -196,9 +217,10 @@ fn add_figure(
 }
 
 /// Stores each case's share of the device's limits, which are measured if necessary, and warns about cases above them.
-/// Returns the limits; `None`, without shares, if interrupted, because limits are then incomplete.
-pub(super) fn compare_with_limits(executor: &mut Executor<'_>, cases: &mut [Case]) -> Option<Peak> {
-    let limits = determine_limits(executor, cases);
+/// Returns the limits; `None`, without shares, if interrupted, because limits are then incomplete. `elapsed` is the time
+/// of the cases.
+pub(super) fn compare_with_limits(executor: &mut Executor<'_>, cases: &mut [Case], elapsed: Duration) -> Option<Peak> {
+    let limits = determine_limits(executor, cases, elapsed < MAX_QUICK_TIME);
     if limits.is_some() {
         warn_above_limits(cases);
     } else {
@@ -221,12 +243,12 @@ fn is_bound_by(case: &Case, quantity: Quantity) -> bool {
 }
 
 /// Determines the limits of the device, and stores the share of them that each case reaches.
-fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case]) -> Option<Peak> {
+fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case], brief: bool) -> Option<Peak> {
     // The interruption may have come after the last case.
     if executor.is_interrupted() {
         return None;
     }
-    let mut limits = executor.complete_limits(best_canary(cases));
+    let mut limits = executor.complete_limits(best_canary(cases), brief);
     store_shares(&limits, cases);
     // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
     let memory_bound = cases.iter().filter(|case| is_memory_bound(case));
@@ -310,6 +332,29 @@ mod tests {
             let text = "left out: the quick run had already taken 45";
             assert!(left_out.iter().all(|missing| missing.reason.contains(text)));
             assert!(!cases.is_empty() && (!some_left_out || cases.len() < count), "{} of {count}", cases.len());
+        }
+    }
+
+    #[test]
+    fn short_runs_use_the_limits_of_a_busy_device_and_long_ones_measure_them_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let setup = Setup::in_process(&CATALOGUE, CacheFolder::new(Some(folder.path())));
+        let probes = peak::limit_section(&CATALOGUE, &software_device(), Extent::Quick);
+        let group = probes.groups.iter().find(|group| group.algorithm.name == "fma").expect("a probe");
+        let mut limits = Peak::new(&software_device(), Extent::Quick, String::new(), &[]);
+        let conditions = Conditions { others: Some(0.6), ..Conditions::default() };
+        let ids: Vec<_> = group.variants.iter().map(|variant| group.id(variant).to_string()).collect();
+        for (variant, id) in group.variants.iter().zip(&ids) {
+            let quantity = variant.limit(group.spec.size, group.spec.dtype).expect("a limit");
+            limits.add(Figure::new(quantity, [1e9, 1e9], &conditions, id.clone()));
+        }
+        let mut executor = slow_executor(&setup, Duration::ZERO);
+        executor.save_limits(limits.clone(), &[]);
+        for (brief, measured_again) in [(true, false), (false, true)] {
+            let completed = executor.complete_limits(None, brief);
+            assert_eq!(completed.missing.iter().any(|missing| ids.contains(&missing.case)), measured_again);
+            assert!(completed.figures.iter().all(|figure| figure.disturbed), "{:?}", completed.figures);
+            assert_eq!(completed.figures.len(), limits.figures.len());
         }
     }
 

@@ -15,12 +15,13 @@ use crate::basis::error::Error;
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::plan::estimate::{self, CaseEstimate, Paces};
 use crate::plan::request::Request;
-use crate::plan::{AUTO, CaseGroup, CaseId, HOST, Plan, PlanSection, Sampling, Shard, estimate};
+use crate::plan::{CaseGroup, CaseId, HOST, Plan, PlanSection, Sampling, Shard};
 use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -352,47 +353,64 @@ impl<'a> Measurement<'a> {
         (self.estimates(options).len() * options.processes).saturating_sub(resumed)
     }
 
-    /// Returns the ids of the cases that each process measures, with estimated times.
-    pub fn estimates(&self, options: &MeasureOptions<'_>) -> Vec<(String, Nanos)> {
+    /// Estimates the cases that each process measures, by the paces of earlier runs.
+    pub fn estimates(&self, options: &MeasureOptions<'_>) -> Vec<CaseEstimate> {
         let samples = options.timing == Timing::Sample;
+        let command = match options.timing {
+            Timing::Sample => "bench",
+            Timing::VerifyOnly => "verify",
+            Timing::Inspect { .. } => "inspect",
+        };
+        // The validation layer slows down the host.
+        let validated = if self.setup.validation == Validation::Off { "" } else { "validated " };
         let mut estimates = vec![];
         for DevicePart { device, section } in &self.device_parts {
             let skipped = list_skipped(section, device, options.tuned);
             let skipped: BTreeSet<_> = skipped.into_iter().map(|(id, _)| id.to_string()).collect();
-            for group in section.groups_on(device.kind) {
-                let time = estimate::of_case(group, device.kind, samples.then_some(&section.sampling));
-                let mut ids: Vec<_> = group.variants.iter().map(|variant| group.id(variant).to_string()).collect();
-                if group.auto {
-                    ids.push(group.id_of(AUTO).to_string());
-                }
-                ids.retain(|id| !skipped.contains(id));
-                estimates.extend(ids.into_iter().map(|id| (id, time)));
-            }
+            let time_of = |group: &CaseGroup| match options.timing {
+                Timing::Inspect { .. } => estimate::of_compilation(device.kind),
+                _ => estimate::of_case(group, device.kind, samples.then_some(&section.sampling)),
+            };
+            let paces = Paces::read(&self.setup.cache, device);
+            let groups = section.groups_on(device.kind);
+            let mut on_device = estimate::of_groups(groups, device, &paces, &format!("{validated}{command}"), &time_of);
+            on_device.retain(|case| !skipped.contains(&case.id));
+            estimates.extend(on_device);
         }
         for (group, sampling) in &self.on_host {
             let time = estimate::of_case(group, DeviceKind::Host, samples.then_some(sampling));
-            estimates.push((group.host_id().unwrap_or_default(), time));
+            let id = group.host_id().unwrap_or_default();
+            estimates.push(CaseEstimate { id, time, kind: String::new(), is_learned: false });
         }
-        estimates.retain(|(id, _)| options.selects(id));
+        estimates.retain(|case| options.selects(&case.id));
         estimates
     }
 
-    /// Returns the estimated time to measure limits, per software device without cached ones. GPUs take next to none.
+    /// Takes in the expected and actual time of each kind of work, from which later runs are estimated. Several devices
+    /// share their kinds, so their times are not told apart.
+    pub fn keep_paces(&self, times: &BTreeMap<String, [Nanos; 2]>) {
+        if let [device] = self.devices()[..] {
+            Paces::read(&self.setup.cache, device).keep(times, &self.setup.cache, device);
+        }
+    }
+
+    /// Returns the estimated time to measure limits, per device whose cache lacks some that the run needs.
     pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
         }
         let is_validated = self.setup.validation != Validation::Off;
-        let mut devices = self.devices();
-        devices.retain(|device| {
-            device.kind == DeviceKind::Cpu && limits::read_cached(&self.setup.cache, device, is_validated).is_none()
-        });
-        vec![limits::MAX_QUICK_TIME.into(); devices.len()]
-    }
-
-    /// Whether any case runs on the CPU, which other programs use too.
-    pub fn uses_host_cores(&self) -> bool {
-        !self.on_host.is_empty() || self.device_parts.iter().any(|part| part.device.kind.runs_on_host_cores())
+        let total: Nanos = self.estimates(options).iter().map(|case| case.time).sum();
+        let mut times = vec![];
+        for device in self.devices() {
+            let cached = limits::read_cached(&self.setup.cache, device, is_validated);
+            if cached.is_none_or(|cached| {
+                total.0 >= Nanos::from(limits::MAX_QUICK_TIME).0 && cached.figures.iter().any(|figure| figure.disturbed)
+            }) {
+                times.push(limits::quick_time(device.kind));
+            }
+        }
+        times
     }
 
     /// Returns the cases that the devices cannot run, each with the reason.
@@ -532,7 +550,7 @@ impl<'a> Measurement<'a> {
             return;
         }
         state.observer.limits();
-        match compare_with_limits(executor, cases) {
+        match compare_with_limits(executor, cases, state.options.begun.elapsed()) {
             Some(limits) if results.peaks.iter().all(|measured| measured.uuid != limits.uuid) => {
                 results.peaks.push(limits);
             }

@@ -5,10 +5,11 @@ use super::{Job, JobContext, Opened, Report};
 use crate::executor::{Executor, Observer, Silent, without_cases};
 use crate::limits::best_canary;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
-use crate::record::Case;
+use crate::record::{Case, Outcome};
+use crate::runner::LikeRuns;
 use crate::timekeeper::warn_of_clock;
 use crate::tuning::tuned::{self, Configuration};
-use crate::worker::WorkerEnd;
+use crate::worker::{EndKind, WorkerEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -98,13 +99,16 @@ impl Executor<'_> {
         let mut deaths_without_case = 0;
         while !remaining.groups.is_empty() {
             let Err(ended) = self.run_until_death(&remaining, observer, cases) else { break };
-            let finished: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
             match &ended.on_device {
-                Some(id) if !finished.contains(id) && self.case_ids(&remaining).contains(id) => {
+                Some(id) if cases.iter().all(|case| case.id != *id) && self.case_ids(&remaining).contains(id) => {
+                    if ended.how == EndKind::Hung {
+                        self.skip_larger(&remaining, id, observer, cases);
+                    }
                     deaths.push(ended.clone());
                 }
                 _ => deaths_without_case += 1,
             }
+            let finished: BTreeSet<_> = cases.iter().map(|case| case.id.clone()).collect();
             remaining = self.without_cases(&remaining, &|id| {
                 finished.contains(id) || deaths.iter().any(|death| death.was_on_device(id))
             });
@@ -136,6 +140,32 @@ impl Executor<'_> {
             }
             true
         })
+    }
+
+    /// Appends the unfinished cases of `section` that differ from the one that timed out in their larger size, as skipped:
+    /// each would take the time of `--timeout` again.
+    fn skip_larger(&self, section: &PlanSection, timed_out: &str, observer: &mut dyn Observer, cases: &mut Vec<Case>) {
+        let configurations = self.configurations(section);
+        let id_of = |group: &CaseGroup, chosen: &Configuration<'_>| group.id(chosen.variant).to_string();
+        let Some((group, slow)) = configurations.iter().find(|(group, chosen)| id_of(group, chosen) == timed_out)
+        else {
+            return;
+        };
+        let slow = LikeRuns::of(slow, group.problem().work());
+        for (group, chosen) in &configurations {
+            let problem = group.problem();
+            let id = id_of(group, chosen);
+            if slow.work_ratio(chosen, problem.work()).is_some_and(|ratio| ratio > 1.0)
+                && cases.iter().all(|case| case.id != id)
+            {
+                let reason = format!("{timed_out} timed out, and this size is larger");
+                let outcome = Outcome::Skipped { reason };
+                let mut case = group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome);
+                case.attach_entry(self.setup.catalogue);
+                observer.end(&case);
+                cases.push(case);
+            }
+        }
     }
 
     /// Appends the cases of `section` as lost, after an interruption or a death that no case caused.
@@ -205,8 +235,15 @@ fn mark_slow_clocks(cases: &mut [Case]) {
 mod tests {
     use super::*;
     use crate::basis::units::Nanos;
+    use crate::device::cache::CacheFolder;
+    use crate::device::fixture::software_device;
+    use crate::kernels::CATALOGUE;
+    use crate::plan::Purpose;
+    use crate::plan::options::Selection;
+    use crate::record::Warning;
     use crate::record::fixture::six_cases;
-    use crate::record::{Outcome, Warning};
+    use crate::session::Setup;
+    use std::any::Any;
 
     /// Returns a case with this canary time, marked by a worker that had seen `best`.
     fn case(canary: f64, best: f64) -> Case {
@@ -220,6 +257,40 @@ mod tests {
     fn is_slow(case: &Case) -> bool {
         let warnings = &case.measured().expect("it is measured").warnings;
         warnings.iter().any(|warning| matches!(warning, Warning::SlowClock { .. }))
+    }
+
+    #[test]
+    fn sizes_larger_than_one_that_timed_out_are_skipped() {
+        let selection = Selection {
+            algorithm: vec!["matmul".into()],
+            variant: vec!["naive".into(), "local".into()],
+            size: ["32", "64", "16", "128"].map(String::from).to_vec(),
+            ..Selection::default()
+        };
+        let section = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).expect("a plan");
+        let script = |job: &dyn Any, report: Report<'_, Box<dyn Any>>| -> Result<Box<dyn Any>, WorkerEnd> {
+            let Some(RunCases { groups, .. }) = job.downcast_ref() else { panic!("cases run") };
+            for group in groups.iter().cloned().map(|group| group.resolve(&[]).expect("made here")) {
+                for variant in &group.variants {
+                    let id = group.id(variant).to_string();
+                    if id == "matmul/naive/f32/64x64x64" {
+                        let hung = WorkerEnd::refused("no answer".into());
+                        return Err(WorkerEnd { how: EndKind::Hung, on_device: Some(id), ..hung });
+                    }
+                    let case = group.case(&variant.name, group.problem().as_ref(), 0, Outcome::Interrupted);
+                    report(Box::new(CaseEvent::End(Box::new(case))));
+                }
+            }
+            Ok(Box::new(()))
+        };
+        let setup = Setup::in_process(&CATALOGUE, CacheFolder::none());
+        let cases = Executor::scripted(software_device(), &setup, Box::new(script)).run_cases(&section, &mut Silent);
+        let is_skipped = |case: &&Case| matches!(case.outcome, Outcome::Skipped { .. });
+        let skipped: Vec<_> = cases.iter().filter(is_skipped).map(|case| case.id.as_str()).collect();
+        assert_eq!((skipped, cases.len()), (vec!["matmul/naive/f32/128x128x128"], 8));
+        let reason = cases.iter().find(is_skipped).and_then(|case| case.outcome.reason());
+        assert_eq!(reason.as_deref(), Some("matmul/naive/f32/64x64x64 timed out, and this size is larger"));
+        assert!(matches!(cases[2].outcome, Outcome::TimedOut(_)), "{:?}", cases[2].outcome);
     }
 
     #[test]

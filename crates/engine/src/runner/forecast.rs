@@ -32,24 +32,43 @@ const MAX_FORECAST_SECONDS: f64 = 1e7;
 #[derive(Default)]
 pub(super) struct Forecasts(Vec<PastRun>);
 
-/// Timed run. Runs with the same algorithm, variant and options take time in proportion to their work.
-struct PastRun {
+/// Runs with the same algorithm, variant and options, whose time is in proportion to their work, and the work of one.
+pub(crate) struct LikeRuns {
     algorithm: Cow<'static, str>,
     variant: Cow<'static, str>,
     options: CaseOptions,
     work: Work,
+}
+
+impl LikeRuns {
+    /// Returns the runs like `chosen`, which does this work.
+    pub(crate) fn of(chosen: &Configuration, work: Work) -> Self {
+        Self {
+            algorithm: chosen.algorithm.name.clone(),
+            variant: chosen.variant.name.clone(),
+            options: chosen.spec.options,
+            work,
+        }
+    }
+
+    /// Returns the ratio of `work` to the work of the known run; `None` if `chosen` is another kind of run.
+    pub(crate) fn work_ratio(&self, chosen: &Configuration, work: Work) -> Option<f64> {
+        let is_like = (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
+            && axes::same(&self.options, &chosen.spec.options, |separates| separates.times);
+        is_like.then(|| ratio(work, self.work))
+    }
+}
+
+/// Timed run.
+struct PastRun {
+    run: LikeRuns,
     time: Nanos,
 }
 
 impl PastRun {
-    fn is_like(&self, chosen: &Configuration) -> bool {
-        (&self.algorithm, &self.variant) == (&chosen.algorithm.name, &chosen.variant.name)
-            && axes::same(&self.options, &chosen.spec.options, |separates| separates.times)
-    }
-
     /// Predicts the time of a run like this one with more work.
     fn predict(&self, work: Work) -> Nanos {
-        Nanos(self.time.0 * ratio(work, self.work))
+        Nanos(self.time.0 * ratio(work, self.run.work))
     }
 
     /// Whether the run was long enough for its time to scale with the work. Shorter runs predict upper bounds.
@@ -74,19 +93,14 @@ fn exceeds(work: Work, limit: Work) -> bool {
 impl Forecasts {
     /// Adds the time of a run.
     pub(super) fn note(&mut self, chosen: &Configuration, work: Work, time: Nanos) {
-        self.0.push(PastRun {
-            algorithm: chosen.algorithm.name.clone(),
-            variant: chosen.variant.name.clone(),
-            options: chosen.spec.options,
-            work,
-            time,
-        });
+        self.0.push(PastRun { run: LikeRuns::of(chosen, work), time });
     }
 
     /// Returns the largest run like `chosen` with at most `work`.
     fn largest_run(&self, chosen: &Configuration, work: Work) -> Option<&PastRun> {
-        let smaller = self.0.iter().filter(|run| run.is_like(chosen) && ratio(work, run.work) >= 1.0);
-        smaller.min_by(|a, b| ratio(work, a.work).total_cmp(&ratio(work, b.work)))
+        let larger_by = |past: &PastRun| past.run.work_ratio(chosen, work).filter(|ratio| *ratio >= 1.0);
+        let smaller = self.0.iter().filter_map(|past| Some((larger_by(past)?, past)));
+        smaller.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, past)| past)
     }
 
     fn predict(&self, chosen: &Configuration, work: Work) -> Option<Nanos> {
@@ -113,7 +127,7 @@ impl Forecasts {
                 if run.scales_with_work() && run.predict(probe_work).0 > longest.0 * MAX_PROBE_SHARE {
                     break;
                 }
-                if run.work == probe_work {
+                if run.run.work == probe_work {
                     continue;
                 }
             }
@@ -174,11 +188,12 @@ impl Runner {
     pub(crate) fn refuse_if_too_long(&mut self, chosen: &Configuration, problem: &dyn Problem) -> Option<String> {
         self.device.calls().predict(None);
         let work = problem.work();
-        if !exceeds(work, MAX_UNCHECKED_WORK) {
+        let longest = Nanos::from(self.workbench.max_run);
+        let is_stopped = |run: &PastRun| run.time.0 >= longest.0;
+        if !exceeds(work, MAX_UNCHECKED_WORK) && !self.forecasts.largest_run(chosen, work).is_some_and(is_stopped) {
             return None;
         }
         let mut forecasts = std::mem::take(&mut self.forecasts);
-        let longest = Nanos::from(self.workbench.max_run);
         let mut run_probe = |spec: &CaseSpec, problem: &dyn Problem| self.run_probe(chosen, spec, problem);
         let probed = forecasts.probe_until_known(chosen, work, longest, &mut run_probe);
         self.forecasts = forecasts;
@@ -243,7 +258,7 @@ mod tests {
         let mut forecasts = Forecasts::default();
         let forecast = |forecasts: &Forecasts, of| {
             let run = forecasts.largest_run(&usual(), of);
-            run.map(|run| (run.scales_with_work(), run.work, run.predict(of)))
+            run.map(|run| (run.scales_with_work(), run.run.work, run.predict(of)))
         };
         assert_eq!(forecast(&forecasts, work(1000)), None);
         forecasts.note(&usual(), work(10), Nanos(5e3));

@@ -5,6 +5,8 @@
 
 mod forecast;
 
+pub(super) use forecast::LikeRuns;
+
 use crate::algorithms::Problem;
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::units::{Nanos, percent};
@@ -558,7 +560,13 @@ impl Runner {
         if preparation.substitute.is_some() {
             self.workbench.pipelines.restore();
         }
-        state.unwrap_or_else(|error| CaseState::Ended(self.outcome_of_first_run(error)))
+        state.unwrap_or_else(|error| {
+            if matches!(error, VulkanError::TooLong(_)) {
+                // Larger sizes take longer still.
+                self.last_run = Some(self.workbench.max_run.into());
+            }
+            CaseState::Ended(self.outcome_of_first_run(error))
+        })
     }
 
     /// Verifies a program, warms it up and records it for samples. The caller handles errors of the driver.

@@ -148,6 +148,16 @@ impl Peak {
         }
     }
 
+    /// Adds the figures of `doubtful` that are of quantities without a figure, as disturbed. Of several such figures of a
+    /// quantity the better one stays.
+    pub fn complete(&mut self, doubtful: impl IntoIterator<Item = Figure>) {
+        let known: Vec<_> = self.figures.iter().map(|figure| figure.quantity).collect();
+        for figure in doubtful.into_iter().filter(|figure| !known.contains(&figure.quantity)) {
+            self.add(Figure { disturbed: true, ..figure });
+        }
+        self.levels = levels(&self.bandwidths(Pattern::Read));
+    }
+
     /// Adds the figures of `other`, measured on the same device.
     pub fn join(&mut self, other: Self) {
         for figure in other.figures {
