@@ -84,12 +84,9 @@ pub(super) fn measure_and_report(
         host.messages.line(&warning);
     }
 
-    let options = MeasureOptions {
-        origin,
-        processes,
-        only: if completes_all { &request.only } else { &[] },
-        ..planned.options(request, completes_all, &tuned, host)
-    };
+    let only = if completes_all && !request.only.is_empty() { planned.selected.ids() } else { vec![] };
+    let options =
+        MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
     let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();

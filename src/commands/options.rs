@@ -224,8 +224,8 @@ fn measuring() -> Vec<Entry<Request>> {
         }),
         list(
             "only ID",
-            "Measure only the case with this id; repeatable\n\nUse the id from a record or an error: \
-             matmul/naive/f32/64x64x64. With --resume, complete only this case of a record of all.",
+            "Measure only the case with this id; repeatable\n\nUse the id from a record or an error, \
+             matmul/naive/f32/64x64x64, or words of it that fit no other case: naive/64x64x64. With --resume, complete only this case of a record of all.",
             |target: &mut Request| &mut target.only,
         ),
     ]

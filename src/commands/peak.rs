@@ -1,6 +1,7 @@
 //! `gpukern peak`.
 
-use super::{CommandOutput, DeviceSession, Files, JSON, Progress, Target};
+use super::session::{self, DeviceSession};
+use super::{CommandOutput, Files, JSON, Progress, Target};
 use crate::plan::CaseGroup;
 use crate::plan::estimate::{self, Paces};
 use crate::record::peak::Extent;
@@ -26,7 +27,8 @@ pub(super) fn run(
         let paces = Paces::read(&setup.cache, device);
         let time_of = |group: &CaseGroup| estimate::of_case(group, device.kind, Some(&section.sampling));
         let expected = estimate::of_groups(&section.groups, device, &paces, "peak", &time_of);
-        let mut progress = Progress::through(expected.len(), &expected, &[], &host.messages);
+        let slowdown = session::slowdown(Timing::Sample, device.kind.runs_on_host_cores());
+        let mut progress = Progress::on_device(expected.len(), &expected, &[], slowdown, &host.messages);
         progress.device(device);
         progress.announce_duration("kernel");
         peaks.push(executor.measure_limits(extent, &mut progress));

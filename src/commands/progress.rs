@@ -66,7 +66,7 @@ const PRIOR_WEIGHT: Nanos = Nanos(3e9);
 /// Expected time from which a run is announced as long.
 const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
 /// Ends of the interval that holds nine of ten runs, as multiples of the expected time, without and with earlier runs.
-const FIRST_BAND: [f64; 2] = [0.33, 3.0];
+const FIRST_BAND: [f64; 2] = [0.25, 4.0];
 const LEARNED_BAND: [f64; 2] = [0.5, 2.0];
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
@@ -266,8 +266,20 @@ impl Progress {
     }
 
     /// Returns the progress of measuring `cases` cases and then the limits of their devices, with the expected time of
-    /// each.
-    pub(crate) fn through(cases: usize, expected: &[CaseEstimate], limits: &[Nanos], messages: &Messages) -> Self {
+    /// each at the usual speed, and the factor by which other programs slow them down.
+    pub(crate) fn on_device(
+        cases: usize,
+        expected: &[CaseEstimate],
+        limits: &[Nanos],
+        slowdown: f64,
+        messages: &Messages,
+    ) -> Self {
+        let slowed = |case: &CaseEstimate| CaseEstimate { time: Nanos(case.time.0 * slowdown), ..case.clone() };
+        let limits: Vec<_> = limits.iter().map(|time| Nanos(time.0 * slowdown)).collect();
+        Self::through(cases, &expected.iter().map(slowed).collect::<Vec<_>>(), &limits, messages)
+    }
+
+    fn through(cases: usize, expected: &[CaseEstimate], limits: &[Nanos], messages: &Messages) -> Self {
         let is_shown = messages.verbosity >= Verbosity::Usual;
         let bar = if is_shown && messages.on_terminal() { ProgressBar::new(BAR_STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR_COLUMNS}}} {{wide_msg}}")) {
@@ -589,7 +601,7 @@ mod tests {
             let forecast = Forecast::new(27, &[CaseEstimate { is_learned, ..estimate("a", seconds) }], limits);
             forecast.announcement("case", MIN_ANNOUNCED_TIME)
         };
-        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (13 s to 2 min)"));
+        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (10 s to 3 min)"));
         let with_limits = "27 cases, about 48 s (24 s to 97 s)";
         assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(with_limits));
         assert_eq!(announced(0.3, &[], true), None);

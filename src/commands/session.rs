@@ -2,6 +2,7 @@
 
 use super::journal::{RecordFile, RunObserver};
 use super::{CommandOutput, Progress, run};
+use crate::device::conditions::slowdown_by_others;
 use crate::engine::executor::Executor;
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;
@@ -104,6 +105,16 @@ pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
     selectors
 }
 
+/// Returns the factor by which other programs slow down work on the CPU at present. Warm-up and sampling end by the clock
+/// as often as after a number of runs, so samples suffer less.
+pub(super) fn slowdown(timing: Timing, uses_cpu: bool) -> f64 {
+    match timing {
+        _ if !uses_cpu => 1.0,
+        Timing::Sample => slowdown_by_others().sqrt(),
+        Timing::VerifyOnly | Timing::Inspect { .. } => slowdown_by_others(),
+    }
+}
+
 /// Call of a [`Measurement`]: its plan and options, with the devices and the terminal that it uses.
 #[derive(Clone, Copy)]
 pub(super) struct MeasurementCall<'a> {
@@ -164,7 +175,13 @@ impl<'a> MeasurementCall<'a> {
         let interrupted = host.listen()?;
         let cases = measurement.count_remaining(options);
         let limit_times = measurement.limit_estimates(options);
-        let progress = Progress::through(cases, &measurement.estimates(options), &limit_times, &host.messages);
+        let progress = Progress::on_device(
+            cases,
+            &measurement.estimates(options),
+            &limit_times,
+            slowdown(options.timing, measurement.uses_host_cores()),
+            &host.messages,
+        );
         if announces {
             progress.announce_duration("case");
         }

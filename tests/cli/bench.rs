@@ -121,8 +121,8 @@ fn quiet_says_nothing_of_progress_and_verbose_says_what_came_of_each_case() {
     let device = "device 0: llvmpipe";
     assert_eq!((said(&["-q"]), said(&[])), (vec![], vec![device.to_string()]));
     let verbose = said(&["-v"]);
-    assert_eq!(verbose[0], device);
-    assert!(verbose.len() == 2 && verbose[1].starts_with("matmul/naive/f32/8x8x8: # s"), "{verbose:?}");
+    assert_eq!(verbose[..2], ["1 case, about # s (# s to # s)", device]);
+    assert!(verbose.len() == 3 && verbose[2].starts_with("matmul/naive/f32/8x8x8: # s"), "{verbose:?}");
 }
 
 #[test]

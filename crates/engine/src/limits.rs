@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Host time after which a quick run starts no further probe: some take a hundred times as long as others.
 pub(super) const MAX_QUICK_TIME: Duration = Duration::from_secs(8);
 
+/// Shortest run that measures disturbed figures again, which may take as long as [`MAX_QUICK_TIME`] and more.
+pub(super) const MIN_REMEASURING_RUN: Duration = Duration::from_secs(30);
+
 /// Expected time of a quick run on a GPU, mostly to compile the probes.
 const GPU_QUICK_TIME: Nanos = Nanos(4e9);
 
@@ -220,7 +223,7 @@ fn add_figure(
 /// Returns the limits; `None`, without shares, if interrupted, because limits are then incomplete. `elapsed` is the time
 /// of the cases.
 pub(super) fn compare_with_limits(executor: &mut Executor<'_>, cases: &mut [Case], elapsed: Duration) -> Option<Peak> {
-    let limits = determine_limits(executor, cases, elapsed < MAX_QUICK_TIME);
+    let limits = determine_limits(executor, cases, elapsed < MIN_REMEASURING_RUN);
     if limits.is_some() {
         warn_above_limits(cases);
     } else {
@@ -257,8 +260,10 @@ fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case], brief: bool
         executor.measure_working_sets(&mut limits, &working_sets);
         store_shares(&limits, cases);
     }
-    // A case above a limit shows that the limit is wrong, so it is measured again.
-    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(|share| share.fraction > 1.0)).collect();
+    // A case above a limit shows that the limit is wrong, so it is measured again; not for a short run if the device was
+    // so busy that the limit says little.
+    let is_doubted = |share: Share| share.fraction > 1.0 && !(brief && share.sole_bound().is_some());
+    let above: Vec<_> = cases.iter().filter(|case| case.share.is_some_and(is_doubted)).collect();
     if !executor.is_interrupted() && !above.is_empty() {
         executor.measure_exceeded(&mut limits, &above);
         store_shares(&limits, cases);
@@ -269,8 +274,9 @@ fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case], brief: bool
 /// Adds a warning to cases above a limit.
 pub(super) fn warn_above_limits(cases: &mut [Case]) {
     for case in cases {
-        if let Some(Share { fraction, .. }) = case.share
+        if let Some(share @ Share { fraction, .. }) = case.share
             && fraction > 1.0
+            && share.sole_bound().is_none()
             && let Outcome::Measured(measured) = &mut case.outcome
         {
             measured.warnings.push(Warning::AboveLimit { fraction });

@@ -405,12 +405,18 @@ impl<'a> Measurement<'a> {
         for device in self.devices() {
             let cached = limits::read_cached(&self.setup.cache, device, is_validated);
             if cached.is_none_or(|cached| {
-                total.0 >= Nanos::from(limits::MAX_QUICK_TIME).0 && cached.figures.iter().any(|figure| figure.disturbed)
+                total.0 >= Nanos::from(limits::MIN_REMEASURING_RUN).0
+                    && cached.figures.iter().any(|figure| figure.disturbed)
             }) {
                 times.push(limits::quick_time(device.kind));
             }
         }
         times
+    }
+
+    /// Whether any case runs on the CPU, which other programs use too.
+    pub fn uses_host_cores(&self) -> bool {
+        !self.on_host.is_empty() || self.device_parts.iter().any(|part| part.device.kind.runs_on_host_cores())
     }
 
     /// Returns the cases that the devices cannot run, each with the reason.

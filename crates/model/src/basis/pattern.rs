@@ -1,7 +1,8 @@
-//! Name patterns, in which `*` matches any text.
+//! Name patterns, in which `*` matches any text, and abbreviations of the ids of cases.
 
 use super::error::nearest;
 use super::printable::brief;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether `name` contains a star.
 pub fn is_pattern(name: &str) -> bool {
@@ -31,6 +32,43 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     captures(pattern, text).is_some()
 }
 
+/// Whether `name` is an id of a case with some of its words left out: `saxpy/65536` of `saxpy/saxpy/f32/65536`.
+pub fn abbreviates(name: &str, id: &str) -> bool {
+    let mut words = id.split('/');
+    name.split('/').all(|part| words.any(|word| word == part))
+}
+
+/// Sets of words of an id to keep, besides those from the size on: algorithm, variant and element type are 0, 1 and 2.
+const KEPT_WORDS: [&[usize]; 5] = [&[0], &[1], &[0, 1], &[0, 2], &[0, 1, 2]];
+
+/// Abbreviates ids of cases, all of an algorithm in the same way, to the shortest names that distinguish them. A variant
+/// replaces the algorithm only if it begins with its name, as a user's kernel does: `softmax[LANES=64]/64x1024`.
+pub fn short_ids(ids: &[&str]) -> Vec<String> {
+    let abbreviate = |id: &str, kept: &[usize]| -> String {
+        let words: Vec<_> = id.split('/').enumerate().collect();
+        let kept = words.iter().filter(|(index, _)| *index > 2 || kept.contains(index));
+        kept.map(|(_, word)| *word).collect::<Vec<_>>().join("/")
+    };
+    let mut kept_words: BTreeMap<&str, &[usize]> = BTreeMap::new();
+    for id in ids {
+        let algorithm = id.split('/').next().unwrap_or_default();
+        kept_words.entry(algorithm).or_insert_with(|| {
+            let of_algorithm = ids.iter().filter(|id| id.split('/').next() == Some(algorithm));
+            let distinct: BTreeSet<_> = of_algorithm.copied().collect();
+            let is_usable = |kept: &&&[usize]| {
+                let names: BTreeSet<_> = distinct.iter().map(|id| abbreviate(id, kept)).collect();
+                let keeps_algorithm = kept.contains(&0)
+                    || distinct
+                        .iter()
+                        .all(|id| id.split('/').nth(1).is_some_and(|variant| variant.starts_with(algorithm)));
+                names.len() == distinct.len() && keeps_algorithm
+            };
+            KEPT_WORDS.iter().find(is_usable).copied().unwrap_or(&[0, 1, 2])
+        });
+    }
+    ids.iter().map(|id| abbreviate(id, kept_words[id.split('/').next().unwrap_or_default()])).collect()
+}
+
 /// Replaces the stars of `pattern` by `captures`, of which there must be as many.
 pub fn filled(pattern: &str, captures: &[&str]) -> String {
     let mut parts = pattern.split('*');
@@ -58,6 +96,25 @@ pub fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_ids_distinguish_cases_and_abbreviate_their_ids() {
+        let check = |ids: &[&str], expected: &[&str]| {
+            let names = short_ids(ids);
+            assert_eq!(names, expected);
+            for (at, name) in names.iter().enumerate() {
+                let named: Vec<_> = ids.iter().filter(|id| abbreviates(name, id)).collect();
+                assert_eq!(named, [&ids[at]], "{name}");
+            }
+        };
+        check(&["saxpy/saxpy/f32/65536"], &["saxpy/65536"]);
+        check(&["saxpy/saxpy/f32/64", "lu/naive/f32/64/solve"], &["saxpy/64", "lu/64/solve"]);
+        let choices = ["k/k[N=1]/f32/8", "k/k[N=2]/f32/8", "lu/a/f32/8", "lu/b/f32/8"];
+        check(&choices, &["k[N=1]/8", "k[N=2]/8", "lu/a/8", "lu/b/8"]);
+        check(&["lu/a/f32/8", "lu/a/f64/8"], &["lu/f32/8", "lu/f64/8"]);
+        check(&["lu/a/f32/8", "lu/a/f64/8", "lu/b/f32/8"], &["lu/a/f32/8", "lu/a/f64/8", "lu/b/f32/8"]);
+        assert!(!abbreviates("65536/saxpy", "saxpy/saxpy/f32/65536") && !abbreviates("lu/9", "lu/a/f32/8"));
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {

@@ -98,6 +98,39 @@ fn numbered_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     folders
 }
 
+/// Samples of the number of runnable threads, and the time between them.
+const LOAD_SAMPLES: usize = 5;
+const LOAD_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Returns the factor by which other programs slow down work on all cores at present; 1 where the system does not tell.
+pub fn slowdown_by_others() -> f64 {
+    let mut loads = vec![];
+    for _ in 0..LOAD_SAMPLES {
+        loads.extend(read_to_string("/proc/loadavg").ok());
+        std::thread::sleep(LOAD_INTERVAL);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    slowdown_of(&loads, cores)
+}
+
+/// Returns the factor from the contents of `/proc/loadavg` at several times (proc(5)). The average alone would count a
+/// program that has just ended, the runnable threads alone one that runs for a moment.
+fn slowdown_of(loads: &[String], cores: usize) -> f64 {
+    let parse = |text: &String| {
+        let mut fields = text.split(' ');
+        let average: f64 = fields.next()?.parse().ok()?;
+        let (runnable, _) = fields.nth(2)?.split_once('/')?;
+        // This thread is one of them.
+        Some((average, runnable.parse::<f64>().ok()? - 1.0))
+    };
+    let parsed: Vec<_> = loads.iter().filter_map(parse).collect();
+    let count = parsed.len().max(1) as f64;
+    let average = parsed.iter().map(|(average, _)| average).sum::<f64>() / count;
+    let runnable = parsed.iter().map(|(_, runnable)| runnable).sum::<f64>() / count;
+    let cores = cores as f64;
+    (cores + average.min(runnable).max(0.0)) / cores
+}
+
 /// Fewest ticks of all processors together, 10 ms each, over which a share is meaningful.
 const MIN_TICKS: u64 = 20;
 
@@ -235,6 +268,15 @@ mod tests {
         assert_eq!((before, after.total - before.total), (HostLoad { total: 191, busy: 38, own: 42 }, 100));
         assert_eq!(after.others_since(before), Some(0.6));
         assert_eq!(after.others_since(HostLoad { total: after.total - 19, ..after }), None, "too short");
+    }
+
+    #[test]
+    fn threads_that_run_and_have_run_slow_down_others() {
+        let slowdown = |loads: &[&str]| slowdown_of(&loads.iter().map(ToString::to_string).collect::<Vec<_>>(), 2);
+        assert_eq!(slowdown(&["2.00 1.00 0.50 3/300 7"]), 2.0);
+        assert_eq!(slowdown(&["2.00 1.00 0.50 1/300 7", "2.00 1.00 0.50 1/300 7"]), 1.0, "they have ended");
+        assert_eq!(slowdown(&["0.00 1.00 0.50 9/300 7"]), 1.0, "they have just begun");
+        assert_eq!((slowdown(&[]), slowdown(&["what"])), (1.0, 1.0));
     }
 
     #[test]

@@ -14,9 +14,11 @@ pub use shard::Shard;
 
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::error::{Error, nearest};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
+use crate::basis::pattern::abbreviates;
 use crate::basis::pattern::is_pattern;
 use crate::basis::printable::{Shown, brief, excerpt};
 use crate::case::method::{CacheState, Clock};
@@ -261,27 +263,16 @@ impl Plan {
         Ok(self)
     }
 
-    /// Keeps only the cases with these ids; all of them if `ids` is empty.
+    /// Keeps only the cases with these ids, or abbreviations of one id each; all of them if `names` is empty.
     ///
     /// # Errors
-    /// When no case has an id.
-    pub fn only(mut self, ids: &[String]) -> Result<Self, Error> {
-        if ids.is_empty() {
+    /// When a name is none, or abbreviates several ids.
+    pub fn only(mut self, names: &[String]) -> Result<Self, Error> {
+        if names.is_empty() {
             return Ok(self);
         }
         let all = self.ids();
-        if let Some(id) = ids.iter().find(|id| !all.contains(id)) {
-            let id_texts: Vec<_> = all.iter().map(String::as_str).collect();
-            let mut examples = nearest(id, &id_texts);
-            if examples.is_empty() {
-                examples.extend(id_texts.first());
-            }
-            return Err(Error::Usage(format!(
-                "no selected case is called '{}'; ids look like {}; choose its variant, dtype and size",
-                brief(id),
-                examples.join(", ")
-            )));
-        }
+        let ids = names.iter().map(|name| find_id(name, &all)).collect::<Result<Vec<_>, _>>()?;
         for section in &mut self.sections {
             for group in &mut section.groups {
                 let mut variants = group.candidates().to_vec();
@@ -296,6 +287,32 @@ impl Plan {
         self.sections.retain(|section| !section.groups.is_empty());
         Ok(self)
     }
+}
+
+/// Returns the id of `all` that is `name`, or the only one that it abbreviates.
+fn find_id(name: &String, all: &[String]) -> Result<String, Error> {
+    if all.contains(name) {
+        return Ok(name.clone());
+    }
+    let named = distinct(all.iter().filter(|id| abbreviates(name, id)).map(String::as_str));
+    if let [id] = named[..] {
+        return Ok(id.into());
+    }
+    let id_texts: Vec<_> = all.iter().map(String::as_str).collect();
+    let mut examples = if named.is_empty() { nearest(name, &id_texts) } else { named.clone() };
+    examples.truncate(3);
+    if examples.is_empty() {
+        examples.extend(id_texts.first());
+    }
+    let examples = examples.join(", ");
+    Err(Error::Usage(if named.is_empty() {
+        format!(
+            "no selected case is called '{}'; ids look like {examples}; choose its variant, dtype and size",
+            brief(name)
+        )
+    } else {
+        format!("'{}' abbreviates {} cases: {examples}; add words of the id", brief(name), named.len())
+    }))
 }
 
 /// Largest nominal work of a problem that a quick `verify` runs on a software device.
@@ -588,6 +605,10 @@ mod tests {
             error.contains("no selected case is called 'matmul/local/f32/9x9x9'; ids look like matmul/local/f32/"),
             "{error}"
         );
+        assert_eq!(plan(&["local/16x16x16"]).expect("an abbreviation").ids(), ["matmul/local/f32/16x16x16"]);
+        let error = plan(&["matmul/8x8x8"]).expect_err("it is ambiguous").to_string();
+        let both = "'matmul/8x8x8' abbreviates 2 cases: matmul/naive/f32/8x8x8, matmul/local/f32/8x8x8; add words";
+        assert!(error.contains(both), "{error}");
         let error = plan(&["foo"]).expect_err("it is none").to_string();
         assert!(
             error.contains("no selected case is called 'foo'; ids look like matmul/naive/f32/8x8x8; choose"),
