@@ -1,6 +1,6 @@
 //! Reads the descriptor bindings of an entry point from SPIR-V, to decide whether its dispatches can be captured.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Memory that an entry point accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub(crate) struct Resources {
     pub uncapturable: Option<String>,
     /// Whether the module declares `PhysicalStorageBufferAddresses`.
     pub addresses: bool,
+    /// Whether a block other than the push constants has members that are addresses.
+    pub stored_addresses: bool,
 }
 
 // Numbers from the SPIR-V specification.
@@ -21,7 +23,10 @@ const OP_TYPE_SAMPLER: u32 = 26;
 const OP_TYPE_SAMPLED_IMAGE: u32 = 27;
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_RUNTIME_ARRAY: u32 = 29;
+const OP_TYPE_STRUCT: u32 = 30;
 const OP_TYPE_POINTER: u32 = 32;
+const PUSH_CONSTANT: u32 = 9;
+const PHYSICAL_STORAGE_BUFFER: u32 = 5349;
 const OP_FUNCTION: u32 = 54;
 const OP_VARIABLE: u32 = 59;
 const OP_DECORATE: u32 = 71;
@@ -38,7 +43,7 @@ impl Resources {
     /// Reads the resources of the entry point of this name. Before SPIR-V 1.4 an entry point does not list its buffers;
     /// then all of the module's buffers count.
     pub(crate) fn of(spirv: &[u32], entry: &str) -> Self {
-        let mut resources = Self::default();
+        let mut resources = Self { stored_addresses: stores_addresses(spirv), ..Self::default() };
         let Some((&version, mut words)) = spirv.get(1).zip(spirv.get(5..)) else {
             resources.uncapturable = Some("its module is no SPIR-V".into());
             return resources;
@@ -109,6 +114,36 @@ fn unsupported_image(dimension: u32, depth: u32, multisampled: u32) -> Option<&'
         (_, _, 1) => Some("a multisampled image"),
         _ => None,
     }
+}
+
+/// Whether a structure other than the push constants has a member that is an address, or an array of addresses.
+fn stores_addresses(spirv: &[u32]) -> bool {
+    let mut structures = vec![];
+    let mut pushed = vec![];
+    let mut elements = HashMap::new();
+    let mut addresses = HashSet::new();
+    let mut words = spirv.get(5..).unwrap_or_default();
+    while let Some(&first) = words.first() {
+        let (length, code) = ((first >> 16) as usize, first & 0xffff);
+        let Some(operands) = words.get(1..length.max(1)) else { break };
+        match (code, operands) {
+            (OP_TYPE_STRUCT, [id, members @ ..]) => structures.push((*id, members)),
+            (OP_TYPE_POINTER, &[id, PHYSICAL_STORAGE_BUFFER, _]) => drop(addresses.insert(id)),
+            (OP_TYPE_POINTER, &[_, PUSH_CONSTANT, block]) => pushed.push(block),
+            (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY, &[id, element, ..]) => drop(elements.insert(id, element)),
+            (OP_FUNCTION, _) => break,
+            _ => {}
+        }
+        words = &words[length.max(1)..];
+    }
+    let is_address = |member: &u32| {
+        let mut innermost = *member;
+        for _ in 0..MAX_NESTED_TYPES {
+            innermost = elements.get(&innermost).copied().unwrap_or(innermost);
+        }
+        addresses.contains(&innermost)
+    };
+    structures.iter().any(|(id, members)| !pushed.contains(id) && members.iter().any(is_address))
 }
 
 /// Returns the variables that an entry point lists after its name, if the name is `entry`.

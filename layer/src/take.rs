@@ -275,8 +275,8 @@ fn is_selected(take: &Take, names: &[String], recording: &Recording) -> bool {
 }
 
 /// Returns the descriptors of the next dispatch and the memory that it can access through them and through addresses in
-/// push constants. A binding's `region` is an index into the ranges or into the images, its `offset` is relative to the
-/// buffer.
+/// push constants; if blocks hold addresses, all buffers that have one. A binding's `region` is an index into the ranges or
+/// into the images, its `offset` is relative to the buffer.
 fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Reached), String> {
     let mut bindings = vec![];
     let mut reached = Reached::default();
@@ -298,12 +298,14 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
         }
     }
     if kernel.resources.addresses {
-        for word in recording.push.windows(8).step_by(4) {
-            let address = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            for (buffer, tracked) in &objects.buffers {
-                if tracked.address.is_some_and(|start| (start..start + tracked.size).contains(&address)) {
-                    reached.ranges.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
-                }
+        let words = recording.push.windows(8).step_by(4);
+        let pushed: Vec<u64> = words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        for (buffer, tracked) in &objects.buffers {
+            let Some(start) = tracked.address else { continue };
+            let is_pushed = pushed.iter().any(|address| (start..start + tracked.size).contains(address));
+            // Addresses in memory are not known yet.
+            if is_pushed || kernel.resources.stored_addresses && tracked.uncapturable.is_none() {
+                reached.ranges.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
             }
         }
     }

@@ -25,6 +25,7 @@ macro_rules! topics {
 const TOPICS: &[Topic] = topics! {
     "kernels" "run.md"
     "description" "description.md"
+    "structures" "structures.md"
     "cli" "cli.md"
     "times" "times.md"
     "checks" "checks.md"

@@ -684,6 +684,8 @@ fn proposed_descriptions_run() {
     let vectors = "layout(std430, binding = 0) readonly buffer A { uint count; vec3 a[]; } from;
         layout(binding = 1) buffer B { vec2 b[]; } to;
         void main() { uint i = gl_GlobalInvocationID.x; if (i < p.n) to.b[i] = from.a[i].xy + float(from.count); }";
+    let totals = "layout(std430, binding = 0) buffer Totals { uint count; float sum; double most; } totals;
+        void main() { totals.count = p.n; totals.sum = 0.5; totals.most = 2.0; }";
     let unchecked = "layout(binding = 0) buffer A { float a[]; };
         void main() { uint i = 3u * gl_GlobalInvocationID.x; a[i + 2] = a[i + 1] + a[i]; }";
     let rows =
@@ -698,6 +700,7 @@ fn proposed_descriptions_run() {
         @compute @workgroup_size(16) fn main(@builtin(global_invocation_id) i: vec3<u32>) { y.at[i.x] = x.at[i.x]; }";
     for (name, text) in [
         ("vectors.comp", format!("{HEAD}{vectors}")),
+        ("totals.comp", format!("{HEAD}{totals}")),
         ("unchecked.comp", format!("{HEAD}{unchecked}")),
         ("rows.comp", format!("{HEAD}{rows}")),
         ("two.wgsl", two.into()),
@@ -847,6 +850,172 @@ fn blocks_see_parts_of_a_buffer_that_swap_and_what_is_not_used_is_not_asked_for(
         [reference]\nkernel = 'serial.comp'\ngroups = 1\npush = {{ half_of_it = '64*cdiv(4*n, 256)' }}"
     );
     right(&[("step.comp", step), ("serial.comp", serial)], &description, &[]);
+}
+
+#[test]
+fn members_of_structures_are_compared_by_their_own_tolerances() {
+    let hits = "#version 460
+        #ifndef ID
+        #define ID i
+        #define SCALE 1.0
+        #define PADDING 0
+        #endif
+        layout(local_size_x = 64) in;
+        struct Hit { vec3 at; float t; uint id; };
+        layout(std430, binding = 0) buffer Hits { Hit hits[]; };
+        layout(std430, binding = 0) buffer Words { uint words[]; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i >= hits.length()) return;
+            hits[i].t = length(hits[i].at) * SCALE;
+            hits[i].id = ID + hits[i].id / 1000;
+            if (PADDING == 1) words[8 * i + 6] = i;
+        }";
+    let description =
+        "[kernel]\nsource = 'hits.comp'\ndefine = { ID = 'i', SCALE = '1.0', PADDING = 0 }\n[axes]\nn = 300
+        [buffer.Hits]\nshape = ['n']
+        [buffer.Hits.at]\nfill = 'normal(0, 2)'
+        [buffer.Hits.id]\nfill = 'uniform(0, 5000)'
+        [buffer.Hits.t]\ncheck = { rtol = 1e-3 }
+        [dispatch]\ngroups = ['cdiv(n, local_x)']\n[reference]\nkernel = 'hits.comp'";
+    let files = [("hits.comp", hits)];
+    for right_option in ["SCALE=1.0005", "PADDING=1"] {
+        right(&files, description, &["-D", right_option]);
+    }
+    let folder = folder(&files);
+    fs::write(folder.path().join("k.toml"), description).expect("written");
+    for (wrong, expected) in [
+        (["-D", "SCALE=1.01"], "].t is "),
+        (["-D", "ID=(i ^ 1)"], "Hits[0].id is 5, the reference has 4"),
+        (["--set", "buffer.Hits.tt.check=exact"], "unknown member 'tt' of hits.comp; did you mean 't'?"),
+    ] {
+        let output = run_process(&mut command(folder.path(), &[&["@/k.toml"], &wrong[..]].concat()));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    expect_exit(&mut command(folder.path(), &["@/k.toml", "--print=Hits.id[0:3]", "--save=Hits.t=@/t.npy"]), 0);
+    let saved = fs::read(folder.path().join("t.npy")).expect("saved");
+    assert!(String::from_utf8_lossy(&saved).contains("'shape': (300,"));
+}
+
+#[test]
+fn addresses_lead_to_blocks_of_addresses() {
+    let table = "#version 460
+        #extension GL_EXT_buffer_reference : require
+        #extension GL_EXT_buffer_reference2 : require
+        layout(local_size_x = 64) in;
+        layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+        layout(buffer_reference, std430) buffer Layer { Floats weights; Floats bias; uint stride; };
+        layout(buffer_reference, std430) buffer Model { uint count; float scale; Layer layers[2]; Floats to; };
+        layout(push_constant) uniform P { Model model; uint n; } p;
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i >= p.n) return;
+            float sum = 0.0;
+            for (uint k = 0; k < p.model.count; k++) {
+                Layer layer = p.model.layers[k];
+                sum += layer.weights.at[i * layer.stride] + layer.bias.at[i];
+            }
+            p.model.to.at[i] = sum * p.model.scale;
+        }";
+    let array = "#version 460
+        #extension GL_EXT_buffer_reference : require
+        #extension GL_EXT_buffer_reference2 : require
+        layout(local_size_x = 64) in;
+        layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+        layout(buffer_reference, std430) buffer Pointers { Floats ptrs[3]; };
+        layout(std430, binding = 0) writeonly buffer D { float d[]; };
+        layout(push_constant) uniform P { Pointers table; uint n; } p;
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < p.n) d[i] = p.table.ptrs[1].at[i] - p.table.ptrs[i % 2 * 2].at[i];
+        }";
+    let plain = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer A { float a[]; };
+        layout(binding = 1) buffer B { float b[]; };
+        layout(binding = 2) buffer D { float d[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < n) d[i] = (a[2 * i] + b[i] + b[i] + a[i + 4]) * 0.5; }";
+    let difference = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) buffer A { float a[]; };
+        layout(binding = 1) buffer B { float b[]; };
+        layout(binding = 2) buffer D { float d[]; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < d.length()) d[i] = a[i] - (i % 2 == 0 ? b[i] : a[i + 4]);
+        }";
+    let model = "
+[kernel]
+        source = 'table.comp'
+        [axes]
+        n = 500
+        [push]
+        model = 'M'
+        [uniform.M]
+        count = 2
+        scale = 0.5
+        'layers[0]' = 'M.first'
+        'layers[1]' = 'M.second'
+        to = 'D'
+        [uniform.'M.first']
+        weights = 'A'
+        bias = 'B'
+        stride = 2
+        [uniform.'M.second']
+        weights = 'B'
+        bias = 'A + 16'
+        stride = 1
+        [buffer.A]
+        type = 'f32'
+        shape = ['2*n']
+        fill = 'normal'
+        [buffer.B]
+        type = 'f32'
+        shape = ['n']
+        fill = 'normal'
+        [buffer.D]
+        type = 'f32'
+        shape = ['n']
+        [dispatch]
+        groups = ['cdiv(n, local_x)']
+        [reference]
+        kernel = 'plain.comp'";
+    let model = &model.replace("\n        ", "\n");
+    let pointers = "[kernel]\nsource = 'array.comp'\n[axes]\nn = 500
+        [uniform.table]\n'ptrs[0]' = 'B'\n'ptrs[1]' = 'A'\n'ptrs[2]' = 'A + 16'
+        [buffer.A]\ntype = 'f32'\nshape = ['n + 4']\nfill = 'normal'
+        [buffer.B]\ntype = 'f32'\nshape = ['n']\nfill = 'normal'
+        [buffer.D]\ntype = 'f32'\nshape = ['n']
+        [dispatch]\ngroups = ['cdiv(n, local_x)']\n[reference]\nkernel = 'difference.comp'";
+    let files = [("table.comp", table), ("array.comp", array), ("plain.comp", plain), ("difference.comp", difference)];
+    right(&files, model, &[]);
+    right(&files, pointers, &[]);
+    let folder = folder(&files);
+    let refused = |description: &str, option: &str, code: i32| {
+        fs::write(folder.path().join("k.toml"), description).expect("written");
+        stderr(&expect_exit(&mut command(folder.path(), &["@/k.toml", option]), code))
+    };
+    for (description, option, code, expected) in [
+        (model.as_str(), "--set=uniform.'M.second'.bias=A", 1, "rejected"),
+        (pointers, "--set=uniform.table.'ptrs[2]'=A", 1, "rejected"),
+        (model.as_str(), "--set=uniform.M.scal=1", 2, "unknown member 'scal'; did you mean 'scale'?"),
+        (
+            model.as_str(),
+            "--set=push.model=Q",
+            2,
+            "there is no buffer 'Q'; buffers: A, B, D; or give its members in [uniform.Q]",
+        ),
+    ] {
+        let message = refused(description, option, code);
+        assert!(message.contains(expected), "{message}");
+    }
+    let proposed = stdout(&expect_exit(&mut command(folder.path(), &["@/table.comp", "--init"]), 0));
+    for line in
+        ["\"layers[1]\" = \"model.layers.1\"", "[uniform.\"model.layers.1\"]", "[buffer.\"model.layers.1.bias\"]"]
+    {
+        assert!(proposed.contains(line), "{line}\n{proposed}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::case::Shortcut;
 use crate::case::input::Input;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
-use crate::kernel::buffer::{Binding, BufferSpec, Descriptor, RED_ZONE, Role, Start};
+use crate::kernel::buffer::{Address, Binding, BufferSpec, Descriptor, RED_ZONE, Role, Start};
 use crate::kernel::interface::{Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
@@ -379,7 +379,19 @@ fn make_dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Re
     // Constants of 32 bits come first, by id.
     let mut constants = pass.constants.clone();
     constants.sort_by_key(|constant| if constant.bytes == 4 { (0, constant.id) } else { (1, 0) });
-    let blocks = pass.descriptors.iter().flat_map(|descriptor| buffers[descriptor.at.buffer.0].addresses());
+    let bound = pass.descriptors.iter().map(|descriptor| descriptor.at.buffer);
+    let mut known: Vec<BufferId> = bound.chain(pass.addresses.iter().map(|address| address.buffer)).collect();
+    let direct = known.len();
+    let mut next = 0;
+    // Addresses in the blocks lead to further blocks.
+    while let Some(buffer) = known.get(next).copied() {
+        for Address { buffer, .. } in buffers[buffer.0].addresses() {
+            if !known[direct..].contains(buffer) {
+                known.push(*buffer);
+            }
+        }
+        next += 1;
+    }
     Dispatch {
         constants,
         groups: pass.groups,
@@ -388,7 +400,7 @@ fn make_dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Re
         push: pass.push.clone(),
         addresses: pass.addresses.clone(),
         descriptors,
-        reached: blocks.map(|address| address.buffer).collect(),
+        reached: known.split_off(direct),
         guarded,
         ..Dispatch::bare(shader.clone())
     }

@@ -338,7 +338,7 @@ pub fn read_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<
             .flat_map(|record| &record[offset as usize..][..bytes])
             .copied()
             .collect();
-        let shape = [&shape[..], &[count]].concat();
+        let shape = [shape, &[count]].concat();
         let converted = convert(from, field.element, numbers, &shape);
         columns.push(converted.map_err(|reason| with_path(format!("field '{}': {reason}", field.name)))?);
     }

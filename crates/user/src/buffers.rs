@@ -223,8 +223,13 @@ impl Resolver<'_> {
             (Some((_, Some(count))), None) => vec![*count],
             (Some(_), _) => evaluate_shape(buffer, layout.stride, scope).map_err(fault)?,
             (None, None) => vec![],
+            (None, Some(_)) if evaluate_shape(buffer, 1, scope).map_err(fault)?.iter().all(|extent| *extent == 1) => {
+                vec![]
+            }
             (None, Some(_)) => {
-                return Err(fault("is that of the kernel's block, which has no array; leave it out".into()));
+                return Err(fault(
+                    "states several structures, and the block of the kernel is a single one; write 1".into(),
+                ));
             }
         };
         let bytes = layout.bytes(extents.iter().product()).filter(|bytes| *bytes <= MAX_BYTES);
@@ -238,7 +243,7 @@ impl Resolver<'_> {
         let file = buffer.fill.as_deref().filter(|fill| fill.starts_with('@'));
         if buffer.is_filled() {
             let base = DescribedBuffer { fill: Some(file.unwrap_or("zero").into()), ..DescribedBuffer::default() };
-            whole = self.fill_and_check(&format!("buffer.{name}"), &base.fill, &None, whole, scope)?;
+            whole = self.fill_and_check(&format!("buffer.{name}"), base.fill.as_ref(), None, whole, scope)?;
         }
         for (index, part) in whole.parts.iter_mut().enumerate() {
             let stated = buffer.members.iter().find(|(key, _)| layout.find(key) == Some(index));
@@ -248,7 +253,7 @@ impl Resolver<'_> {
             );
             let fill = fill.clone().or_else(|| buffer.fill.clone().filter(|_| file.is_none()));
             let check = check.clone().or_else(|| buffer.check.clone());
-            *part = self.fill_and_check(&field, &fill, &check, part.clone(), scope)?;
+            *part = self.fill_and_check(&field, fill.as_ref(), check.as_ref(), part.clone(), scope)?;
         }
         Ok(whole)
     }
@@ -271,15 +276,15 @@ impl Resolver<'_> {
             None => None,
         };
         let resolved = ResolvedBuffer { fill, image, ..ResolvedBuffer::new(name, element, shape, role) };
-        self.fill_and_check(&field, &buffer.fill, &buffer.check, resolved, scope)
+        self.fill_and_check(&field, buffer.fill.as_ref(), buffer.check.as_ref(), resolved, scope)
     }
 
     /// Sets the stated fill and check of a buffer, or of a member of structures, which `field` describes.
     fn fill_and_check(
         &self,
         field: &str,
-        fill: &Option<String>,
-        check: &Option<Check>,
+        fill: Option<&String>,
+        check: Option<&Check>,
         mut buffer: ResolvedBuffer,
         scope: &Values,
     ) -> Result<ResolvedBuffer, Fault> {

@@ -21,6 +21,7 @@ use crate::basis::units::counted;
 use crate::kernel::image::{ImageFormat, ImageSampler};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, ImageType, Scalar, Slot, SlotKind, SpecConstant};
 use std::ffi::OsStr;
+use std::fmt::Write;
 use std::path::Path;
 use toml::Value;
 
@@ -91,28 +92,72 @@ fn add_slots(analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
     let pass = analyzed.pass;
     let mut pointers = vec![];
     for (index, member) in pass.addresses().enumerate() {
-        pointers.push((None, &*pass.interface.arguments, member, Some(pass.interface.slots.len() + index)));
+        let analyzed = Some(pass.interface.slots.len() + index);
+        let (root, members) = (pass.pointees.root(None), &*pass.interface.arguments);
+        pointers.push(PointerMember { block: None, root, path: vec![], members, member, analyzed });
     }
     for (index, slot) in pass.interface.slots.iter().enumerate() {
         let key = buffer_key(pass, slot);
         if let Some(block) = parameter_block(slot, analyzed.accesses[index]) {
-            add_uniform(&key, index, slot, block, analyzed, commented);
-            let members = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-            pointers.extend(members.map(|member| (Some(key.clone()), &*block.members, member, None)));
+            let remark = format!("set {}, binding {}: its members", slot.set, slot.binding);
+            add_uniform(&key, index, remark, block, analyzed, commented);
+            let addresses = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
+            let (root, members) = (pass.pointees.root(Some(slot)), &*block.members);
+            pointers.extend(addresses.map(|member| PointerMember {
+                block: Some(key.clone()),
+                root,
+                path: vec![],
+                members,
+                member,
+                analyzed: None,
+            }));
         } else {
             add_bound_buffer(&key, index, slot, analyzed, commented);
         }
     }
-    for (block, members, member, root) in pointers {
+    add_pointed(pointers, analyzed, commented);
+}
+
+/// Address in a block of parameters, or in a block that such an address leads to.
+struct PointerMember<'a> {
+    /// Block by its key; `None` for the push constants.
+    block: Option<String>,
+    /// Type of the block in the module.
+    root: Option<u32>,
+    /// Types of the blocks whose addresses lead to it, which end with its own.
+    path: Vec<u32>,
+    members: &'a [Argument],
+    member: &'a Argument,
+    /// Index of the analyzed buffer.
+    analyzed: Option<usize>,
+}
+
+/// Most blocks with further addresses that are listed.
+const MAX_POINTED: usize = 64;
+
+/// Adds the buffers that addresses refer to, and those blocks that hold further addresses.
+fn add_pointed<'a>(mut pointers: Vec<PointerMember<'a>>, analyzed: &AnalyzedPass<'a>, commented: &mut Commented) {
+    let pass = analyzed.pass;
+    let mut blocks = 0;
+    let mut next = 0;
+    while next < pointers.len() {
+        let PointerMember { block, root, path, members, member, analyzed: index } = &pointers[next];
         let own_name = member.name.rsplit('.').next().unwrap_or_default();
-        let is_taken = |name: &str| commented.description.buffer.get(name).is_some() || has_slot(pass, name);
+        let Description { buffer, uniform, .. } = &commented.description;
+        let is_taken = |name: &str| buffer.get(name).is_some() || uniform.get(name).is_some() || has_slot(pass, name);
         let key = member_key(members, member);
-        let candidates = [own_name.to_string(), key.clone(), format!("{} {key}", block.as_deref().unwrap_or("push"))];
+        let table = block.as_deref().unwrap_or("push");
+        let plain_key = key.replace('[', ".").replace(']', "");
+        let candidates = if path.is_empty() {
+            [own_name.to_string(), key.clone(), format!("{table} {key}")]
+        } else {
+            [format!("{table}.{plain_key}"), format!("{table} {key}"), format!("{table} byte {}", member.offset)]
+        };
         let is_free = |name: &&String| !name.is_empty() && !is_taken(name);
         let name = candidates.iter().find(is_free).unwrap_or(&candidates[2]).clone();
         if name != own_name {
             let value = formula(&name);
-            match &block {
+            match block {
                 None => commented.description.push.set(&key, value),
                 Some(block) => {
                     let mut table = commented.description.uniform.get(block).cloned().unwrap_or_default();
@@ -121,7 +166,27 @@ fn add_slots(analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
                 }
             }
         }
-        add_address_buffer(&name, member, root, analyzed, commented);
+        let target = root.and_then(|root| pass.pointees.target(root, member.offset));
+        match target.filter(|(kind, block)| block.has_addresses() && !path.contains(kind) && blocks < MAX_POINTED) {
+            Some((kind, pointed)) => {
+                blocks += 1;
+                let path = [&path[..], &[kind]].concat();
+                let remark = format!("at the address in {}: its members", member.name);
+                add_uniform(&name, usize::MAX, remark, pointed, analyzed, commented);
+                let addresses = pointed.members.iter().filter(|member| member.kind == ArgumentKind::Address);
+                let (members, root) = (&*pointed.members, Some(kind));
+                pointers.extend(addresses.map(|member| PointerMember {
+                    block: Some(name.clone()),
+                    root,
+                    path: path.clone(),
+                    members,
+                    member,
+                    analyzed: None,
+                }));
+            }
+            None => add_address_buffer(&name, member, *index, target.map(|(_, block)| block), analyzed, commented),
+        }
+        next += 1;
     }
 }
 
@@ -130,11 +195,13 @@ fn add_address_buffer(
     name: &str,
     member: &Argument,
     root: Option<usize>,
+    block: Option<&Block>,
     analyzed: &AnalyzedPass<'_>,
     commented: &mut Commented,
 ) {
     let access = root.map_or(Access::UNKNOWN, |root| analyzed.accesses[root]);
-    let elements = root.and_then(|root| analyzed.address_elements(root));
+    let declared = block.and_then(|block| Some((scalar_of(block)?.name(), block.array?.stride)));
+    let elements = root.and_then(|root| analyzed.address_elements(root)).or(declared);
     if elements.is_none() {
         commented.remark(format!("buffer.{name}.type"), "(…)");
     }
@@ -244,12 +311,12 @@ const MAX_LISTED: usize = 24;
 fn add_uniform(
     name: &str,
     index: usize,
-    slot: &Slot,
+    remark: String,
     block: &Block,
     analyzed: &AnalyzedPass<'_>,
     commented: &mut Commented,
 ) {
-    commented.remark(format!("uniform.{name}"), format!("set {}, binding {}: its members", slot.set, slot.binding));
+    commented.remark(format!("uniform.{name}"), remark);
     let (listed, others) = block.members.split_at(block.members.len().min(MAX_LISTED));
     let mut members = OrderedMap::default();
     for member in listed {
@@ -367,6 +434,10 @@ fn add_structures(
         let mark = if is_known { "" } else { "(…) " };
         commented.remark(format!("buffer.{name}.shape"), format!("{mark}{remark}"));
     }
+    if layout.array.is_none() {
+        buffer.shape = Some(OneOrMany::One(Formula::Integer(1)));
+        commented.remark(format!("buffer.{name}.shape"), format!("a structure of {} bytes", layout.fixed));
+    }
     let mut ending = String::new();
     for member in &layout.members {
         let element = member.scalar.name();
@@ -382,7 +453,7 @@ fn add_structures(
         if access.reads && access.writes {
             described.check = Some(check(&tolerance));
         } else if access.writes {
-            ending += &format!("# {}.check = {tolerance}\n", key(&member.name));
+            let _ = writeln!(ending, "# {}.check = {tolerance}", key(&member.name));
         }
         commented.remark(format!("buffer.{name}.{}", member.name), &element);
         buffer.members.set(&member.name, described);

@@ -6,6 +6,7 @@ use super::description::{Described, Description, Fault, Formula, KernelFields, O
 use super::expression::Values;
 use super::init::place;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
+use crate::kernel::reflection::Pointees;
 use std::path::Path;
 
 /// Most levels of nested rounds.
@@ -32,6 +33,8 @@ pub struct LoadedPass {
     pub(super) compiled: Compiled,
     /// Interface with the defaults of all constants; in WGSL, the constants are the overrides.
     pub interface: Interface,
+    /// Blocks that addresses point to.
+    pub pointees: Pointees,
     /// Fields of the pass in the description.
     pub fields: KernelFields,
 }
@@ -279,7 +282,8 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
     if !overrides.is_empty() {
         interface.constants = overrides.into();
     }
-    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, fields: fields.clone() })
+    let pointees = Pointees::read(&spirv).unwrap_or_default();
+    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, pointees, fields: fields.clone() })
 }
 
 /// Returns the key of a specialization constant: its name, or its id.

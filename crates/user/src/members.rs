@@ -4,11 +4,12 @@ use super::description::{BoundBuffer, BoundRange, Description, Fault, Formula, O
 use super::expression::Values;
 use super::loaded::{LoadedPass, slot_key};
 use super::pass::find_buffer;
-use super::resolved::{PackedBlock, ResolvedBuffer};
+use super::resolved::{Fill, PackedBlock, ResolvedBuffer};
 use super::written;
+use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::printable::brief;
-use crate::kernel::buffer::Address;
+use crate::kernel::buffer::{Address, Role};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
 use crate::kernel::program::BufferId;
 use half::{bf16, f16};
@@ -20,6 +21,16 @@ const MAX_ELEMENTS: u64 = 1 << 16;
 /// Most bytes of a block.
 const MAX_BYTES: u64 = 1 << 24;
 
+/// Most addresses from a parameter of the kernel to a block that is given by member.
+const MAX_DEPTH: usize = 16;
+
+/// Target of an address.
+enum Pointer<'a> {
+    Part(BoundRange),
+    /// Block that is given by member.
+    Block(Members<'a>),
+}
+
 /// Block with the values that a description states for its members.
 pub struct Members<'a> {
     pass: &'a LoadedPass,
@@ -30,6 +41,10 @@ pub struct Members<'a> {
     members: Vec<Argument>,
     /// Size of the block.
     bytes: u64,
+    /// Type of the block in the module.
+    root: Option<u32>,
+    /// Number of addresses that lead to the block.
+    depth: usize,
     /// Values by name, of the pass and of the description; the first table that has a name decides.
     tables: Vec<&'a OrderedMap<Formula>>,
 }
@@ -40,7 +55,8 @@ impl<'a> Members<'a> {
         let bytes = u64::from(pass.interface.argument_bytes()).next_multiple_of(4);
         let members = pass.interface.arguments.to_vec();
         let tables = vec![&pass.fields.push, &description.push];
-        Self { pass, description, table: "push".into(), members, bytes, tables }
+        let root = pass.pointees.root(None);
+        Self { pass, description, table: "push".into(), members, bytes, root, depth: 0, tables }
     }
 
     /// Returns the block of a slot, if it is given by member; `None` if a buffer is bound to it. Members are given by a
@@ -70,11 +86,58 @@ impl<'a> Members<'a> {
                 return Ok(None);
             }
         }
-        let table = format!("uniform.{}", name.map_or_else(|| slot_key(slot), ToString::to_string));
-        let fault = |message: String| Fault::new(&table, message);
+        let name = name.map_or_else(|| slot_key(slot), ToString::to_string);
+        let empty = Self { table: format!("uniform.{name}"), ..Self::of_push_constants(description, pass) };
+        empty.with_block(block, pass.pointees.root(Some(slot)), tables).map(Some)
+    }
+
+    /// Returns the same for a block of this type in the module, whose values are in `tables`.
+    fn with_block(self, block: &Block, root: Option<u32>, tables: Vec<&'a OrderedMap<Formula>>) -> Result<Self, Fault> {
+        let fault = |message: String| Fault::new(&self.table, message);
         let count = count_elements(block, &tables).map_err(fault)?;
         let bytes = block_bytes(block, count).map_err(fault)?;
-        Ok(Some(Self { pass, description, table, members: list_members(block, count), bytes, tables }))
+        Ok(Self { members: list_members(block, count), bytes, root, tables, ..self })
+    }
+
+    /// Returns the block that the address in a member points to, if it is given by member itself: by the table `name`
+    /// in `uniform`, or without one if it has nothing but addresses.
+    fn pointed_block(&self, member: &Argument, name: &str) -> Result<Option<Self>, Fault> {
+        let target = self.root.and_then(|root| self.pass.pointees.target(root, member.offset));
+        let Some((root, block)) = target else { return Ok(None) };
+        let all_tables = [&self.pass.fields.uniform, &self.description.uniform];
+        let tables: Vec<_> = all_tables.into_iter().filter_map(|tables| tables.get(name)).collect();
+        if tables.is_empty() && !block.is_addresses() {
+            return Ok(None);
+        }
+        if self.depth >= MAX_DEPTH {
+            let message = format!("leads through more than {MAX_DEPTH} addresses; no table may lead to itself");
+            return Err(Fault::new(self.field(&member.name), message));
+        }
+        let (table, depth) = (format!("uniform.{name}"), self.depth + 1);
+        let empty = Self { table, depth, ..Self::of_push_constants(self.description, self.pass) };
+        empty.with_block(block, Some(root), tables).map(Some)
+    }
+
+    /// Returns the blocks that are given by member and that addresses in this block lead to.
+    pub(super) fn pointed_blocks(&self) -> Result<Vec<Self>, Fault> {
+        let mut blocks = vec![];
+        for member in &self.members {
+            if let Some(Pointer::Block(block)) = self.find_pointer(member)? {
+                blocks.extend(block.pointed_blocks()?);
+                blocks.push(block);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Iterates over the names of the members.
+    pub(super) fn member_names(&self) -> impl Iterator<Item = String> {
+        self.members.iter().map(|member| member.name.to_string())
+    }
+
+    /// Whether the block has a member of this name.
+    pub(super) fn has_member(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.is_called(name))
     }
 
     /// Returns the name of its buffer.
@@ -106,9 +169,8 @@ impl<'a> Members<'a> {
         self.tables.iter().find_map(stated)
     }
 
-    /// Returns the part of a buffer that a member is the address of; `None` for a number. Refuses an address without a
-    /// buffer.
-    fn find_pointer(&self, member: &Argument) -> Result<Option<BoundRange>, Fault> {
+    /// Returns what a member is the address of; `None` for a number. Refuses an address without a buffer.
+    fn find_pointer(&self, member: &Argument) -> Result<Option<Pointer<'a>>, Fault> {
         let stated = self.find_stated(member);
         match (member.kind, stated) {
             (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
@@ -116,14 +178,17 @@ impl<'a> Members<'a> {
                 // Without a value, the member has the name of the buffer.
                 let last_name = member.name.rsplit('.').next().unwrap_or_default();
                 let name = stated.map_or_else(|| last_name.to_string(), ToString::to_string);
-                let part = parse_part(self.description, &name);
-                part.map(Some).ok_or_else(|| self.explain_missing_buffer(member, &name))
+                if let Some(part) = parse_part(self.description, &name) {
+                    return Ok(Some(Pointer::Part(part)));
+                }
+                let block = self.pointed_block(member, &name)?;
+                block.map(|block| Some(Pointer::Block(block))).ok_or_else(|| self.explain_missing_buffer(member, &name))
             }
             // Kernels may take an address as a 64-bit integer. A text that begins with an axis is a number, though.
             (ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }), Some(Formula::Text(text))) => {
                 let first_term = text.split('+').next().unwrap_or_default().trim();
                 let is_number = self.description.axes.get(first_term).is_some();
-                Ok(if is_number { None } else { parse_part(self.description, text) })
+                Ok(if is_number { None } else { parse_part(self.description, text).map(Pointer::Part) })
             }
             _ => Ok(None),
         }
@@ -131,27 +196,56 @@ impl<'a> Members<'a> {
 
     fn explain_missing_buffer(&self, member: &Argument, name: &str) -> Fault {
         let buffers = self.description.buffer.names().join(", ");
-        let hint = if buffers.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {buffers}") };
+        let mut hint =
+            if buffers.is_empty() { "describe it in [buffer]".into() } else { format!("buffers: {buffers}") };
+        let target = self.root.and_then(|root| self.pass.pointees.target(root, member.offset));
+        if target.is_some_and(|(_, block)| block.has_addresses()) {
+            hint = format!("{hint}; or give its members in [uniform.{}]", written::key(name));
+        }
         let message = format!("is the address of a buffer, and there is no buffer '{name}'; {hint}");
         Fault::new(self.field(&member.name), message)
     }
 
-    /// Returns the parts of buffers whose addresses the block holds.
+    /// Returns the parts of buffers whose addresses the block holds, also by way of other blocks.
     pub fn pointers(&self) -> Result<Vec<BoundRange>, Fault> {
-        self.members.iter().filter_map(|member| self.find_pointer(member).transpose()).collect()
+        let mut parts = vec![];
+        for member in &self.members {
+            match self.find_pointer(member)? {
+                Some(Pointer::Part(part)) => parts.push(part),
+                Some(Pointer::Block(block)) => parts.extend(block.pointers()?),
+                None => {}
+            }
+        }
+        Ok(parts)
     }
 
-    /// Packs the bytes of the block, and lists the addresses in it. Refuses members without a value.
-    pub fn pack(&self, buffers: &[ResolvedBuffer], scope: &Values) -> Result<PackedBlock, Fault> {
+    /// Packs the block into a buffer of its own, and returns its index. Equal blocks share a buffer.
+    pub fn add_to(&self, buffers: &mut Vec<ResolvedBuffer>, scope: &Values) -> Result<usize, Fault> {
+        let block = self.pack(buffers, scope)?;
+        let bytes = block.bytes.len() as u64;
+        let fill = Some(Fill::Block(block));
+        if let Some(index) = buffers.iter().position(|buffer| buffer.name == self.name() && buffer.fill == fill) {
+            return Ok(index);
+        }
+        let buffer = ResolvedBuffer::new(self.name(), DType::Bytes, vec![bytes], Role::Scratch);
+        buffers.push(ResolvedBuffer { fill, ..buffer });
+        Ok(buffers.len() - 1)
+    }
+
+    /// Packs the bytes of the block, and lists the addresses in it; blocks to which these lead are added to `buffers`.
+    /// Refuses members without a value.
+    pub fn pack(&self, buffers: &mut Vec<ResolvedBuffer>, scope: &Values) -> Result<PackedBlock, Fault> {
         let mut block = PackedBlock { bytes: vec![0; self.bytes as usize], addresses: vec![] };
         let mut missing = vec![];
         for member in &self.members {
             let start = member.offset as usize;
             let fault = |message| Fault::new(self.field(&member.name), message);
             if let Some(pointer) = self.find_pointer(member)? {
-                let (skipped, _) = pointer.bytes(scope).map_err(fault)?;
-                let buffer = BufferId(find_buffer(buffers, &pointer.buffer));
-                block.addresses.push(Address { offset: member.offset, buffer, skipped });
+                let (buffer, skipped) = match pointer {
+                    Pointer::Part(part) => (find_buffer(buffers, &part.buffer), part.bytes(scope).map_err(fault)?.0),
+                    Pointer::Block(block) => (block.add_to(buffers, scope)?, 0),
+                };
+                block.addresses.push(Address { offset: member.offset, buffer: BufferId(buffer), skipped });
                 continue;
             }
             let Some(value) = self.find_value(member) else {
@@ -199,7 +293,7 @@ fn count_elements(block: &Block, tables: &[&OrderedMap<Formula>]) -> Result<u64,
 }
 
 /// Returns the size of a block with `count` elements of the array at its end.
-fn block_bytes(block: &Block, count: u64) -> Result<u64, String> {
+pub fn block_bytes(block: &Block, count: u64) -> Result<u64, String> {
     let mut bytes = block.fixed;
     if let Some(array) = block.array {
         // In a damaged file, elements may overlap or exceed their stride.
@@ -214,7 +308,7 @@ fn block_bytes(block: &Block, count: u64) -> Result<u64, String> {
 }
 
 /// Lists the members of a block with `count` elements of the array at its end.
-fn list_members(block: &Block, count: u64) -> Vec<Argument> {
+pub fn list_members(block: &Block, count: u64) -> Vec<Argument> {
     if block.array.is_none() {
         return block.members.to_vec();
     }

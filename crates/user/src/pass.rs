@@ -9,8 +9,7 @@ use super::loaded::{self, LoadedPass};
 use super::members::{Members, pack};
 use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
-use crate::basis::dtype::DType;
-use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
+use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
 use crate::kernel::interface::{Slot, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
 use std::sync::Arc;
@@ -153,7 +152,7 @@ impl Unroller<'_, '_> {
         let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
         let shader = self.resolver.number_module(module);
         let description = &self.resolver.described.description;
-        let push = Members::of_push_constants(description, pass).pack(&self.buffers, &scope)?;
+        let push = Members::of_push_constants(description, pass).pack(&mut self.buffers, &scope)?;
         let mut dispatch = Dispatch {
             constants: if specialized.is_some() { vec![] } else { constants.spec_values },
             subgroup_size: constants.subgroup,
@@ -194,7 +193,7 @@ impl Unroller<'_, '_> {
         for slot in pass.interface.slots.iter() {
             // A block given by member has no buffer of the description: its values are packed into one of their own.
             let mut binding = if let Some(members) = Members::of_slot(description, pass, slot)? {
-                let buffer = self.add_block(&members, scope)?;
+                let buffer = members.add_to(&mut self.buffers, scope)?;
                 Binding::whole(slot.set, slot.binding, slot.kind, BufferId(buffer))
             } else {
                 let parts = bound_parts(description, pass, slot)?;
@@ -224,20 +223,6 @@ impl Unroller<'_, '_> {
             check_block_size(name, left, &pass.source, slot)?;
         }
         Ok(Binding { offset, range, ..Binding::whole(slot.set, slot.binding, slot.kind, BufferId(index)) })
-    }
-
-    /// Returns the index of the buffer for a block that is given by member. Equal blocks share a buffer.
-    fn add_block(&mut self, members: &Members<'_>, scope: &Values) -> Result<usize, Fault> {
-        let block = members.pack(&self.buffers, scope)?;
-        let bytes = block.bytes.len() as u64;
-        let fill = Some(Fill::Block(block));
-        if let Some(index) = self.buffers.iter().position(|buffer| buffer.name == members.name() && buffer.fill == fill)
-        {
-            return Ok(index);
-        }
-        let buffer = ResolvedBuffer::new(members.name(), DType::Bytes, vec![bytes], Role::Scratch);
-        self.buffers.push(ResolvedBuffer { fill, ..buffer });
-        Ok(self.buffers.len() - 1)
     }
 }
 

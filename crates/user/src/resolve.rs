@@ -15,6 +15,7 @@ use super::expression::Values;
 use super::images::{DeclaredImage, find_images};
 use super::init::missing;
 use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass};
+use super::members::Members;
 use super::reference;
 use super::resolved::{
     KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
@@ -415,13 +416,22 @@ fn check_fields(description: &Description, passes: &[&LoadedPass]) -> Result<(),
     for pass in passes {
         check_repeated_constants(description, pass)?;
     }
+    let mut pointed = vec![];
+    for pass in passes {
+        pointed.push(Members::of_push_constants(description, pass).pointed_blocks()?);
+        for slot in pass.interface.slots.iter() {
+            let block = Members::of_slot(description, pass, slot)?;
+            pointed.extend(block.map(|block| block.pointed_blocks()).transpose()?);
+        }
+    }
+    let pointed: Vec<Members<'_>> = pointed.into_iter().flatten().collect();
     let Description { spec, push, uniform, .. } = description;
-    check_names(passes, [spec.names(), push.names()], uniform, |kind, field, name, known| {
+    check_names(passes, &pointed, [spec.names(), push.names()], uniform, |kind, field, name, known| {
         unknown_name(passes, kind, field, name, known)
     })?;
     for pass in passes {
         let KernelFields { spec, push, uniform, .. } = &pass.fields;
-        check_names(&[*pass], [spec.names(), push.names()], uniform, |kind, field, name, known| {
+        check_names(&[*pass], &pointed, [spec.names(), push.names()], uniform, |kind, field, name, known| {
             unknown_name(passes, kind, &pass.field(field), name, known)
         })?;
     }
@@ -458,10 +468,12 @@ fn unknown_name(passes: &[&LoadedPass], kind: &str, field: &str, name: &str, mut
     Fault::new(field, format!("{} {has} no {kind}s; leave '{}' out{remedy}", sources.join(", "), brief(name)))
 }
 
-/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks.
+/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks; the
+/// `pointed` blocks are those that addresses lead to.
 /// `unknown` makes the fault from the kind of name, its field, the name, and the names that the passes have.
 fn check_names(
     passes: &[&LoadedPass],
+    pointed: &[Members<'_>],
     [spec, push]: [Vec<&str>; 2],
     uniform: &OrderedMap<OrderedMap<Formula>>,
     unknown: impl Fn(&str, &str, &str, Vec<String>) -> Fault,
@@ -481,6 +493,15 @@ fn check_names(
     }
     let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
     for (name, members) in uniform.iter() {
+        let blocks: Vec<_> = pointed.iter().filter(|block| block.name() == name).collect();
+        if !blocks.is_empty() {
+            let is_unknown = |member: &&str| *member != OTHERS && !blocks.iter().any(|block| block.has_member(member));
+            if let Some(member) = members.names().into_iter().find(is_unknown) {
+                let known = blocks.iter().flat_map(|block| block.member_names()).collect();
+                return Err(unknown("member", &format!("uniform.{name}.{member}"), member, known));
+            }
+            continue;
+        }
         if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(|pass| pass.has_unused(name)) {
             let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
             return Err(unknown("block", &format!("uniform.{name}"), name, known));

@@ -49,7 +49,7 @@ impl Places {
     pub(super) fn name(&self, index: usize) -> String {
         let mut name = self.array.clone();
         if !self.extents.is_empty() {
-            name += &format!("[{}]", subscripts(&self.extents, index / self.numbers.len()));
+            name = format!("{name}[{}]", subscripts(&self.extents, index / self.numbers.len()));
         }
         let path = &self.numbers[index % self.numbers.len()].path;
         let separator = if path.is_empty() || path.starts_with('[') { "" } else { "." };
@@ -92,7 +92,7 @@ impl ResolvedBuffer {
         (index < self.len() as usize).then_some(index)
     }
 
-    /// Returns the shape of its array in NumPy, and the fields of a structure there: one record for each structure, or
+    /// Returns the shape of its array in `NumPy`, and the fields of a structure there: one record for each structure, or
     /// a single one if there is a header, which has the numbers of all structures.
     fn records(&self) -> (Vec<u64>, Vec<Field<'_>>) {
         let extents = |part: &Self| part.places.as_ref().map_or(vec![], |places| places.extents.clone());

@@ -8,10 +8,11 @@ use crate::basis::dtype::DType;
 use crate::basis::file_name::is_plain;
 use crate::basis::printable::{Shown, brief};
 use crate::kernel::buffer::Role;
-use crate::kernel::interface::{Argument, ArgumentKind, Scalar, SlotKind};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, SlotKind};
 use crate::user::access::Access;
 use crate::user::init::{default_tolerance, element, mixed_layout, scalar_of};
 use crate::user::loaded::{LoadedPass, slot_key};
+use crate::user::members::{block_bytes, list_members};
 use crate::user::oracle::{looks_like_integer, magnitude, magnitudes};
 use crate::user::resolved::{ResolvedBuffer, Tolerance};
 use crate::user::structure::StructureLayout;
@@ -51,13 +52,17 @@ pub(super) struct CaseBuffer {
     pub(super) structures: Option<(StructureLayout, Vec<Tolerance>)>,
 }
 
-/// Member that holds an address.
-pub(super) struct AddressMember {
-    /// Slot of its block; `None` for push constants.
-    pub(super) slot: Option<usize>,
-    pub(super) offset: u32,
-    /// Buffer and offset that the address refers to.
-    pub(super) to: String,
+/// Block whose members the description lists.
+pub(super) struct ParameterBlock {
+    /// Key in `uniform`; `None` for the push constants.
+    pub(super) table: Option<String>,
+    pub(super) remark: String,
+    /// Type of the block in the module.
+    root: Option<u32>,
+    pub(super) members: Vec<Argument>,
+    pub(super) bytes: Vec<u8>,
+    /// Members that hold addresses, by offset, with the buffer or block to which they refer.
+    pub(super) pointers: Vec<(u32, String)>,
 }
 
 /// Slot that the kernel uses, with its access and the descriptor bound to it.
@@ -72,7 +77,8 @@ const MAX_LISTED: usize = 48;
 /// Most characters of a buffer's name before it is made unique.
 const MAX_NAME_LEN: usize = 40;
 
-/// Collects the buffers of a case, stores their contents, and finds the addresses in the kernel's parameters.
+/// Collects the buffers of a case, stores their contents, and finds the addresses in the kernel's parameters and in the
+/// blocks to which these lead.
 pub(super) fn collect_buffers(
     pass: &LoadedPass,
     slots: &[BoundSlot<'_>],
@@ -80,7 +86,7 @@ pub(super) fn collect_buffers(
     spool: &Path,
     folder: &Path,
     store: &mut Store,
-) -> Result<(Vec<CaseBuffer>, Vec<AddressMember>), String> {
+) -> Result<(Vec<CaseBuffer>, Vec<ParameterBlock>), String> {
     let capabilities = &pass.interface.capabilities;
     let uses_addresses = capabilities.iter().any(|name| name.contains("PhysicalStorageBufferAddresses"));
     let arithmetic = short_float(capabilities);
@@ -102,7 +108,7 @@ pub(super) fn collect_buffers(
             None => BufferContents { before: bound.inline.clone(), after: None },
             Some(region) => BufferContents::read(region, spool)?,
         };
-        let name = unique_name(&slot_key(slot), &buffers);
+        let name = unique_name(&slot_key(slot), &buffers, &[]);
         let mut buffer = if let Some(image) = region.and_then(|region| region.image.as_ref()) {
             CaseBuffer::of_image(name, CaseImage::new(image, &sharing)?, access, contents, arithmetic)
         } else {
@@ -121,9 +127,9 @@ pub(super) fn collect_buffers(
         }
         buffers.push(buffer);
     }
-    let mut pointers = vec![];
+    let mut blocks = parameter_blocks(pass, slots, case, &buffers);
     if uses_addresses {
-        pointers = find_pointers(pass, slots, case, &mut buffers, spool)?;
+        find_pointers(pass, slots, case, &mut buffers, &mut blocks, spool)?;
         refuse_stored_addresses(case, &buffers)?;
     }
     if !buffers.iter().any(|buffer| buffer.access.writes) {
@@ -132,7 +138,7 @@ pub(super) fn collect_buffers(
     for buffer in &mut buffers {
         buffer.store(folder, store)?;
     }
-    Ok((buffers, pointers))
+    Ok((buffers, blocks))
 }
 
 /// Whether the description lists the members of a slot's block that the kernel only reads: a short block without an
@@ -209,13 +215,15 @@ impl BufferContents {
 }
 
 /// Makes a unique buffer name that is valid in expressions and file names.
-fn unique_name(name: &str, others: &[CaseBuffer]) -> String {
+fn unique_name(name: &str, others: &[CaseBuffer], blocks: &[ParameterBlock]) -> String {
     let to_plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let mut name: String = name.chars().take(MAX_NAME_LEN).map(to_plain).collect();
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !is_plain(&name) {
         name.insert(0, 'b');
     }
-    let is_taken = |name: &str| others.iter().any(|other| other.name.eq_ignore_ascii_case(name));
+    let names = others.iter().map(|other| &other.name).chain(blocks.iter().filter_map(|block| block.table.as_ref()));
+    let names: Vec<&String> = names.collect();
+    let is_taken = |name: &str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
     let mut unique = name.clone();
     let mut number = 2;
     while is_taken(&unique) {
@@ -225,67 +233,116 @@ fn unique_name(name: &str, others: &[CaseBuffer]) -> String {
     unique
 }
 
-/// Block that may hold addresses, with its contents.
-struct ParameterBlock {
-    /// Slot of the block; `None` for the push constants.
-    slot: Option<usize>,
-    members: Vec<Argument>,
-    bytes: Vec<u8>,
-}
+/// Most elements of an array of addresses.
+const MAX_ADDRESSES: u64 = 4096;
 
-/// Finds the addresses in the kernel's parameters and the buffers that they refer to; adds buffers that no descriptor
-/// refers to.
+/// Finds the addresses in blocks and the buffers that they refer to; adds buffers that no descriptor refers to, and
+/// blocks that hold further addresses.
 fn find_pointers(
     pass: &LoadedPass,
     slots: &[BoundSlot<'_>],
     case: &CapturedDispatch,
     buffers: &mut Vec<CaseBuffer>,
+    blocks: &mut Vec<ParameterBlock>,
     spool: &Path,
-) -> Result<Vec<AddressMember>, String> {
+) -> Result<(), String> {
     let accesses = pass.accesses();
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
-    let mut pointers = vec![];
-    for ParameterBlock { slot, members, bytes } in parameter_blocks(pass, slots, case, buffers) {
-        for offset in (0..bytes.len().saturating_sub(7)).step_by(4) {
-            let address = u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap_or_default());
-            let Some(number) = case.regions.iter().position(|region| has_address(region, address)) else { continue };
-            let declared = members.iter().find(|member| {
+    // Region, offset in it and type of the blocks that addresses refer to, with their keys.
+    let mut tables: Vec<((usize, u64, u32), String)> = vec![];
+    let mut next = 0;
+    while let Some(block) = blocks.get(next) {
+        let mut pointers = vec![];
+        for (offset, number, address) in list_addresses(&block.bytes, case) {
+            let block = &blocks[next];
+            let declared = block.members.iter().find(|member| {
                 let is_wide = matches!(member.kind, ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }));
-                member.offset as usize == offset && (is_wide || member.kind == ArgumentKind::Address)
+                member.offset == offset && (is_wide || member.kind == ArgumentKind::Address)
             });
             let Some(member) = declared else {
-                let block = match slot {
-                    Some(index) => format!("the block at {}", place(&slots[index].slot)),
-                    None => "the push constants".to_string(),
-                };
-                return Err(format!("has an address at byte {offset} of {block}, which is not declared as one"));
+                let name =
+                    block.table.as_ref().map_or_else(|| "push constants".into(), |table| format!("block at {table}"));
+                return Err(format!("has an address at byte {offset} of the {name}, which is not declared as one"));
             };
-            let access = pushed.iter().find(|(pushed, _)| slot.is_none() && *pushed as usize == offset);
-            let access = access.map_or(Access::UNKNOWN, |(_, access)| *access);
+            let member_name = member.name.rsplit('.').next().unwrap_or_default();
             let region = &case.regions[number];
+            let skipped = address - region.address.unwrap_or_default();
+            let target = block.root.and_then(|root| pass.pointees.target(root, offset));
+            if let Some((root, pointed)) = target.filter(|(_, pointed)| pointed.has_addresses()) {
+                let place = (number, skipped, root);
+                let known = tables.iter().find(|(known, _)| *known == place).map(|(_, name)| name.clone());
+                let name = known.unwrap_or_else(|| unique_name(member_name, buffers, blocks));
+                if !tables.iter().any(|(known, _)| *known == place) {
+                    tables.push((place, name.clone()));
+                    let contents = BufferContents::read(region, spool)?;
+                    blocks.push(ParameterBlock::pointed(name.clone(), root, pointed, contents, skipped)?);
+                }
+                pointers.push((offset, name));
+                continue;
+            }
+            let access = pushed.iter().find(|(pushed, _)| next == 0 && *pushed == offset);
+            let access = access.map_or(Access::UNKNOWN, |(_, access)| *access);
             let known = buffers.iter_mut().find(|buffer| buffer.region == Some(number as u32));
             let name = if let Some(buffer) = known {
                 buffer.access.reads |= access.reads;
                 buffer.access.writes |= access.writes;
                 buffer.name.clone()
             } else {
-                let member_name = member.name.rsplit('.').next().unwrap_or_default();
-                let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers);
+                let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers, blocks);
                 let mut buffer = CaseBuffer::new(name.clone(), "bytes", access, BufferContents::read(region, spool)?);
                 buffer.region = Some(number as u32);
                 buffers.push(buffer);
                 name
             };
-            let skipped = address - region.address.unwrap_or_default();
-            let to = if skipped == 0 { name } else { format!("{name} + {skipped}") };
-            pointers.push(AddressMember { slot, offset: offset as u32, to });
+            pointers.push((offset, if skipped == 0 { name } else { format!("{name} + {skipped}") }));
         }
+        blocks[next].pointers = pointers;
+        next += 1;
     }
-    Ok(pointers)
+    Ok(())
 }
 
-/// Returns the push constants and the blocks whose members the description lists.
+/// Lists the addresses of captured regions in a block: their offsets, the indices of the regions, and the addresses.
+fn list_addresses(bytes: &[u8], case: &CapturedDispatch) -> Vec<(u32, usize, u64)> {
+    let mut addresses = vec![];
+    for offset in (0..bytes.len().saturating_sub(7)).step_by(4) {
+        let address = u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap_or_default());
+        let region = case.regions.iter().position(|region| has_address(region, address));
+        addresses.extend(region.map(|region| (offset as u32, region, address)));
+    }
+    addresses
+}
+
+impl ParameterBlock {
+    /// Makes the block to which an address refers, `skipped` bytes behind the start of a region.
+    fn pointed(name: String, root: u32, block: &Block, contents: BufferContents, skipped: u64) -> Result<Self, String> {
+        let BufferContents { before, after } = contents;
+        let left = (before.len() as u64).saturating_sub(skipped);
+        let count = block.array.map_or(0, |array| left.saturating_sub(block.fixed) / array.stride.max(1));
+        let bytes = block_bytes(block, count.max(1)).unwrap_or(u64::MAX);
+        if bytes > left || count > MAX_ADDRESSES {
+            return Err(format!(
+                "has {count} addresses in the block {name}, which has {left} bytes; {MAX_ADDRESSES} are the most"
+            ));
+        }
+        let range = skipped as usize..(skipped + bytes) as usize;
+        if after.is_some_and(|after| after[range.clone()] != before[range.clone()]) {
+            return Err(format!("writes to the block {name}, which holds addresses"));
+        }
+        let (members, remark) = (list_members(block, count), "at an address".to_string());
+        Ok(Self {
+            table: Some(name),
+            remark,
+            root: Some(root),
+            members,
+            bytes: before[range].to_vec(),
+            pointers: vec![],
+        })
+    }
+}
+
+/// Returns the push constants and the bound blocks whose members the description lists.
 fn parameter_blocks(
     pass: &LoadedPass,
     slots: &[BoundSlot<'_>],
@@ -293,14 +350,20 @@ fn parameter_blocks(
     buffers: &[CaseBuffer],
 ) -> Vec<ParameterBlock> {
     let members = pass.interface.arguments.to_vec();
-    let mut blocks = vec![ParameterBlock { slot: None, members, bytes: case.push.clone() }];
+    let (bytes, root, remark, pointers) = (case.push.clone(), pass.pointees.root(None), String::new(), vec![]);
+    let mut blocks = vec![ParameterBlock { table: None, remark, root, members, bytes, pointers }];
     for buffer in buffers {
         let Some(index) = buffer.members else { continue };
         let BoundSlot { slot, bound, .. } = &slots[index];
         let block = slot.blocks.iter().find(|block| !block.members.is_empty());
-        let members = block.map(|block| block.members.to_vec()).unwrap_or_default();
-        let bytes = buffer.before.get(bound.offset as usize..).map(<[u8]>::to_vec).unwrap_or_default();
-        blocks.push(ParameterBlock { slot: Some(index), members, bytes });
+        blocks.push(ParameterBlock {
+            table: Some(place(slot)),
+            remark: slot.names().join(", "),
+            root: pass.pointees.root(Some(slot)),
+            members: block.map(|block| block.members.to_vec()).unwrap_or_default(),
+            bytes: buffer.before.get(bound.offset as usize..).map(<[u8]>::to_vec).unwrap_or_default(),
+            pointers: vec![],
+        });
     }
     blocks
 }
@@ -452,11 +515,6 @@ impl CaseBuffer {
             Some(region) => bound.region == Some(region),
             None => bound.region.is_none() && self.inline == Some((bound.set, bound.binding)),
         }
-    }
-
-    /// Returns the contents of a block whose members are listed.
-    pub(super) fn block(&self) -> &[u8] {
-        &self.before
     }
 
     /// Whether only a replay shows which elements the kernel writes; with `all`, also of a buffer that it may read and

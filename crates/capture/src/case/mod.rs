@@ -16,7 +16,7 @@ use crate::user::description::{Described, Description, KernelFields, OneOrMany};
 use crate::user::init::place;
 use crate::user::loaded::{LoadedPass, load_kernels};
 use crate::user::options::CASE;
-use buffers::{AddressMember, BoundSlot, CaseBuffer, collect_buffers};
+use buffers::{BoundSlot, CaseBuffer, ParameterBlock, collect_buffers};
 use gpukern_layer::format::{CapturedDispatch, DeviceProperties, LayerEvent, PipelineInfo, ProcessInfo};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -155,8 +155,8 @@ pub struct Draft<'a> {
     /// Slots that the kernel uses.
     slots: Vec<BoundSlot<'a>>,
     buffers: Vec<CaseBuffer>,
-    /// Members of the push constants and of blocks that hold addresses of these buffers.
-    pointers: Vec<AddressMember>,
+    /// Push constants and blocks whose members the description lists.
+    blocks: Vec<ParameterBlock>,
     /// File name of the source, if the module contains it.
     source: Option<String>,
 }
@@ -194,9 +194,9 @@ impl<'a> Draft<'a> {
         }
         let pass = load_pass(chosen.pipeline, folder)?;
         let slots = bound_slots(&pass, chosen.case)?;
-        let (buffers, pointers) = collect_buffers(&pass, &slots, chosen.case, spool, folder, store)?;
+        let (buffers, blocks) = collect_buffers(&pass, &slots, chosen.case, spool, folder, store)?;
         let folder = folder.to_path_buf();
-        Ok(Self { chosen, folder, pass, slots, buffers, pointers, source: source.map(|(name, _)| name) })
+        Ok(Self { chosen, folder, pass, slots, buffers, blocks, source: source.map(|(name, _)| name) })
     }
 
     /// Writes the description, and the initial contents that depend on `starts`.

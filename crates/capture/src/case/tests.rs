@@ -95,6 +95,54 @@ fn addresses_become_buffers_except_within_buffers() {
     assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
 }
 
+const TABLES: &str = "#version 460
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 1) in;
+layout(buffer_reference, std430) buffer Floats { float at[]; };
+layout(buffer_reference, std430) buffer Layer { Floats w; uint n; };
+layout(buffer_reference, std430) buffer Model { uint count; Layer layers[]; };
+layout(push_constant) uniform P { Model model; Floats D; };
+void main() { D.at[0] = model.layers[0].w.at[model.count] + float(model.layers[1].n); }";
+
+#[test]
+fn addresses_in_blocks_to_which_addresses_lead_are_found_to_any_depth() {
+    let start = |number: u64| number << 40;
+    let regions = [("m", 24, 1), ("l", 32, 2), ("a", 32, 3), ("d", 16, 4)];
+    let regions = regions.map(|(name, bytes, number)| region(name, bytes, name == "d", Some(start(number))));
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let push = words(&[start(1), start(4)]);
+    let captured = CapturedFixture::new(TABLES, case(vec![], regions.to_vec(), push.clone()), vec![]);
+    captured.file("m.before", &words(&[1, start(2), start(2) + 16]));
+    captured.file("l.before", &words(&[start(3) + 4, 3, 0, 5]));
+    captured.file("a.before", &floats(&[5.0; 8]));
+    captured.file("d.before", &floats(&[0.0; 4]));
+    captured.file("d.after", &floats(&[10.0, 0.0, 0.0, 0.0]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
+    let case_text = described(&text);
+    assert_eq!(case_text["push"], json!({"model": "model", "D": "D"}));
+    let blocks = json!({
+        "model": {"count": 1, "layers[0]": "layers_0_", "layers[1]": "layers_1_"},
+        "layers_0_": {"w": "w + 4", "n": 3},
+        "layers_1_": {"w": "bits 0x0", "n": 5},
+    });
+    assert_eq!(case_text["uniform"], blocks);
+    let names: Vec<_> = case_text["buffer"].as_object().expect("buffers").keys().collect();
+    assert_eq!(names, ["D", "w"]);
+    // An address that no type declares.
+    captured.file("a.before", &words(&[0, 0, start(2), 0]));
+    let refused = captured.write(&Starts::Known).expect_err("an address");
+    assert_eq!(refused, "has an address at byte 16 of w, which `run` cannot rewrite");
+    let mut changed = regions;
+    changed[1].after = Some("l.after".into());
+    let changed = CapturedFixture {
+        spool: captured.spool,
+        ..CapturedFixture::new(TABLES, case(vec![], changed.to_vec(), push), vec![])
+    };
+    changed.file("l.after", &words(&[start(3) + 4, 4, 0, 5]));
+    let refused = changed.write(&Starts::Known).expect_err("a block that changes");
+    assert_eq!(refused, "writes to the block layers_0_, which holds addresses");
+}
+
 #[test]
 fn unsupported_dispatches_are_refused_with_the_reason() {
     let captured = scale(0, true);

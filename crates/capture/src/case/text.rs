@@ -1,9 +1,9 @@
 //! Writes the description of a case, for `run` and for people.
 
-use super::buffers::BoundSlot;
+use super::buffers::{BoundSlot, ParameterBlock};
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
-use crate::kernel::interface::{Argument, ArgumentKind, Scalar};
+use crate::kernel::interface::{ArgumentKind, Scalar};
 use crate::user::buffers::check_block_size;
 use crate::user::description::{
     BoundBuffer, BoundRange, Captured, DescribedBuffer, DescribedMember, Formula, GridFields, KernelFields, OneOrMany,
@@ -24,15 +24,14 @@ impl Draft<'_> {
         let mut commented = Commented::default();
         self.add_origin(exact, &mut commented);
         self.add_kernel(&mut commented);
-        commented.description.push = self.members(None, &self.pass.interface.arguments, &self.chosen.case.push);
-        for buffer in &self.buffers {
-            let Some(index) = buffer.members else { continue };
-            let BoundSlot { slot, bound, .. } = &self.slots[index];
-            let block = slot.blocks.iter().find(|block| !block.members.is_empty());
-            let bytes = buffer.block().get(bound.offset as usize..).unwrap_or_default();
-            let members = self.members(Some(index), block.map_or(&[][..], |block| &block.members), bytes);
-            commented.description.uniform.set(&place(slot), members);
-            commented.remark(format!("uniform.{}", place(slot)), slot.names().join(", "));
+        for block in &self.blocks {
+            let members = list_values(block);
+            let Some(table) = &block.table else {
+                commented.description.push = members;
+                continue;
+            };
+            commented.description.uniform.set(table, members);
+            commented.remark(format!("uniform.{table}"), &*block.remark);
         }
         self.add_buffers(&mut commented);
         let groups = self.chosen.case.groups.map(|extent| Formula::Integer(extent.into()));
@@ -117,23 +116,6 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns the members of a block, or of the push constants without a slot, with the values in `bytes`.
-    fn members(&self, slot: Option<usize>, members: &[Argument], bytes: &[u8]) -> OrderedMap<Formula> {
-        let mut values = OrderedMap::default();
-        for member in members {
-            let pointer = self.pointers.iter().find(|pointer| pointer.slot == slot && pointer.offset == member.offset);
-            let rest = bytes.get(member.offset as usize..).unwrap_or_default();
-            let bits = little_endian(&rest[..rest.len().min(member.kind.bytes() as usize)]);
-            let value = match (pointer, member.kind) {
-                (Some(pointer), _) => Formula::Text(pointer.to.clone()),
-                (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
-                (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
-            };
-            values.set(&member_key(members, member), value);
-        }
-        values
-    }
-
     /// Adds the buffers, each with its file before the dispatch or its answer.
     fn add_buffers(&self, commented: &mut Commented) {
         let mut answers = OrderedMap::default();
@@ -179,6 +161,23 @@ impl Draft<'_> {
         let file = Some(OutputFiles::Each(answers));
         commented.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
     }
+}
+
+/// Returns the members of a block with their values.
+fn list_values(block: &ParameterBlock) -> OrderedMap<Formula> {
+    let mut values = OrderedMap::default();
+    for member in &block.members {
+        let pointer = block.pointers.iter().find(|(offset, _)| *offset == member.offset);
+        let rest = block.bytes.get(member.offset as usize..).unwrap_or_default();
+        let bits = little_endian(&rest[..rest.len().min(member.kind.bytes() as usize)]);
+        let value = match (pointer, member.kind) {
+            (Some((_, to)), _) => Formula::Text(to.clone()),
+            (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
+            (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
+        };
+        values.set(&member_key(&block.members, member), value);
+    }
+    values
 }
 
 /// Reads up to 8 bytes as a little-endian integer.

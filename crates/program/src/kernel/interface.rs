@@ -292,6 +292,11 @@ impl Block {
         Some(Argument { name: name.to_string().into(), offset, kind: first.kind })
     }
 
+    /// Whether the block holds an address, among other members.
+    pub fn has_addresses(&self) -> bool {
+        self.members.iter().any(|member| member.kind == ArgumentKind::Address)
+    }
+
     /// Whether the block holds only addresses, and a known number of them.
     pub fn is_addresses(&self) -> bool {
         let mut members = self.members.iter();

@@ -15,7 +15,7 @@ use rspirv::spirv::{
     BuiltIn, Capability, Decoration, Dim, ExecutionMode, ExecutionModel, ImageFormat, Op, StorageClass,
 };
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 
 impl Interface {
@@ -74,6 +74,71 @@ impl Interface {
             capabilities: declarations.capabilities.into(),
             features: declarations.features.into(),
         })
+    }
+}
+
+/// Blocks that the addresses in a kernel's blocks point to (buffer references in GLSL), to any depth.
+#[derive(Clone, Debug, Default)]
+pub struct Pointees {
+    /// Types of the push-constant block and, by set and binding, of the bound blocks.
+    push: Option<u32>,
+    slots: HashMap<(u32, u32), u32>,
+    /// Type that the address at an offset of a block points to.
+    targets: HashMap<(u32, u32), u32>,
+    blocks: HashMap<u32, Block>,
+}
+
+impl Pointees {
+    /// Reads them from a module whose interface is readable.
+    pub fn read(binary: &[u8]) -> Result<Self, String> {
+        let declarations = Declarations::read(binary)?;
+        let module = rspirv::dr::load_words(&declarations.words).map_err(|e| e.to_string())?;
+        let reflector = Reflector::new(&module, declarations.size_ids);
+        let mut pointees = Self::default();
+        for class in [StorageClass::PushConstant, StorageClass::StorageBuffer, StorageClass::Uniform] {
+            for variable in reflector.variables(class) {
+                let id = variable.result_id.ok_or("a variable has no id")?;
+                let block = reflector.pointee(variable)?;
+                let number = |decoration| reflector.number(id, None, decoration);
+                match (number(Decoration::DescriptorSet), number(Decoration::Binding)) {
+                    (Some(set), Some(binding)) => drop(pointees.slots.entry((set, binding)).or_insert(block)),
+                    _ => pointees.push = pointees.push.or(Some(block)),
+                }
+            }
+        }
+        let mut unvisited: Vec<u32> = pointees.push.into_iter().chain(pointees.slots.values().copied()).collect();
+        while let Some(block) = unvisited.pop() {
+            reflector.addresses.take();
+            // A block with too many members has no addresses that could be described.
+            let _ = reflector.members(&BlockPart::whole(block));
+            for (offset, target) in reflector.addresses.take() {
+                pointees.targets.insert((block, offset), target);
+                let definition = reflector.definition(target)?;
+                if definition.class.opcode == Op::TypeStruct && !pointees.blocks.contains_key(&target) {
+                    pointees.blocks.insert(target, reflector.block(target, definition)?);
+                    unvisited.push(target);
+                }
+            }
+        }
+        Ok(pointees)
+    }
+
+    /// Returns the type of the block of a slot, or of the push constants.
+    pub fn root(&self, slot: Option<&Slot>) -> Option<u32> {
+        slot.map_or(self.push, |slot| self.slots.get(&(slot.set, slot.binding)).copied())
+    }
+
+    /// Returns the block that the address at an offset of a block of type `root` points to, with its type.
+    pub fn target(&self, root: u32, offset: u32) -> Option<(u32, &Block)> {
+        let offset = match self.blocks.get(&root).and_then(|block| Some((block.fixed, block.array?.stride))) {
+            // Elements of an array point to blocks of one type.
+            Some((fixed, stride)) if u64::from(offset) >= fixed && stride > 0 => {
+                (fixed + (u64::from(offset) - fixed) % stride) as u32
+            }
+            _ => offset,
+        };
+        let target = *self.targets.get(&(root, offset))?;
+        Some((target, self.blocks.get(&target)?))
     }
 }
 
@@ -244,6 +309,8 @@ struct Reflector<'a> {
     names: HashMap<(u32, Option<u32>), &'a str>,
     /// Number of block members listed so far.
     listed_members: Cell<usize>,
+    /// Addresses among the members listed so far: their offsets, and the types that they point to.
+    addresses: RefCell<Vec<(u32, u32)>>,
 }
 
 impl<'a> Reflector<'a> {
@@ -255,6 +322,7 @@ impl<'a> Reflector<'a> {
             decorations: HashMap::new(),
             names: HashMap::new(),
             listed_members: Cell::new(0),
+            addresses: RefCell::new(vec![]),
         };
         // Inserted in reverse, so that the first of several definitions wins.
         for instruction in module.types_global_values.iter().rev() {
@@ -693,7 +761,11 @@ impl Reflector<'_> {
         let definition = self.definition(part.type_id)?;
         let kind = match (scalar(definition), definition.class.opcode) {
             (Some(scalar), _) => ArgumentKind::Scalar(scalar),
-            (None, Op::TypePointer) => ArgumentKind::Address,
+            (None, Op::TypePointer) => {
+                let pointees = ids(definition).next();
+                self.addresses.borrow_mut().extend(pointees.map(|pointee| (part.offset, pointee)));
+                ArgumentKind::Address
+            }
             _ => {
                 for inner in self.parts(part, depth - 1)? {
                     self.flatten(&inner, depth - 1, members)?;
