@@ -34,8 +34,7 @@ use std::path::PathBuf;
         gpukern bench matmul                 which variant is fastest\n  \
         gpukern run k.comp --init > k.toml   describe your own kernel\n  \
         gpukern run k.toml                   verify and time it\n\n\
-        `gpukern --help` has more examples; `gpukern COMMAND -h` lists common options; `gpukern help topics` lists \
-        pages by task.",
+        `gpukern COMMAND -h` lists options, `gpukern help topics` pages of the manual.",
     after_long_help = "Examples:\n  \
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
