@@ -76,7 +76,9 @@ fn table(
         })
         .collect();
     let filled = |mut table: Table| {
-        rows.iter().for_each(|row| table.row(row.iter().map(String::as_str)));
+        for row in &rows {
+            table.row(row.iter().map(String::as_str));
+        }
         table
     };
     let width = width - INDENT.len();
@@ -119,7 +121,8 @@ fn plain(text: &str, page_name: &dyn Fn(&str) -> Option<String>) -> String {
             out.push_str(&marked[..end]);
             end
         } else if let Some((label, target)) = link(marked) {
-            let name = if label.ends_with(".md") || label.ends_with('/') { page_name(target) } else { None };
+            let is_file = label.ends_with('/') || label.rsplit('.').next() == Some("md");
+            let name = if is_file { page_name(target) } else { None };
             out.push_str(&name.unwrap_or_else(|| plain(label, page_name)));
             "[]()".len() + label.len() + target.len()
         } else {
