@@ -158,6 +158,66 @@ fn a_capture_without_cases_fails_with_the_reason() {
     }
 }
 
+/// Kernel of images: an array of two with a sampler, one that it only stores to, and layers that it reads and writes.
+const IMAGES: &str = "#version 460
+layout(local_size_x = 8, local_size_y = 8) in;
+layout(binding = 0) uniform sampler2D A[2];
+layout(binding = 1) writeonly uniform image2D D;
+layout(binding = 2, r32ui) uniform uimage2DArray C;
+void main() {
+    ivec2 at = ivec2(gl_GlobalInvocationID.xy);
+    if (any(greaterThanEqual(at, imageSize(D)))) return;
+    vec2 place = (vec2(at) + 0.3) / vec2(imageSize(D));
+    imageStore(D, at, 0.5 * (textureLod(A[0], place, 0) + textureLod(A[1], place.yx, 0)));
+    imageStore(C, ivec3(at, 1), imageLoad(C, ivec3(at, 0)) + imageLoad(C, ivec3(at, 1)));
+}
+";
+
+const IMAGES_CASE: &str = r#"
+[kernel]
+source = "images.comp"
+[buffer."A[0]"]
+type = "u8"
+shape = [10, 14, 4]
+image = "r8g8b8a8_unorm"
+sampler = { filter = "linear", address = "repeat" }
+[buffer."A[1]"]
+type = "f32"
+shape = [7, 5]
+image = "r32_sfloat"
+[buffer.D]
+type = "u8"
+shape = [12, 20, 2]
+image = "r8g8_unorm"
+check = { rtol = 0.0, atol = 255.0 }
+[buffer.C]
+type = "u32"
+shape = [2, 12, 20]
+[dispatch]
+groups = [3, 2]
+"#;
+
+#[test]
+fn images_are_captured_and_replayed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_string();
+    std::fs::write(path("images.comp"), IMAGES).expect("written");
+    std::fs::write(path("images.toml"), IMAGES_CASE).expect("written");
+    let program = [BENCH[0], "run", &path("images.toml"), "--no-peak", "--max-time=50ms"];
+    let cases = path("cases");
+    expect_output(&mut capture(&["-o", &cases], &program), 0, &["cases/01-images  verified"]);
+    let case = path("cases/01-images");
+    expect_output(&mut gpukern(&["run", &case, "--no-peak", "--max-time=50ms"]), 0, &["same bits"]);
+    // The image's own sampler matters.
+    let text = std::fs::read_to_string(format!("{case}/case.toml")).expect("written");
+    for (own, other) in [(r#"filter = "linear""#, r#"filter = "nearest""#), (r#""repeat""#, r#""clamp-to-edge""#)] {
+        let changed = text.replace(own, other);
+        assert_ne!(changed, text);
+        std::fs::write(format!("{case}/case.toml"), changed).expect("written");
+        expect_output(&mut gpukern(&["run", &case, "--no-peak", "--max-time=50ms"]), 1, &["rejected"]);
+    }
+}
+
 #[test]
 fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
     let (_folder, json) = temporary("p.json");

@@ -138,7 +138,11 @@ fn replay(
     let described = describe(&[folder.to_path_buf()], None, &FieldOptions::default())?;
     let problem = match resolve::resolve(&CATALOGUE, &described) {
         Ok(problem) => problem,
-        Err(error) => return Ok(Replay::NotRun(error.to_string())),
+        Err(error) => {
+            // The folder has another name once the case is complete.
+            let reason = error.to_string().replace(&format!("{}/", folder.shown()), "");
+            return Ok(Replay::NotRun(reason));
+        }
     };
     let buffers: Vec<_> = problem.points.iter().flat_map(|point| point.buffers.clone()).collect();
     let path = |name: &str| scratch.join(file_name(name) + ".bin");

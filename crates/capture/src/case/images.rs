@@ -2,6 +2,7 @@
 
 use super::buffers::BoundSlot;
 use crate::kernel::image::{AddressMode, ImageFormat, ImageSampler};
+use crate::kernel::interface::ImageShape;
 use crate::user::resolved::Tolerance;
 use gpukern_layer::format::{CapturedImage, CapturedSampler};
 use serde_json::json;
@@ -26,9 +27,9 @@ impl CaseImage {
         }
         let mut sampler = None;
         for BoundSlot { slot, bound, .. } in slots {
-            let Some(captured) = &bound.sampler else { continue };
             let ty = slot.blocks.iter().find_map(|block| block.image.as_ref());
-            let found = sampler_of(captured, ty.map_or(3, |ty| ty.shape.dimensions as usize))?;
+            let (Some(captured), Some(ty)) = (&bound.sampler, ty) else { continue };
+            let Some(found) = sampler_of(captured, ty.shape)? else { continue };
             if sampler.replace(found).is_some_and(|other| other != found) {
                 return Err("samples an image in two ways".into());
             }
@@ -44,12 +45,17 @@ impl CaseImage {
     }
 }
 
-/// Returns the sampler of an image with so many dimensions.
-fn sampler_of(captured: &CapturedSampler, dimensions: usize) -> Result<ImageSampler, String> {
+/// Returns the sampler of an image of this shape; `None` if the kernel cannot use it.
+fn sampler_of(captured: &CapturedSampler, shape: ImageShape) -> Result<Option<ImageSampler>, String> {
     let CapturedSampler { filter, addresses, border, normalized } = captured;
+    // Without normalized coordinates, Vulkan lets kernels only fetch texels of volumes and arrays.
+    if !normalized && (shape.arrayed || shape.dimensions == 3) {
+        return Ok(None);
+    }
+    let addresses = &addresses[..shape.dimensions as usize];
     let address = &addresses[0];
-    if addresses[..dimensions].iter().any(|other| other != address) {
-        return Err(format!("has a sampler with several address modes: {}", addresses[..dimensions].join(", ")));
+    if addresses.iter().any(|other| other != address) {
+        return Err(format!("has a sampler with several address modes: {}", addresses.join(", ")));
     }
     let sampler = json!({ "filter": filter, "address": address, "normalized": normalized });
     let sampler: ImageSampler =
@@ -57,5 +63,5 @@ fn sampler_of(captured: &CapturedSampler, dimensions: usize) -> Result<ImageSamp
     if sampler.address == AddressMode::ClampToBorder && !border.ends_with("transparent-black") {
         return Err(format!("has a sampler with the border {border}"));
     }
-    Ok(sampler)
+    Ok(Some(sampler))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::fixture::{CapturedFixture, bound, case, dispatch, floats, region, scale, submission};
 use crate::user::check_description;
 use crate::user::fixture::described;
+use gpukern_layer::format::{CapturedImage, CapturedRegion, CapturedSampler, DescriptorBinding};
 use serde_json::{Value, json};
 
 impl CapturedFixture {
@@ -271,4 +272,89 @@ fn structures_of_several_types_are_written_by_member() {
     assert_eq!(*buffer, expected);
     // A part of a structure at the end.
     assert_eq!(written(hits, 1, &values[1..])["D"]["type"], "bytes");
+}
+
+const FILTER: &str = "#version 460
+layout(local_size_x = 1) in;
+layout(binding = 0) uniform sampler2D A[2];
+layout(binding = 1) uniform sampler3D V;
+layout(binding = 2) writeonly uniform image2D D;
+void main() {
+    vec4 sum = texture(A[0], vec2(0.5)) + texture(A[1], vec2(0.5)) + texelFetch(V, ivec3(0), 0);
+    imageStore(D, ivec2(0), sum);
+}";
+
+/// Call of [`FILTER`] in which both elements of `A` are the same image, as `change` left it.
+fn filter(change: impl Fn(&mut CapturedDispatch)) -> CapturedFixture {
+    let sampler = |normalized| CapturedSampler {
+        filter: "linear".into(),
+        addresses: ["repeat", "repeat", "clamp-to-border"].map(String::from),
+        border: "float-transparent-black".into(),
+        normalized,
+    };
+    let image = |name: &str, bytes, format: &str, extents: &[u32], changed| CapturedRegion {
+        image: Some(CapturedImage { format: format.into(), extents: extents.to_vec() }),
+        ..region(name, bytes, changed, None)
+    };
+    let sampled = |element, binding, region, normalized| DescriptorBinding {
+        element,
+        sampler: Some(sampler(normalized)),
+        ..bound(binding, region, 0, 24)
+    };
+    let bindings = vec![sampled(0, 0, 0, true), sampled(1, 0, 0, true), sampled(0, 1, 1, false), bound(2, 2, 0, 12)];
+    let regions = vec![
+        image("a", 24, "r8g8b8a8_snorm", &[3, 2], false),
+        image("v", 24, "r32_sfloat", &[1, 2, 3], false),
+        image("d", 12, "r8g8_unorm", &[2, 3], true),
+    ];
+    let mut case = case(bindings, regions, vec![]);
+    change(&mut case);
+    let captured = CapturedFixture::new(FILTER, case, vec![]);
+    captured.file("a.before", &[1; 24]);
+    captured.file("v.before", &[2; 24]);
+    captured.file("d.before", &[3; 12]);
+    captured.file("d.after", &[4, 5, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
+    captured
+}
+
+#[test]
+fn images_become_buffers_with_extents_format_and_sampler() {
+    let captured = filter(|_| {});
+    let (folder, text) = captured.write(&Starts::Known).expect("taken");
+    let case = described(&text);
+    assert_eq!(case["kernel"]["bind"], json!({"0.0": "A_0_", "0.0[1]": "A_0_", "0.1": "V", "0.2": "D"}));
+    assert_eq!(
+        case["buffer"]["A_0_"],
+        json!({
+            "type": "i8", "shape": [3, 2, 4], "image": "r8g8b8a8_snorm", "fill": "@in/A_0_.bin",
+            "sampler": {"filter": "linear", "address": "repeat", "normalized": true}
+        })
+    );
+    // Vulkan has no such sampler of a volume: the kernel can only fetch texels.
+    let volume = json!({"type": "f32", "shape": [1, 2, 3], "image": "r32_sfloat", "fill": "@in/V.bin"});
+    assert_eq!(case["buffer"]["V"], volume);
+    let [shape, check] = ["shape", "check"].map(|field| &case["buffer"]["D"][field]);
+    assert_eq!([shape, check], [&json!([2, 3, 2]), &json!({"rtol": 0.0, "atol": 1.0})]);
+    let fill = std::fs::read(folder.join("in/D.bin")).expect("written");
+    assert_eq!(fill, [!4, !5, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3], "what the call wrote is inverted");
+}
+
+#[test]
+fn images_that_run_lacks_are_refused_with_the_reason() {
+    type Change = fn(&mut CapturedSampler);
+    for (change, expected) in [
+        ((|sampler| sampler.normalized = false) as Change, "samples an image in two ways"),
+        (|sampler| sampler.filter = "cubic-ext".into(), "has a sampler with cubic-ext, repeat"),
+        (|sampler| sampler.addresses[1] = "x".into(), "has a sampler with several address modes: repeat, x"),
+        (
+            |sampler| {
+                sampler.addresses.fill("clamp-to-border".into());
+                sampler.border = "float-opaque-white".into();
+            },
+            "has a sampler with the border float-opaque-white",
+        ),
+    ] {
+        let captured = filter(|case| case.bindings[0].sampler.iter_mut().for_each(change));
+        assert_eq!(captured.write(&Starts::Known).expect_err("refused"), expected);
+    }
 }
