@@ -87,6 +87,8 @@ const ALIGNMENT: u64 = 256;
 const GRID_BYTES: u64 = 12;
 /// Alignment of copies in the staging buffer in bytes: that of the largest texel.
 const STAGING_ALIGNMENT: u64 = 16;
+/// Layout in which images are copied: validation warns of GENERAL.
+const COPY_LAYOUT: vk::ImageLayout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
 
 /// Number of the first calls of a kernel and grid for each of which the layer finds out whether it can be captured, and
 /// the distance between such calls after them. The others count as the last one of these.
@@ -175,8 +177,8 @@ impl Capture {
         let [mut transitions, mut back] = [vec![], vec![]];
         for (copy, _) in copies.clone() {
             if let CopySource::Image { part, layout } = &copy.source {
-                transitions.extend(part.transition(*layout, copy_layout(*layout)));
-                back.extend(part.transition(copy_layout(*layout), *layout));
+                transitions.extend(part.transition(*layout, COPY_LAYOUT));
+                back.extend(part.transition(COPY_LAYOUT, *layout));
             }
         }
         barrier_with(d, commands, &transitions);
@@ -188,12 +190,12 @@ impl Capture {
         for (Copy { source, bytes, .. }, to) in copies {
             match source {
                 CopySource::Buffer { buffer, offset } => copy_range(*buffer, *offset, to, *bytes),
-                CopySource::Image { part, layout } => {
-                    let (layout, region) = (copy_layout(*layout), [part.to_buffer(to)]);
+                CopySource::Image { part, .. } => {
+                    let region = [part.to_buffer(to)];
                     // SAFETY: the image has the usage `TRANSFER_SRC`, or `Images::part` would have refused it.
                     unsafe {
                         let to = self.staging.buffer;
-                        d.functions.cmd_copy_image_to_buffer(commands, part.image, layout, to, &region);
+                        d.functions.cmd_copy_image_to_buffer(commands, part.image, COPY_LAYOUT, to, &region);
                     }
                 }
             }
@@ -382,11 +384,6 @@ impl Reached {
         self.images.push(ReachedImage { part, layout, written });
         Ok(self.images.len() as u32 - 1)
     }
-}
-
-/// Returns the layout in which an image in this layout is copied.
-fn copy_layout(layout: vk::ImageLayout) -> vk::ImageLayout {
-    if layout == vk::ImageLayout::GENERAL { layout } else { vk::ImageLayout::TRANSFER_SRC_OPTIMAL }
 }
 
 /// Returns an error if ranges of two buffers overlap in memory.

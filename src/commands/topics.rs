@@ -39,6 +39,7 @@ const TOPICS: &[Topic] = topics! {
     "compilers" "inspect.md"
     "tuning" "tuning.md"
     "profiles" "capture.md"
+    "cases" "cases.md"
     "drivers" "drivers.md"
     "portability" "portability.md"
     "gate" "gate.md"

@@ -195,6 +195,7 @@ image = "r8g8_unorm"
 type = "u32"
 shape = [2, 12, 20]
 fill = "iota"
+check = "exact"
 [dispatch]
 groups = [3, 2]
 "#;
