@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Images of a device, and the objects through which shaders access them.
 #[derive(Default)]
 pub(crate) struct Images {
-    images: HashMap<vk::Image, TrackedImage>,
+    all: HashMap<vk::Image, TrackedImage>,
     views: HashMap<vk::ImageView, TrackedView>,
     /// Samplers, or why a case cannot have one.
     samplers: HashMap<vk::Sampler, Result<CapturedSampler, &'static str>>,
@@ -69,7 +69,7 @@ impl Images {
     /// Reason why they cannot be captured, which continues "binding 0.3 …".
     pub(crate) fn part(&self, kind: vk::DescriptorType, view: vk::ImageView) -> Result<ImagePart, String> {
         use vk::ImageViewType as V;
-        let found = self.views.get(&view).and_then(|view| Some((view, self.images.get(&view.image)?)));
+        let found = self.views.get(&view).and_then(|view| Some((view, self.all.get(&view.image)?)));
         let (view, image) = found.ok_or("has an image that the program did not create, or that is gone")?;
         if let Some(why) = image.uncapturable {
             return Err(format!("has an image that {why}"));
@@ -288,13 +288,13 @@ intercept! {
                 layers: info.array_layers,
                 uncapturable: obstacle(info).or((!is_copyable).then_some("cannot be copied")),
             };
-            d.state().objects.images.images.insert(*made, image);
+            d.state().objects.images.all.insert(*made, image);
         }
         result
     }
 
     fn vkDestroyImage(d, device: vk::Device, image: vk::Image, allocator: Allocator<'_>) {
-        d.state().objects.images.images.remove(&image);
+        d.state().objects.images.all.remove(&image);
         (d.functions.fp_v1_0().destroy_image)(device, image, allocator);
     }
 
@@ -364,7 +364,7 @@ mod tests {
             vk::ImageSubresourceRange { aspect_mask, base_mip_level, level_count, base_array_layer, layer_count };
         let view = TrackedView { image, kind: view, format, range, is_swizzled: false };
         let views = [(vk::ImageView::from_raw(2), view)].into();
-        Images { images: [(image, tracked)].into(), views, ..Images::default() }
+        Images { all: [(image, tracked)].into(), views, ..Images::default() }
     }
 
     fn part(images: &Images, kind: vk::DescriptorType) -> Result<ImagePart, String> {
@@ -408,7 +408,7 @@ mod tests {
         use vk::{DescriptorType as T, ImageType as I, ImageViewType as V};
         let changed = |change: &dyn Fn(&mut TrackedImage, &mut TrackedView)| {
             let mut images = images(I::TYPE_2D, V::TYPE_2D, [0, 1, 0, 1]);
-            let Images { images: all, views, .. } = &mut images;
+            let Images { all, views, .. } = &mut images;
             all.values_mut().zip(views.values_mut()).for_each(|(image, view)| change(image, view));
             part(&images, T::SAMPLED_IMAGE).expect_err("refused")
         };
