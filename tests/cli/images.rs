@@ -128,7 +128,7 @@ const LINEAR: Filter = Filter {
 fn folder(filter: &Filter, widths: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let Filter { source, kernel, reference, declared, buffers } = filter;
-    let head = if source.ends_with(".comp") { GLSL } else { "" };
+    let head = if Path::new(source).extension().is_some_and(|ending| ending == "comp") { GLSL } else { "" };
     let reference = format!(
         "{GLSL}layout(push_constant) uniform P {{ uint W, H; }};\nlayout(binding = 0) {declared}
         void main() {{ uint x = gl_GlobalInvocationID.x; uint y = gl_GlobalInvocationID.y;

@@ -897,9 +897,8 @@ fn members_of_structures_are_compared_by_their_own_tolerances() {
     assert!(String::from_utf8_lossy(&saved).contains("'shape': (300,"));
 }
 
-#[test]
-fn addresses_lead_to_blocks_of_addresses() {
-    let table = "#version 460
+/// Kernel whose table of addresses leads to blocks of addresses.
+const TABLE: &str = "#version 460
         #extension GL_EXT_buffer_reference : require
         #extension GL_EXT_buffer_reference2 : require
         layout(local_size_x = 64) in;
@@ -917,7 +916,8 @@ fn addresses_lead_to_blocks_of_addresses() {
             }
             p.model.to.at[i] = sum * p.model.scale;
         }";
-    let array = "#version 460
+/// Kernel of an array of addresses.
+const ARRAY: &str = "#version 460
         #extension GL_EXT_buffer_reference : require
         #extension GL_EXT_buffer_reference2 : require
         layout(local_size_x = 64) in;
@@ -929,14 +929,16 @@ fn addresses_lead_to_blocks_of_addresses() {
             uint i = gl_GlobalInvocationID.x;
             if (i < p.n) d[i] = p.table.ptrs[1].at[i] - p.table.ptrs[i % 2 * 2].at[i];
         }";
-    let plain = "#version 460
+/// The same as [`TABLE`] over buffers.
+const PLAIN: &str = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) buffer A { float a[]; };
         layout(binding = 1) buffer B { float b[]; };
         layout(binding = 2) buffer D { float d[]; };
         layout(push_constant) uniform P { uint n; };
         void main() { uint i = gl_GlobalInvocationID.x; if (i < n) d[i] = (a[2 * i] + b[i] + b[i] + a[i + 4]) * 0.5; }";
-    let difference = "#version 460
+/// The same as [`ARRAY`] over buffers.
+const DIFFERENCE: &str = "#version 460
         layout(local_size_x = 64) in;
         layout(binding = 0) buffer A { float a[]; };
         layout(binding = 1) buffer B { float b[]; };
@@ -945,7 +947,8 @@ fn addresses_lead_to_blocks_of_addresses() {
             uint i = gl_GlobalInvocationID.x;
             if (i < d.length()) d[i] = a[i] - (i % 2 == 0 ? b[i] : a[i + 4]);
         }";
-    let model = "
+/// Description of [`TABLE`].
+const MODEL: &str = "
 [kernel]
         source = 'table.comp'
         [axes]
@@ -981,16 +984,20 @@ fn addresses_lead_to_blocks_of_addresses() {
         groups = ['cdiv(n, local_x)']
         [reference]
         kernel = 'plain.comp'";
-    let model = &model.replace("\n        ", "\n");
-    let pointers = "[kernel]\nsource = 'array.comp'\n[axes]\nn = 500
+/// Description of [`ARRAY`].
+const POINTERS: &str = "[kernel]\nsource = 'array.comp'\n[axes]\nn = 500
         [uniform.table]\n'ptrs[0]' = 'B'\n'ptrs[1]' = 'A'\n'ptrs[2]' = 'A + 16'
         [buffer.A]\ntype = 'f32'\nshape = ['n + 4']\nfill = 'normal'
         [buffer.B]\ntype = 'f32'\nshape = ['n']\nfill = 'normal'
         [buffer.D]\ntype = 'f32'\nshape = ['n']
         [dispatch]\ngroups = ['cdiv(n, local_x)']\n[reference]\nkernel = 'difference.comp'";
-    let files = [("table.comp", table), ("array.comp", array), ("plain.comp", plain), ("difference.comp", difference)];
+
+#[test]
+fn addresses_lead_to_blocks_of_addresses() {
+    let model = &MODEL.replace("\n        ", "\n");
+    let files = [("table.comp", TABLE), ("array.comp", ARRAY), ("plain.comp", PLAIN), ("difference.comp", DIFFERENCE)];
     right(&files, model, &[]);
-    right(&files, pointers, &[]);
+    right(&files, POINTERS, &[]);
     let folder = folder(&files);
     let refused = |description: &str, option: &str, code: i32| {
         fs::write(folder.path().join("k.toml"), description).expect("written");
@@ -998,7 +1005,7 @@ fn addresses_lead_to_blocks_of_addresses() {
     };
     for (description, option, code, expected) in [
         (model.as_str(), "--set=uniform.'M.second'.bias=A", 1, "rejected"),
-        (pointers, "--set=uniform.table.'ptrs[2]'=A", 1, "rejected"),
+        (POINTERS, "--set=uniform.table.'ptrs[2]'=A", 1, "rejected"),
         (model.as_str(), "--set=uniform.M.scal=1", 2, "unknown member 'scal'; did you mean 'scale'?"),
         (
             model.as_str(),

@@ -562,7 +562,7 @@ fn arrays_of_records_are_written_and_read() {
     };
     let record = |id: i64, t: f64| [&id.to_le_bytes()[..], &[9; 4], &t.to_le_bytes()].concat();
     let data = [record(1, 1.5), record(2, 2.5)].concat();
-    assert_eq!(store("[('id', '<i8'), ('', '|V4'), ('t', '<f8')]", &data), Ok(contents.to_vec()));
+    assert_eq!(store("[('id', '<i8'), ('', '|V4'), ('t', '<f8')]", &data), Ok(contents.clone()));
     for (descr, expected) in [
         ("[('id', '<i8'), ('', '|V4'), ('s', '<f8')]", "its records have no field 't'"),
         ("[('id', '<i8'), ('', '|V4'), ('t', '<f4', (2,))]", "its field 't' has 2 numbers or another type"),
