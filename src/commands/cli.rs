@@ -530,7 +530,7 @@ pub struct BenchArgs {
 
     /// Measure all devices at once, each in its own process
     ///
-    /// gpukern warns if the devices disturb each other. Shares of limits are not shown.
+    /// Shares of limits are not shown.
     #[arg(long, conflicts_with_all = ["noise", "processes", "host", "compare", "explain", "keep_failures"])]
     pub parallel: bool,
 
@@ -563,7 +563,7 @@ pub struct BenchArgs {
 pub struct OutputArgs {
     /// Write the record as JSON to this file, or `-`
     ///
-    /// `-` is standard output, in place of the table.
+    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
@@ -623,7 +623,7 @@ pub struct Comparing {
 
     /// Save the records of further rounds in this folder
     ///
-    /// They are named round-2.json and so on; the folder must be empty or new.
+    /// round-2.json and so on; the folder must be empty or new.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,
@@ -668,7 +668,7 @@ pub struct RunArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
+    /// For those that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -1079,7 +1079,7 @@ pub struct VerifyArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
+    /// For those that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
@@ -1116,7 +1116,7 @@ pub struct VerifyArgs {
 
     /// Write JUnit XML to this file, or `-`
     ///
-    /// `-` is standard output, in place of the table.
+    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
 }
@@ -1176,7 +1176,7 @@ pub struct SanitizeArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// Use this for descriptions that you do not trust: [reference] and [inputs] may have a command.
+    /// For those that you do not trust: [reference] and [inputs] may have a command.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -1259,8 +1259,7 @@ pub struct HistoryArgs {
 /// Returns the help of `--columns`.
 fn columns_help() -> String {
     format!(
-        "Columns of the long table, or `all` [default: those that fit]\n\nBy name or heading: {}. Size and variant are always \
-         there. Implies --table long.",
+        "Columns of the long table, or `all` [default: those that fit]\n\nBy name or heading: {}. Implies --table long.",
         LongColumn::list()
     )
 }
@@ -1338,7 +1337,7 @@ pub struct CompareArgs {
 
     /// Write the comparison as JSON to this file, or `-`
     ///
-    /// `-` is standard output, in place of the table.
+    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,

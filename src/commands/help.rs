@@ -98,7 +98,9 @@ pub(super) fn in_full(command: Command) -> Command {
         let arg = if arg.get_id() == "help" { arg.action(ArgAction::HelpShort) } else { arg };
         arg.hide_short_help(is_hidden).help(paragraphs.join(". ") + end)
     });
-    command.about(about.unwrap_or_default()).after_help(after.unwrap_or_default()).mut_subcommands(in_full)
+    // The list of commands shows the short description of each.
+    let command = command.before_help(about.unwrap_or_default()).after_help(after.unwrap_or_default());
+    command.help_template("{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}").mut_subcommands(in_full)
 }
 
 /// Returns the command line with all options of each command, as manual pages and completions have them. Only commands that

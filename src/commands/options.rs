@@ -161,14 +161,13 @@ fn sources() -> Vec<Entry<Request>> {
     vec![
         path(
             "config FILE",
-            "Read what to measure from this TOML file\n\nOptions on the command line override its fields. \
-             benches-config/ has examples.",
+            "Read what to measure from this TOML file\n\nOptions override its fields. benches-config/ has examples.",
             |target: &mut Request| &mut target.config,
         ),
         flag(
             "no-commands",
-            "Refuse descriptions that run commands\n\nUse this for descriptions that you do not trust: [reference] \
-             and [inputs] may have a command.",
+            "Refuse descriptions that run commands\n\nFor those that you do not trust: [reference] and [inputs] may \
+             have a command.",
             |target: &mut Request| &mut target.no_commands,
         ),
         text(
@@ -224,8 +223,8 @@ fn measuring() -> Vec<Entry<Request>> {
         }),
         list(
             "only ID",
-            "Measure only the case with this id; repeatable\n\nUse the id from a record or an error, \
-             matmul/naive/f32/64x64x64, or words of it that fit no other case: naive/64x64x64. With --resume, complete only this case of a record of all.",
+            "Measure only the case with this id; repeatable\n\nAn id, as records and errors have it, or words \
+             of one that fit no other case: naive/64x64x64. With --resume, complete only this case.",
             |target: &mut Request| &mut target.only,
         ),
     ]
@@ -240,16 +239,15 @@ impl Options for Selection {
             Entry::new(algorithm.help("Algorithms to measure; `gpukern list` names them"), set),
             list(
                 "variant NAME,..",
-                "Variants by name, alias or pattern; all; auto [default: all]\n\nIn a pattern such as 'tile-*', `*` \
-                 stands for any text. `auto` is the best variant for device, type and size: the fastest that `tune` \
-                 measured, otherwise the one that a model predicts.",
+                "Variants by name, alias or pattern; all; auto [default: all]\n\n`*` stands for any text: 'tile-*'. \
+                 `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.",
                 |target: &mut Self| &mut target.variant,
             )
             .with(|arg| comma(arg).short('V')),
             list(
                 "size SWEEP",
-                "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n1024 · 128,1000 · 128..8192 (doubling) · 128..1024:128 \
-                 (step) · 2^16..2^25 · 1000x70x130 (M×N×K).",
+                "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n128,1000 · 128..8192 (doubling) · 128..1024:128 (step) \
+                 · 2^16..2^25 · 1000x70x130.",
                 |target: &mut Self| &mut target.size,
             )
             .with(|arg| comma(arg).short('s').allow_negative_numbers(true)),
@@ -310,19 +308,19 @@ impl Options for SamplingArgs {
         vec![
             text(
                 "precision PERCENT",
-                "Precision of the median [default: 1%]\n\nSampling ends when the 95 % confidence interval of the median \
-                 is within ± this percentage.",
+                "Precision of the median [default: 1%]\n\nSampling ends when its 95 % confidence interval is within ± \
+                 this percentage.",
                 |target: &mut Self| &mut target.precision,
             ),
             text(
                 "max-time TIME",
-                "Stop sampling a case after this time [default: 2s]\n\nIt stops even if --precision is not reached.",
+                "Stop sampling a case after this time [default: 2s]\n\nEven if --precision is not reached.",
                 |target: &mut Self| &mut target.max_time,
             ),
             text(
                 "clock CLOCK",
-                "Time samples with the device's clock or the host's [default: device]\n\n`host` reads its own clock \
-                 around a submission of at least 100 ms of repetitions.",
+                "Time samples with the device's clock or the host's [default: device]\n\n`host` reads its own around \
+                 a submission of at least 100 ms.",
                 |target: &mut Self| &mut target.clock,
             ),
             text(

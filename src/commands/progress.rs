@@ -68,6 +68,9 @@ const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
 /// Ends of the interval that holds nine of ten runs, as multiples of the expected time, without and with earlier runs.
 const FIRST_BAND: [f64; 2] = [0.25, 4.0];
 const LEARNED_BAND: [f64; 2] = [0.5, 2.0];
+/// Time that any run may take besides: to open the device, and for limits of which it turns out late that they have to be
+/// measured again.
+const MAX_UNFORESEEN: Nanos = Nanos(5e9);
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
 const BAR_STEPS: u64 = 1000;
@@ -88,7 +91,7 @@ impl Forecast {
         Self {
             expected: expected.iter().map(|case| (case.id.clone(), case.clone())).collect(),
             total,
-            is_learned: learned.0 > 0.5 * total.0,
+            is_learned: learned.0 > 0.5 * one_process.0,
             times: BTreeMap::new(),
             done: Nanos::default(),
             cases,
@@ -254,7 +257,8 @@ impl Forecast {
             return None;
         }
         let band = if self.is_learned { LEARNED_BAND } else { FIRST_BAND };
-        let [total, least, most] = [1.0, band[0], band[1]].map(|factor| about(Nanos(factor * self.total.0)));
+        let [total, least, most] = [1.0, band[0], band[1]].map(|factor| Nanos(factor * self.total.0));
+        let [total, least, most] = [total, least, most + MAX_UNFORESEEN].map(about);
         Some(format!("{}, about {total} ({least} to {most})", counted(self.cases, what)))
     }
 }
@@ -602,7 +606,7 @@ mod tests {
             forecast.announcement("case", MIN_ANNOUNCED_TIME)
         };
         assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (10 s to 3 min)"));
-        let with_limits = "27 cases, about 48 s (24 s to 97 s)";
+        let with_limits = "27 cases, about 48 s (24 s to 2 min)";
         assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(with_limits));
         assert_eq!(announced(0.3, &[], true), None);
         assert_eq!(Forecast::new(3, &[], &[]).announcement("case", Nanos::default()), None);

@@ -85,7 +85,7 @@ fn a_record_is_the_same_as_itself() {
     3 cases unchanged
     3 same (changes below 2 % do not matter)
     all, 3 cases: geometric mean 1.000× (candidate ÷ baseline); 0 % slower; worst 1×
-      (lu/case-0/f32/1024x1024), best 1× (lu/case-0/f32/1024x1024)
+      (lu/case-0/1024x1024), best 1× (lu/case-0/1024x1024)
     ");
 }
 
@@ -101,18 +101,17 @@ fn five_percent_more_is_slower_and_less_is_faster() {
      lu/case-1/f32/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   p < 0.0001
     hidden for width: baseline, candidate (98 columns show all)
 
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
+      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
-    2 cases are faster, most of all lu/case-0/f32/1024x1024, which takes 4.8 % less
-      time
+    2 cases are faster, most of all lu/case-0/1024x1024, which takes 4.8 % less time
     2 faster (changes below 2 % do not matter)
     all, 2 cases: geometric mean 0.9524× (candidate ÷ baseline); 0 % slower, 100 %
-      faster; worst 0.9524× (lu/case-0/f32/1024x1024), best 0.9524×
-      (lu/case-0/f32/1024x1024)
+      faster; worst 0.9524× (lu/case-0/1024x1024), best 0.9524×
+      (lu/case-0/1024x1024)
     ");
     compare(&[&a, &b, "--min-effect", "10%"], 0);
 }
@@ -127,7 +126,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: 3 samples, needs 6
     both: candidate has 3 samples, 6 are needed
 
-    No change found; 2 cases undecided: lu/case-0/f32/1024x1024 (3 samples, needs 6)
+    No change found; 2 cases undecided: lu/case-0/1024x1024 (3 samples, needs 6)
     2 undecided (changes below 2 % do not matter)
     ");
     compare(&[&a, &noisy], 4);
@@ -137,12 +136,11 @@ fn few_or_noisy_samples_are_undecided() {
     both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No change found; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
+    No change found; 2 cases undecided: lu/case-1/1024x1024 may be up to 1.5× as
       fast (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 100 %
-      undecided; worst 1× (lu/case-0/f32/1024x1024), best 1×
-      (lu/case-0/f32/1024x1024)
+      undecided; worst 1× (lu/case-0/1024x1024), best 1× (lu/case-0/1024x1024)
     ");
 }
 
@@ -268,18 +266,18 @@ fn limits_are_held_and_broken() {
     insta::assert_snapshot!(gate("[[limit]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1), @"
     limit  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %
     limit  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.010 ms
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower, 2 limits broken (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
+      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
     ");
     insta::assert_snapshot!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1), @"
     limit  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower, 1 limit undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
+      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
     ");
     // A case within the looser of two limits may still break the stricter one.
     let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
@@ -569,7 +567,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
         lines.join("\n")
     };
     insta::assert_snapshot!(verdict(&text), @r#"
-    <p class="verdict">2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 6 % longer.</p>
+    <p class="verdict">2 cases are slower, most of all lu/case-0/1024x1024, which takes 6 % longer.</p>
     <p class="quiet">candidate compared with baseline, 3 processes each: 2 slower (changes below 2 % do not matter).</p>
     "#);
     let row = r#"</th><td class="w" data-name="verdict"><span class="slower">SLOWER</span></td>"#;
@@ -588,7 +586,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
          driver",
     );
     insta::assert_snapshot!(verdict(&page(&[&c, "--force"])), @r#"
-    <p class="verdict">2 cases undecided: lu/case-0/f32/1024x1024 may take 5.9 % longer (0.9696 … 1.067).</p>
+    <p class="verdict">2 cases undecided: lu/case-0/1024x1024 may take 5.9 % longer (0.9696 … 1.067).</p>
     <p class="quiet">candidate compared with baseline, 4 and 3 processes: 2 undecided (changes below 2 % do not matter).</p>
     "#);
     // Two records are two sides; any other number is not compared.

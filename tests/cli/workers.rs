@@ -115,7 +115,8 @@ fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
 #[test]
 fn a_call_without_an_end_times_out_and_the_others_go_on() {
     let single = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform"];
-    let two_passed = "2 passed, 0 wrong, 2 failed, 0 skipped";
+    // The larger size of the variant is left out.
+    let two_passed = "2 passed, 0 wrong, 1 failed, 1 skipped";
     // A compilation may take ten times as long as another call.
     let cases = [
         ("vkQueueSubmit", &VERIFY[..], 8, 8, two_passed),

@@ -101,7 +101,7 @@ impl Executor<'_> {
             let Err(ended) = self.run_until_death(&remaining, observer, cases) else { break };
             match &ended.on_device {
                 Some(id) if cases.iter().all(|case| case.id != *id) && self.case_ids(&remaining).contains(id) => {
-                    if ended.how == EndKind::Hung {
+                    if ended.how == EndKind::Hung && !self.is_interrupted() {
                         self.skip_larger(&remaining, id, observer, cases);
                     }
                     deaths.push(ended.clone());

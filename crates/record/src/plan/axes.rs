@@ -111,8 +111,7 @@ pub static GOAL: Axis = Axis {
     short: None,
     value: Value::Flag,
     help: Help {
-        bench: "lu: also solve A·x = b; an answer is right if HPL's scaled residual is below 16 (f64 uses f32 factors and \
-            iterative refinement)",
+        bench: "lu: also solve A·x = b, judged by HPL's scaled residual (f64: f32 factors and iterative refinement)",
         verify: Some("lu: verify only solutions of A·x = b [default: these and the factors]"),
         tune: None,
         ab: Some("lu: also solve A·x = b"),
@@ -168,7 +167,7 @@ pub static LAYOUT: Axis = Axis {
     short: None,
     value: Value::List("LAYOUT,.."),
     help: Help {
-        bench: "matmul: layouts of the operands: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn]",
+        bench: "matmul: layouts: nn (A stored M×K, B K×N), nt (B stored N×K), tn (A stored K×M) [default: nn]",
         verify: Some("matmul: layouts of the operands, nn, nt, tn [default: all]"),
         tune: Some("Layouts of the operands: nn, nt, tn [default: nn]"),
         ab: Some("matmul: layouts of the operands: nn, nt, tn [default: nn]"),
@@ -195,7 +194,7 @@ pub static INPUT: Axis = Axis {
     short: None,
     value: Value::Word("KIND"),
     help: Help {
-        bench: "Kind of input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` lists them, the default first",
+        bench: "Input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` has all, the default first",
         verify: Some("Kind of input data [default: every kind]"),
         tune: None,
         ab: Some("Kind of input data; `gpukern list ALGORITHM` lists them, the default first"),
@@ -272,8 +271,8 @@ pub static STOP: Axis = Axis {
     name: "stop",
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or when their (max - min) / max is \
-         below it (`bracket`) [default: bracket]",
+        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or their (max - min) / max does \
+         (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {
         let test = texts.first().map(|text| text.parse()).transpose()?;
