@@ -146,18 +146,23 @@ mod tests {
     #[test]
     fn every_form_of_a_comparison_says_the_same() {
         use Verdict::{Faster, Same, Slower, Undecided};
-        let open = "undecided: matmul/1 may take 10× as long (9 … 26)";
+        let open = "undecided: matmul/naive/f32/1 may take 10× as long (9 … 26)";
         for (verdicts, headline, summary, code) in [
-            (vec![(Undecided, 10.0)], "1 case undecided: matmul/1 may take 10× as long (9 … 26)", "", Exit::Undecided),
+            (
+                vec![(Undecided, 10.0)],
+                "1 case undecided: matmul/naive/f32/1 may take 10× as long (9 … 26)",
+                "",
+                Exit::Undecided,
+            ),
             (
                 vec![(Undecided, 10.0), (Undecided, 0.1), (Same, 1.0)],
-                "2 cases undecided: matmul/1 may take 10× as long (9 … 26), and matmul/2 may be 10× as fast (0.09 … 0.26)",
-                "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul/1)",
+                "2 cases undecided: matmul/naive/f32/1 may take 10× as long (9 … 26), and matmul/naive/f32/2 may be 10× as fast (0.09 … 0.26)",
+                "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul/naive/f32/1)",
                 Exit::Undecided,
             ),
             (
                 vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5), (Same, 1.0)],
-                "matmul/2 takes 2.5× as long; matmul/3 is 2× as fast; 1 case undecided",
+                "matmul/naive/f32/2 takes 2.5× as long; matmul/naive/f32/3 is 2× as fast; 1 case undecided",
                 "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10×",
                 Exit::Rejected,
             ),

@@ -79,13 +79,12 @@ fn a_record_is_the_same_as_itself() {
     let records = Records::new();
     let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
     insta::assert_snapshot!(findings(&[&path, &path], 0), @"
-    all 3: the same samples
     all 3: the same samples on both sides
 
     3 cases unchanged
     3 same (changes below 2 % do not matter)
     all, 3 cases: geometric mean 1.000× (candidate ÷ baseline); 0 % slower; worst 1×
-      (lu/case-0/1024x1024), best 1× (lu/case-0/1024x1024)
+      (lu/case-0/f32/1024x1024), best 1× (lu/case-0/f32/1024x1024)
     ");
 }
 
@@ -101,17 +100,18 @@ fn five_percent_more_is_slower_and_less_is_faster() {
      lu/case-1/f32/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   p < 0.0001
     hidden for width: baseline, candidate (98 columns show all)
 
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
     2 slower (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
+      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
-    2 cases are faster, most of all lu/case-0/1024x1024, which takes 4.8 % less time
+    2 cases are faster, most of all lu/case-0/f32/1024x1024, which takes 4.8 % less
+      time
     2 faster (changes below 2 % do not matter)
     all, 2 cases: geometric mean 0.9524× (candidate ÷ baseline); 0 % slower, 100 %
-      faster; worst 0.9524× (lu/case-0/1024x1024), best 0.9524×
-      (lu/case-0/1024x1024)
+      faster; worst 0.9524× (lu/case-0/f32/1024x1024), best 0.9524×
+      (lu/case-0/f32/1024x1024)
     ");
     compare(&[&a, &b, "--min-effect", "10%"], 0);
 }
@@ -123,24 +123,23 @@ fn few_or_noisy_samples_are_undecided() {
     let few = records.record("few.json", &record("b", 2, 3, 1.05e6, 0.005));
     let noisy = records.record("noisy.json", &record("c", 2, 20, 1.05e6, 0.6));
     insta::assert_snapshot!(findings(&[&a, &few], 4), @"
-    both: 3 samples, needs 6
     both: candidate has 3 samples, 6 are needed
 
-    No change found; 2 cases undecided: lu/case-0/1024x1024 (3 samples, needs 6)
+    No change found; 2 cases undecided: lu/case-0/f32/1024x1024 (3 samples, needs 6)
     2 undecided (changes below 2 % do not matter)
     ");
     compare(&[&a, &noisy], 4);
     compare(&[&a, &a, "--process-noise", "50%"], 0);
     let again = records.record("again.json", &quiet("d", 1e6));
     insta::assert_snapshot!(findings(&[&a, &again, "--process-noise", "50%"], 4), @"
-    both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No change found; 2 cases undecided: lu/case-1/1024x1024 may be up to 1.5× as
+    No change found; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
       fast (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 100 %
-      undecided; worst 1× (lu/case-0/1024x1024), best 1× (lu/case-0/1024x1024)
+      undecided; worst 1× (lu/case-0/f32/1024x1024), best 1×
+      (lu/case-0/f32/1024x1024)
     ");
 }
 
@@ -266,18 +265,18 @@ fn limits_are_held_and_broken() {
     insta::assert_snapshot!(gate("[[limit]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1), @"
     limit  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %
     limit  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.010 ms
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
     2 slower, 2 limits broken (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
+      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
     ");
     insta::assert_snapshot!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1), @"
     limit  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
     2 slower, 1 limit undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/1024x1024), best 1.05× (lu/case-0/1024x1024)
+      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
     ");
     // A case within the looser of two limits may still break the stricter one.
     let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
@@ -435,7 +434,7 @@ fn names_that_would_act_on_a_terminal_are_printed_as_text() {
     nasty["cases"][0]["id"] = "<b>\u{1b}[2J\u{7}".into();
     let path = records.record("a.json", &nasty);
     let row = compare(&[&path, &path], 0);
-    assert_eq!(words(line(&row, " <b>")), "<b>\\u{1b}[2J\\u{7} same 1.0000 1.0000 … 1.0000");
+    assert_eq!(words(line(&row, " <b>")), "<b>\\u{1b}[2J\\u{7} same 1.0000 1.0000 … 1.0000 the same samples");
 }
 
 /// Limits the CPU time, which other processes do not affect, to several times the usual second or two.
@@ -497,7 +496,7 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     expect_output(
         &mut gpukern(&["compare", &faster, path]),
         4,
-        &["a change may just be\n  a busy moment", "for n in $(seq 2 5); do"],
+        &["a change may\n  just be a busy moment", "for n in $(seq 2 5); do"],
     );
 }
 
@@ -567,7 +566,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
         lines.join("\n")
     };
     insta::assert_snapshot!(verdict(&text), @r#"
-    <p class="verdict">2 cases are slower, most of all lu/case-0/1024x1024, which takes 6 % longer.</p>
+    <p class="verdict">2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 6 % longer.</p>
     <p class="quiet">candidate compared with baseline, 3 processes each: 2 slower (changes below 2 % do not matter).</p>
     "#);
     let row = r#"</th><td class="w" data-name="verdict"><span class="slower">SLOWER</span></td>"#;
@@ -586,7 +585,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
          driver",
     );
     insta::assert_snapshot!(verdict(&page(&[&c, "--force"])), @r#"
-    <p class="verdict">2 cases undecided: lu/case-0/1024x1024 may take 5.9 % longer (0.9696 … 1.067).</p>
+    <p class="verdict">2 cases undecided: lu/case-0/f32/1024x1024 may take 5.9 % longer (0.9696 … 1.067).</p>
     <p class="quiet">candidate compared with baseline, 4 and 3 processes: 2 undecided (changes below 2 % do not matter).</p>
     "#);
     // Two records are two sides; any other number is not compared.

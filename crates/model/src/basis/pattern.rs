@@ -39,16 +39,18 @@ pub fn abbreviates(name: &str, id: &str) -> bool {
 }
 
 /// Sets of words of an id to keep, besides those from the size on: algorithm, variant and element type are 0, 1 and 2.
-const KEPT_WORDS: [&[usize]; 5] = [&[0], &[1], &[0, 1], &[0, 2], &[0, 1, 2]];
+const KEPT_WORDS: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
 /// Abbreviates ids of cases, all of an algorithm in the same way, to the shortest names that distinguish them. A variant
-/// replaces the algorithm only if it begins with its name, as a user's kernel does: `softmax[LANES=64]/64x1024`.
+/// replaces the algorithm only if it begins with its name, as a user's kernel does: `softmax[LANES=64]/64x1024`. The
+/// element type is left out only if all have the same.
 pub fn short_ids(ids: &[&str]) -> Vec<String> {
     let abbreviate = |id: &str, kept: &[usize]| -> String {
         let words: Vec<_> = id.split('/').enumerate().collect();
         let kept = words.iter().filter(|(index, _)| *index > 2 || kept.contains(index));
         kept.map(|(_, word)| *word).collect::<Vec<_>>().join("/")
     };
+    let types: BTreeSet<_> = ids.iter().map(|id| id.split('/').nth(2)).collect();
     let mut kept_words: BTreeMap<&str, &[usize]> = BTreeMap::new();
     for id in ids {
         let algorithm = id.split('/').next().unwrap_or_default();
@@ -61,7 +63,7 @@ pub fn short_ids(ids: &[&str]) -> Vec<String> {
                     || distinct
                         .iter()
                         .all(|id| id.split('/').nth(1).is_some_and(|variant| variant.starts_with(algorithm)));
-                names.len() == distinct.len() && keeps_algorithm
+                names.len() == distinct.len() && keeps_algorithm && (types.len() == 1 || kept.contains(&2))
             };
             KEPT_WORDS.iter().find(is_usable).copied().unwrap_or(&[0, 1, 2])
         });

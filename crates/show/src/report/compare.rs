@@ -139,71 +139,29 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Tables of the verdicts on a device's cases.
-struct VerdictTables {
-    /// Tables with the kinds of their cases; empty where names tell the kind.
-    tables: Vec<(String, Table)>,
-    /// Names of the cases.
-    names: Vec<String>,
-    /// Number of columns that would show the tables whole.
-    whole: usize,
-}
-
-impl VerdictTables {
-    /// Chooses the names of cases for a width: ids if they fit, or shorter names. If these leave no room for the tests,
-    /// there is a table for each kind, or the shortest names of all.
-    fn new(cases: &[(usize, &Compared)], width: usize) -> Self {
-        let with_names = |kind: String, names: Vec<String>| {
-            let table = verdicts("", cases, &names);
-            Self { whole: table.width(), tables: vec![(kind, table)], names }
-        };
-        let with_ids = with_names(String::new(), cases.iter().map(|(_, case)| case.id.clone()).collect());
-        if with_ids.whole <= width {
-            return with_ids;
-        }
-        let Some(names) = short_names(cases) else { return with_ids };
-        let kind = common_kind(cases).unwrap_or_default();
-        let short = with_names(kind.to_string(), names);
-        if !short.tables[0].1.clone().fit(width, &HIDDEN_FIRST).contains(&TEST_HEADING) {
-            return short;
-        }
-        if let Some(tables) = split_by_kind(cases) {
-            return Self { tables, ..short };
-        }
-        let plain = with_names(kind.to_string(), plain_names(cases));
-        if plain.whole < short.whole { Self { whole: short.whole, ..plain } } else { short }
-    }
-}
-
 /// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once.
 fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
-    let verdict_tables = VerdictTables::new(cases, width);
-    // All tables hide the same columns, so that they align.
-    let hidden = verdict_tables.tables.iter().map(|(_, table)| table.clone().fit(width, &HIDDEN_FIRST));
-    let mut hidden = hidden.max_by_key(Vec::len).unwrap_or_default();
-    let has_one_table = verdict_tables.tables.len() == 1;
-    if !has_one_table {
-        document.line(device);
-    }
-    for (index, (kind, mut table)) in verdict_tables.tables.into_iter().enumerate() {
-        if index > 0 {
-            document.gap();
-        }
-        table.fit(0, &hidden);
-        document.line(if has_one_table { join_filled(&[device, &kind], ", ") } else { kind });
-        document.table(table);
-    }
+    let ids = case_names(cases);
+    // Where ids leave no room for the tests, there are abbreviations of them, under the kinds of the cases.
+    let fits = !verdicts("", cases, &ids).fit(width, &HIDDEN_FIRST).contains(&TEST_HEADING);
+    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()).filter(|_| !fits));
+    let names = if fits { ids } else { plain_names(cases) };
+    let mut table = verdicts("", cases, &names);
+    let whole = table.width();
+    let mut hidden = table.fit(width, &HIDDEN_FIRST);
+    document.line([&[device], &kinds[..]].concat().join(", "));
+    document.table(table);
     // The remarks below show the tests instead.
     let are_tests_hidden = hidden.last() == Some(&TEST_HEADING);
     if are_tests_hidden {
         hidden.pop();
     }
     hidden.reverse();
-    document.lines(table::hidden(&hidden, verdict_tables.whole));
+    document.lines(table::hidden(&hidden, whole));
     if cases.iter().any(|(_, case)| differs_from_medians(case)) {
         document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
     }
-    let reasons = reasons(cases, &verdict_tables.names, ruling, are_tests_hidden);
+    let reasons = reasons(cases, &names, ruling, are_tests_hidden);
     if !reasons.is_empty() {
         document.gap();
     }
@@ -222,16 +180,6 @@ fn differs_from_medians(case: &Compared) -> bool {
     case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
 }
 
-/// Splits the cases into a table for each kind; `None` if all are of one kind.
-fn split_by_kind(cases: &[(usize, &Compared)]) -> Option<Vec<(String, Table)>> {
-    let kinds = grouped(cases.iter().copied(), |(_, case)| case.kind.as_str());
-    let mut tables = vec![];
-    for cases in &kinds {
-        tables.push((cases[0].1.kind.clone(), verdicts("", cases, &short_names(cases)?)));
-    }
-    (tables.len() > 1).then_some(tables)
-}
-
 const TEST_HEADING: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
@@ -246,25 +194,6 @@ pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -
         table.row(row(case, name));
     }
     table
-}
-
-/// Returns the kind that all cases share.
-fn common_kind<'a>(cases: &[(usize, &'a Compared)]) -> Option<&'a str> {
-    match distinct(cases.iter().map(|(_, case)| case.kind.as_str()))[..] {
-        [kind] => Some(kind),
-        _ => None,
-    }
-}
-
-/// Returns variant and size, after the subject if there are several kinds; `None` if these names would be ambiguous.
-fn short_names(cases: &[(usize, &Compared)]) -> Option<Vec<String>> {
-    let has_one_kind = common_kind(cases).is_some();
-    let mut names = vec![];
-    for (_, case) in cases {
-        let name = format!("{} {}", printable(&case.variant), printable(&case.row));
-        names.push(if has_one_kind { name } else { format!("{} {name}", printable(&case.subject)) });
-    }
-    (distinct(names.iter()).len() == names.len()).then_some(names)
 }
 
 /// Lists the reasons for the verdicts, each once: the tests if `with_tests`, reasons of changed cases, then others.
@@ -367,7 +296,7 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
 /// possible changes of undecided ones. `None` if no case was compared.
 pub fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
-    let names = plain_names(&cases);
+    let names = case_names(&cases);
     let mut parts = vec![];
     let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
     if wrong > 0 {
@@ -454,7 +383,7 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
 pub fn overviews(comparison: &Comparison) -> Vec<String> {
     let overviews = Overview::all(comparison);
     let Some(total) = overviews.first() else { return vec![] };
-    let names = plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
+    let names = case_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
     let mut lines: Vec<_> =
         overviews.iter().take(MAX_OVERVIEWS).map(|overview| overview_text(overview, total, &names)).collect();
     if overviews.len() > MAX_OVERVIEWS {
@@ -499,6 +428,11 @@ fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> Str
 fn times(factor: f64) -> String {
     let text = if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") };
     units::trimmed(&text).into()
+}
+
+/// Returns the names of cases, their ids.
+fn case_names(cases: &[(usize, &Compared)]) -> Vec<String> {
+    cases.iter().map(|(_, case)| printable(&case.id).into_owned()).collect()
 }
 
 /// Returns the shortest abbreviations of their ids that distinguish the cases: `softmax/64x1024`.
@@ -559,26 +493,6 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_each_kind_have_space_for_the_tests_that_one_table_has_not() {
-        let mut mixed = many();
-        for (index, case) in mixed.cases.iter_mut().enumerate() {
-            case.subject = format!("matmul {}", ["f16", "bf16"][index % 2]);
-            case.kind = format!("{}, uniform input", case.subject);
-            case.test = "wider than ±2 %".into();
-        }
-        let kinds = text(&mixed, &Ruling::default(), 80);
-        // The variant of a user's kernel repeats the name of its description.
-        mixed.cases.truncate(9);
-        for case in &mut mixed.cases {
-            (case.algorithm, case.subject, case.kind) = ("softmax".into(), "softmax f32".into(), "softmax f32".into());
-            (case.variant, case.row) = ("softmax[LANES=64]".into(), format!("64x{}", case.row));
-        }
-        let users = text(&mixed, &Ruling::default(), 80);
-        assert!(widest(&kinds) <= 80 && widest(&users) <= 80, "{kinds}{users}");
-        insta::assert_snapshot!(kinds + "========\n" + &users);
-    }
-
-    #[test]
     fn the_headline_names_what_changed_most_and_counts_the_others() {
         let headline_of = |verdicts: &[(Verdict, f64)]| {
             let mut comparison = many();
@@ -590,21 +504,24 @@ mod tests {
             headline(&comparison).unwrap_or_default()
         };
         let [slower, faster, open, same] = Verdict::ALL;
-        assert_eq!(headline_of(&[(slower, 2.5), (same, 1.0)]), "matmul/64x64x64 takes 2.5× as long; 1 case unchanged");
+        assert_eq!(
+            headline_of(&[(slower, 2.5), (same, 1.0)]),
+            "matmul/naive/f32/64x64x64 takes 2.5× as long; 1 case unchanged"
+        );
         assert_eq!(
             headline_of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
-            "2 cases are slower, most of all matmul/128x128x128, which takes 30 % longer; matmul/192x192x192 takes 10 % less time; \
-             1 case undecided: matmul/256x256x256 may take up to 20 % longer (0.97 … 1.2)"
+            "2 cases are slower, most of all matmul/naive/f32/128x128x128, which takes 30 % longer; matmul/naive/f32/192x192x192 takes 10 % less time; \
+             1 case undecided: matmul/naive/f32/256x256x256 may take up to 20 % longer (0.97 … 1.2)"
         );
         assert_eq!(
             headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
-            "matmul/64x64x64 is 2× as fast; 1 case undecided: matmul/128x128x128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
+            "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: matmul/naive/f32/128x128x128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
         );
-        let none = "No change found; 1 case undecided: matmul/64x64x64 may take up to 20 % longer (1 … 1.2)";
+        let none = "No change found; 1 case undecided: matmul/naive/f32/64x64x64 may take up to 20 % longer (1 … 1.2)";
         assert_eq!(headline_of(&[(open, 1.0)]), none);
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),
-            "2 cases undecided: matmul/64x64x64 may take 1.5× as long (1 … 1.2)"
+            "2 cases undecided: matmul/naive/f32/64x64x64 may take 1.5× as long (1 … 1.2)"
         );
         assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
         assert_eq!(headline(&Comparison { cases: vec![], ..many() }), None);
