@@ -107,7 +107,7 @@ fn a_record_that_cannot_be_written_takes_no_table_with_it() {
     for (arguments, expected) in [
         (&BENCH[..], "naive"),
         (&ab[..], "A  naive"),
-        (&["compare", fixture, fixture], "naive 1024"),
+        (&["compare", fixture, fixture], "naive/1024x1024"),
         (&[&BENCH[..], &["--noise=2"]].concat(), "naive"),
     ] {
         let output = expect_exit(gpukern(arguments).args(["--json", "/dev/full"]), 3);
