@@ -76,7 +76,7 @@ struct ReachedImage {
 
 /// Memory that a dispatch can access.
 #[derive(Default)]
-struct Reached {
+struct ReachedMemory {
     ranges: Vec<Reach>,
     images: Vec<ReachedImage>,
 }
@@ -279,9 +279,9 @@ fn is_selected(take: &Take, names: &[String], recording: &Recording) -> bool {
 /// Returns the descriptors of the next dispatch and the memory that it can access through them and through addresses in
 /// push constants; if blocks hold addresses, all buffers that have one. A binding's `region` is an index into the ranges or
 /// into the images, its `offset` is relative to the buffer.
-fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, Reached), String> {
+fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<DescriptorBinding>, ReachedMemory), String> {
     let mut bindings = vec![];
-    let mut reached = Reached::default();
+    let mut reached = ReachedMemory::default();
     let Some(kernel) = &recording.pipeline else { return Ok((bindings, reached)) };
     for &(set, binding) in &kernel.resources.descriptors {
         let bound = recording.sets.get(set as usize).and_then(Option::as_ref);
@@ -315,7 +315,7 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
     Ok((bindings, reached))
 }
 
-impl Reached {
+impl ReachedMemory {
     /// Adds the memory that a descriptor refers to, and completes `descriptor`. Returns whether anything is bound.
     ///
     /// # Errors
@@ -410,11 +410,11 @@ fn refuse_aliases(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
 /// Merges overlapping ranges, places their copies in the staging buffer, and fills in the regions of the case.
 fn staging_layout(
     objects: &Objects,
-    reached: Reached,
+    reached: ReachedMemory,
     grid: DispatchGrid,
     case: &mut CapturedDispatch,
 ) -> StagingLayout {
-    let Reached { ranges, images } = reached;
+    let ReachedMemory { ranges, images } = reached;
     let parts: Vec<(vk::Buffer, u64)> = ranges.iter().map(|reach| (reach.buffer, reach.start)).collect();
     let united = unite(ranges);
     for binding in &mut case.bindings {

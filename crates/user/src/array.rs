@@ -24,7 +24,7 @@ struct Header {
 }
 
 /// Field of the records in an array.
-pub struct Field<'a> {
+pub struct RecordField<'a> {
     pub name: &'a str,
     pub element: DType,
     /// Numbers in each record.
@@ -109,7 +109,7 @@ fn parse_fields(descr: &Value) -> Option<(Vec<StoredField>, u64)> {
 fn read_record_header(
     file: &mut impl Read,
     shape: &[u64],
-    fields: &[Field<'_>],
+    fields: &[RecordField<'_>],
 ) -> Result<Option<(Vec<StoredField>, u64)>, String> {
     let header = read_literal(file)?;
     let descr = value_of(&header, "descr")?;
@@ -124,7 +124,7 @@ fn read_record_header(
         return Err("its records are in Fortran order; save them in C order".into());
     }
     let mut found = vec![];
-    for Field { name, element, count } in fields {
+    for RecordField { name, element, count } in fields {
         let Some(index) = stored.iter().position(|field| field.name == *name) else {
             return Err(format!("its records have no field '{name}'; they are {}", brief(&descr.to_string())));
         };
@@ -322,7 +322,7 @@ pub fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, Strin
 }
 
 /// Reads the fields of the records in a `.npy` file, with their numbers converted; `None` if it has plain numbers.
-pub fn read_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<Option<Vec<Vec<u8>>>, String> {
+pub fn read_records(path: &Path, shape: &[u64], fields: &[RecordField<'_>]) -> Result<Option<Vec<Vec<u8>>>, String> {
     let with_path = |reason: String| with_path(path, reason);
     let mut file = open(path)?;
     let Some((stored, record)) = read_record_header(&mut file, shape, fields).map_err(with_path)? else {
@@ -346,7 +346,7 @@ pub fn read_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<
 }
 
 /// Checks the header of a `.npy` file of records; returns whether it has records.
-pub fn check_records(path: &Path, shape: &[u64], fields: &[Field<'_>]) -> Result<bool, String> {
+pub fn check_records(path: &Path, shape: &[u64], fields: &[RecordField<'_>]) -> Result<bool, String> {
     let header = read_record_header(&mut open(path)?, shape, fields);
     header.map(|header| header.is_some()).map_err(|reason| with_path(path, reason))
 }
@@ -426,18 +426,18 @@ fn numpy_type(element: DType) -> io::Result<npyz::DType> {
 pub fn write_records(
     file: impl Write,
     shape: &[u64],
-    fields: &[Field<'_>],
+    fields: &[RecordField<'_>],
     columns: &[impl AsRef<[u8]>],
 ) -> io::Result<()> {
     let mut types = vec![];
-    for Field { name, element, count } in fields {
+    for RecordField { name, element, count } in fields {
         let dtype = numpy_type(*element)?;
         let dtype = if *count == 1 { dtype } else { npyz::DType::Array(*count, Box::new(dtype)) };
         types.push(npyz::Field { name: (*name).to_string(), dtype });
     }
     let mut bytes = vec![];
     for record in 0..shape.iter().product::<u64>() {
-        for (Field { element, count, .. }, column) in fields.iter().zip(columns) {
+        for (RecordField { element, count, .. }, column) in fields.iter().zip(columns) {
             let size = (count * element.bytes()) as usize;
             bytes.extend_from_slice(&column.as_ref()[record as usize * size..][..size]);
         }

@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 1 << 24;
 const MAX_DEPTH: usize = 16;
 
 /// Target of an address.
-enum Pointer<'a> {
+enum AddressTarget<'a> {
     Part(BoundRange),
     /// Block that is given by member.
     Block(Members<'a>),
@@ -122,7 +122,7 @@ impl<'a> Members<'a> {
     pub(super) fn pointed_blocks(&self) -> Result<Vec<Self>, Fault> {
         let mut blocks = vec![];
         for member in &self.members {
-            if let Some(Pointer::Block(block)) = self.find_pointer(member)? {
+            if let Some(AddressTarget::Block(block)) = self.find_pointer(member)? {
                 blocks.extend(block.pointed_blocks()?);
                 blocks.push(block);
             }
@@ -170,7 +170,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns what a member is the address of; `None` for a number. Refuses an address without a buffer.
-    fn find_pointer(&self, member: &Argument) -> Result<Option<Pointer<'a>>, Fault> {
+    fn find_pointer(&self, member: &Argument) -> Result<Option<AddressTarget<'a>>, Fault> {
         let stated = self.find_stated(member);
         match (member.kind, stated) {
             (ArgumentKind::Address, Some(Formula::Text(text))) if text.starts_with(BITS_PREFIX) => Ok(None),
@@ -179,16 +179,18 @@ impl<'a> Members<'a> {
                 let last_name = member.name.rsplit('.').next().unwrap_or_default();
                 let name = stated.map_or_else(|| last_name.to_string(), ToString::to_string);
                 if let Some(part) = parse_part(self.description, &name) {
-                    return Ok(Some(Pointer::Part(part)));
+                    return Ok(Some(AddressTarget::Part(part)));
                 }
                 let block = self.pointed_block(member, &name)?;
-                block.map(|block| Some(Pointer::Block(block))).ok_or_else(|| self.explain_missing_buffer(member, &name))
+                block
+                    .map(|block| Some(AddressTarget::Block(block)))
+                    .ok_or_else(|| self.explain_missing_buffer(member, &name))
             }
             // Kernels may take an address as a 64-bit integer. A text that begins with an axis is a number, though.
             (ArgumentKind::Scalar(Scalar::Int { bits: 64, .. }), Some(Formula::Text(text))) => {
                 let first_term = text.split('+').next().unwrap_or_default().trim();
                 let is_number = self.description.axes.get(first_term).is_some();
-                Ok(if is_number { None } else { parse_part(self.description, text).map(Pointer::Part) })
+                Ok(if is_number { None } else { parse_part(self.description, text).map(AddressTarget::Part) })
             }
             _ => Ok(None),
         }
@@ -211,8 +213,8 @@ impl<'a> Members<'a> {
         let mut parts = vec![];
         for member in &self.members {
             match self.find_pointer(member)? {
-                Some(Pointer::Part(part)) => parts.push(part),
-                Some(Pointer::Block(block)) => parts.extend(block.pointers()?),
+                Some(AddressTarget::Part(part)) => parts.push(part),
+                Some(AddressTarget::Block(block)) => parts.extend(block.pointers()?),
                 None => {}
             }
         }
@@ -242,8 +244,10 @@ impl<'a> Members<'a> {
             let fault = |message| Fault::new(self.field(&member.name), message);
             if let Some(pointer) = self.find_pointer(member)? {
                 let (buffer, skipped) = match pointer {
-                    Pointer::Part(part) => (find_buffer(buffers, &part.buffer), part.bytes(scope).map_err(fault)?.0),
-                    Pointer::Block(block) => (block.add_to(buffers, scope)?, 0),
+                    AddressTarget::Part(part) => {
+                        (find_buffer(buffers, &part.buffer), part.bytes(scope).map_err(fault)?.0)
+                    }
+                    AddressTarget::Block(block) => (block.add_to(buffers, scope)?, 0),
                 };
                 block.addresses.push(Address { offset: member.offset, buffer: BufferId(buffer), skipped });
                 continue;

@@ -1,7 +1,7 @@
 //! Structures in buffers. A member is a view of its buffer: a buffer of its own, with a type, a fill and a tolerance,
 //! whose numbers lie apart from each other.
 
-use super::array::{self, Field, subscripts};
+use super::array::{self, RecordField, subscripts};
 use super::buffers::bound_parts;
 use super::description::{DescribedBuffer, Description, Fault, Formula};
 use super::loaded::LoadedPass;
@@ -94,7 +94,7 @@ impl ResolvedBuffer {
 
     /// Returns the shape of its array in `NumPy`, and the fields of a structure there: one record for each structure, or
     /// a single one if there is a header, which has the numbers of all structures.
-    fn records(&self) -> (Vec<u64>, Vec<Field<'_>>) {
+    fn records(&self) -> (Vec<u64>, Vec<RecordField<'_>>) {
         let extents = |part: &Self| part.places.as_ref().map_or(vec![], |places| places.extents.clone());
         let mut shape = extents(&self.parts[0]);
         if self.parts.iter().any(|part| extents(part) != shape) {
@@ -104,7 +104,7 @@ impl ResolvedBuffer {
         let field = |part| {
             let Self { name, element, .. }: &'_ Self = part;
             let name = name.strip_prefix(&*self.name).unwrap_or(name).trim_start_matches('.');
-            Field { name, element: *element, count: part.len() / count }
+            RecordField { name, element: *element, count: part.len() / count }
         };
         let shape = if shape.is_empty() { vec![1] } else { shape };
         (shape, self.parts.iter().map(field).collect())
