@@ -67,7 +67,7 @@ const PRIOR_WEIGHT: Nanos = Nanos(3e9);
 const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
 /// Ends of the interval that holds nine of ten runs, as multiples of the expected time, without and with earlier runs.
 const FIRST_BAND: [f64; 2] = [0.25, 4.0];
-const LEARNED_BAND: [f64; 2] = [0.5, 2.0];
+const LEARNED_BAND: [f64; 2] = [0.25, 2.0];
 /// Time that any run may take besides: to open the device, and for limits of which it turns out late that they have to be
 /// measured again.
 const MAX_UNFORESEEN: Nanos = Nanos(5e9);
@@ -606,7 +606,7 @@ mod tests {
             forecast.announcement("case", MIN_ANNOUNCED_TIME)
         };
         assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (10 s to 3 min)"));
-        let with_limits = "27 cases, about 48 s (24 s to 2 min)";
+        let with_limits = "27 cases, about 48 s (12 s to 2 min)";
         assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(with_limits));
         assert_eq!(announced(0.3, &[], true), None);
         assert_eq!(Forecast::new(3, &[], &[]).announcement("case", Nanos::default()), None);

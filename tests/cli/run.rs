@@ -363,6 +363,10 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
         "--print and --save take one case, and this selects 2; give each axis one value and name one kernel, without \
          --tune and --ab",
     );
+    expect_refusal(
+        &mut command(folder.path(), &["--config=@/double.toml", "--tune"]),
+        "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]",
+    );
     let listed = expect_exit(&mut command(folder.path(), &["--config=@/double.toml", "--dry-run"]), 0);
     check_text(&unmeasured(&stdout(&listed)), "    # s  double/double/f32/N=1000\n\n1 case, roughly # s\n");
     // Unwritten elements are reported as such, not as rounding errors.
@@ -373,7 +377,7 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
         line(&said, "rejected  "),
         "rejected  double/double/f32/N=1000: D[512] was never written, or was computed from memory that never was (it \
          is gpukern's NaN filler); the reference has 1024; D[512] was never written: does the grid, or an `if`, leave \
-         it out? (one of 488 wrong elements)",
+         it out? (488 elements are wrong)",
     );
 }
 

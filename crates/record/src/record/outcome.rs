@@ -74,7 +74,7 @@ impl Outcome {
         match self {
             Self::Rejected(verification) => Some(match verification.wrong.count {
                 0 | 1 => verification.worst.clone(),
-                count => format!("{} (one of {count} wrong elements)", verification.worst),
+                count => format!("{} ({count} elements are wrong)", verification.worst),
             }),
             Self::Skipped { reason } => Some(reason.clone()),
             _ => self.failure(),

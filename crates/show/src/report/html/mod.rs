@@ -1089,8 +1089,10 @@ fn timing_facts(case: &Case, m: &Measured) -> Vec<String> {
     let [min, low, median, high, max] =
         [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
     let mut facts = vec![format!(
-        "{} samples of {} runs each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {} outliers",
-        s.count, m.repeats, s.outliers
+        "{} of {} each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {}",
+        counted(s.count, "sample"),
+        counted(m.repeats as usize, "run"),
+        counted(s.outliers, "outlier")
     )];
     if let Some([low, high]) = s.interval {
         let [low, high] = [low, high].map(|time| case.shown(time));
