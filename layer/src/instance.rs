@@ -13,8 +13,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct LayerInstance {
     pub(crate) next: Next,
     pub(crate) functions: ash::Instance,
-    /// Whether `vkGetPhysicalDeviceProperties2` is available: Vulkan 1.1, or the extension.
-    has_properties2: bool,
 }
 
 static INSTANCES: RwLock<BTreeMap<usize, Arc<LayerInstance>>> = RwLock::new(BTreeMap::new());
@@ -45,24 +43,28 @@ pub(crate) unsafe extern "system" fn create(
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
         let create: vk::PFN_vkCreateInstance = transmute(create);
-        let result = create(info, allocator, instance);
+        let application = (*info).p_application_info.as_ref();
+        let version = application.map_or(0, |application| application.api_version);
+        // The UUID and the driver's name of a device, by which its cases are rerun, need this extension in Vulkan 1.0. Every
+        // loader has it.
+        let mut extensions = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count).to_vec();
+        let properties2 = vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME;
+        if version < vk::API_VERSION_1_1 && !extensions.iter().any(|name| CStr::from_ptr(*name) == properties2) {
+            extensions.push(properties2.as_ptr());
+        }
+        let result = create(&(*info).enabled_extension_names(&extensions), allocator, instance);
         if result != vk::Result::SUCCESS {
             return result;
         }
-        let application = (*info).p_application_info.as_ref();
-        let version = application.map_or(0, |application| application.api_version);
         if let Some(application) = application {
             let names = (loader::text(application.p_application_name), loader::text(application.p_engine_name));
             *writer::APPLICATION.lock().unwrap_or_else(PoisonError::into_inner) = names;
         }
-        let extensions = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count);
         // Creates the file now: its first event names the program, even if no device follows.
         let _ = writer::event_writer();
-        let has_properties2 = version >= vk::API_VERSION_1_1
-            || extensions.iter().any(|name| CStr::from_ptr(*name) == vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME);
         let get = |name: &CStr| (next.instance)(*instance, name.as_ptr());
         let functions = ash::Instance::load_with(|name| loader::under_any_name(name, get), *instance);
-        let tracked = Arc::new(LayerInstance { next, functions, has_properties2 });
+        let tracked = Arc::new(LayerInstance { next, functions });
         INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(key(*instance), tracked);
         result
     }
@@ -91,13 +93,9 @@ impl LayerInstance {
         let mut ids = vk::PhysicalDeviceIDProperties::default();
         // SAFETY: the handle is valid; Vulkan leaves structures that the device does not support unchanged.
         let properties = unsafe {
-            if self.has_properties2 {
-                let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut ids);
-                self.functions.get_physical_device_properties2(physical, &mut all);
-                all.properties
-            } else {
-                self.functions.get_physical_device_properties(physical)
-            }
+            let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut ids);
+            self.functions.get_physical_device_properties2(physical, &mut all);
+            all.properties
         };
         let text = |name: &[std::ffi::c_char]| {
             let bytes: Vec<u8> = name.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();

@@ -9,6 +9,9 @@ use crate::kernel::interface::Scalar;
 use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
 use std::collections::HashMap;
 
+/// Most bytes from a column of a matrix of f32 to the next, or from a row.
+const COLUMN_BYTES: u32 = 16;
+
 /// Member of a block of parameters: of the push constants, or of a bound block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Parameter {
@@ -585,7 +588,14 @@ impl Analysis<'_> {
                     _ => 0,
                 };
                 let parts = (0..count as u32).map(|part| self.parameter(block, pointer.offset, part * bytes));
-                let value: Vec<Bounded> = parts.collect();
+                let mut value: Vec<Bounded> = parts.collect();
+                if let (Some((Op::TypeMatrix, &[_, columns])), [whole]) = (self.kind(kind), value.as_mut_slice()) {
+                    // A product mixes all numbers of a matrix.
+                    for at in (0..columns * COLUMN_BYTES).step_by(4) {
+                        whole.parameters |= self.parameter(block, pointer.offset, at).parameters;
+                    }
+                    whole.bound = None;
+                }
                 for part in &value {
                     self.changed |= part.parameters & !self.used != 0;
                     self.used |= part.parameters;

@@ -51,10 +51,10 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         requested.sections.push(plan_section(&kernels, all_choices, &request.selection)?);
         all_kernels.push(kernels);
     }
+    Files::of_measuring(&request, &args.output(), &all_kernels, setup.loader.as_ref()).check(host)?;
     if args.tune && all_kernels.iter().all(|kernels| kernels.first_choices().is_none()) {
         return Err(usage!("nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]"));
     }
-    Files::of_measuring(&request, &args.output(), &all_kernels, setup.loader.as_ref()).check(host)?;
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
     if args.ab {
         return ab::judge_run(args, &request, requested.sections, setup, host);

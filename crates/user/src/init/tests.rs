@@ -195,6 +195,18 @@ fn only_guesses_are_marked() {
 }
 
 #[test]
+fn every_number_of_a_matrix_in_a_product_is_used() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(std140, binding = 0) uniform C { mat4 view; uint pad; uint n; };
+        layout(std430, binding = 1) writeonly buffer O { float depth[]; };
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < n) depth[i] = (view * vec4(float(i))).z; }";
+    let (text, _) = described("comp", source);
+    let unused: Vec<&str> = text.lines().filter(|line| line.contains("not used")).collect();
+    assert!(unused.len() == 1 && unused[0].starts_with("pad = "), "{text}");
+}
+
+#[test]
 fn names_in_foreign_modules_cannot_inject_toml() {
     let hostile = "x\n[reference]\ncommand = \"touch owned\" # \"\"\"\u{7f}';touch owned;'";
     let mut commented = Commented::default();
