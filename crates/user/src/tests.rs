@@ -667,6 +667,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("[kernel]", "^name = 'a/b'", "name: 'a/b' is not a valid name"),
     ("N = 128", "+local_x = 4", "axes.local_x: stands for the size of the work-group"),
     ("[dispatch]", "^[work]\nbytes = '2^63'", "it is a count from 0 to 2^63 - 1"),
+    (SOURCE, "source = 'absent'", "absent: there is no such file"),
     (SOURCE, "source = 'k.txt'", "gpukern does not know this extension"),
     (SOURCE, "source = 'k.spv'", "it is not SPIR-V"),
     (SOURCE, "source = 'k.slang'", "slangc"),
