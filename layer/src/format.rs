@@ -235,6 +235,20 @@ pub struct CapturedImage {
     pub extents: Vec<u32>,
 }
 
+/// Returns the bytes of a texel of one, two or four components of 8, 16 or 32 bits; `None` for other formats, which
+/// `gpukern run` lacks. `format` is the number in `VkFormat`.
+pub fn texel_bytes(format: i32) -> Option<u64> {
+    // Vulkan numbers formats by their components and widths; sRGB, which kernels cannot store, comes last of each.
+    Some(match format {
+        9..=14 => 1,
+        16..=21 | 70..=76 => 2,
+        37..=42 | 44..=49 | 77..=83 | 98..=100 => 4,
+        91..=97 | 101..=103 => 8,
+        107..=109 => 16,
+        _ => return None,
+    })
+}
+
 /// Encodes an event as a frame.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! Tracked images, image views and samplers of a device, and the intercepted functions that create and destroy them.
 
 use crate::device::LayerDevice;
-use crate::format::{CapturedImage, CapturedSampler};
+use crate::format::{CapturedImage, CapturedSampler, texel_bytes};
 use crate::loader::{Allocator, find};
 use ash::vk;
 use std::collections::HashMap;
@@ -48,20 +48,6 @@ pub(crate) struct ImagePart {
     pub bytes: u64,
 }
 
-/// Returns the bytes of a texel of one, two or four components of 8, 16 or 32 bits; `None` for other formats, which
-/// `gpukern run` lacks.
-fn texel_bytes(format: vk::Format) -> Option<u64> {
-    // Vulkan numbers formats by their components and widths; sRGB, which kernels cannot store, comes last of each.
-    Some(match format.as_raw() {
-        9..=14 => 1,
-        16..=21 | 70..=76 => 2,
-        37..=42 | 44..=49 | 77..=83 | 98..=100 => 4,
-        91..=97 | 101..=103 => 8,
-        107..=109 => 16,
-        _ => return None,
-    })
-}
-
 impl Images {
     /// Returns the texels that a descriptor of this type reaches through a view.
     ///
@@ -74,7 +60,8 @@ impl Images {
         if let Some(why) = image.uncapturable {
             return Err(format!("has an image that {why}"));
         }
-        let (Some(texel), Some(of_image)) = (texel_bytes(view.format), texel_bytes(image.format)) else {
+        let (Some(texel), Some(of_image)) = (texel_bytes(view.format.as_raw()), texel_bytes(image.format.as_raw()))
+        else {
             return Err(format!("has an image of format {}", name(image.format)));
         };
         let range = &view.range;
@@ -256,7 +243,7 @@ unsafe fn copyable_usage(d: &LayerDevice, info: &vk::ImageCreateInfo<'_>) -> vk:
     // All who import the memory of an image have to create it with the same usage.
     let is_external = external.is_some_and(|external| !external.handle_types.is_empty());
     let is_accessed = info.usage.intersects(U::STORAGE | U::SAMPLED) && !info.usage.contains(U::TRANSIENT_ATTACHMENT);
-    if !is_accessed || is_external || obstacle(info).is_some() || texel_bytes(info.format).is_none() {
+    if !is_accessed || is_external || obstacle(info).is_some() || texel_bytes(info.format.as_raw()).is_none() {
         return info.usage;
     }
     // SAFETY: the physical device outlives its device.

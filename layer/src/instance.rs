@@ -46,10 +46,14 @@ pub(crate) unsafe extern "system" fn create(
         let application = (*info).p_application_info.as_ref();
         let version = application.map_or(0, |application| application.api_version);
         // The UUID and the driver's name of a device, by which its cases are rerun, need this extension in Vulkan 1.0. Every
-        // loader has it.
+        // loader has it. Without a folder for events, the layer changes nothing.
         let mut extensions = loader::list((*info).pp_enabled_extension_names, (*info).enabled_extension_count).to_vec();
         let properties2 = vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME;
-        if version < vk::API_VERSION_1_1 && !extensions.iter().any(|name| CStr::from_ptr(*name) == properties2) {
+        let is_active = std::env::var_os(format::FOLDER).is_some();
+        if is_active
+            && version < vk::API_VERSION_1_1
+            && !extensions.iter().any(|name| CStr::from_ptr(*name) == properties2)
+        {
             extensions.push(properties2.as_ptr());
         }
         let result = create(&(*info).enabled_extension_names(&extensions), allocator, instance);

@@ -3,9 +3,10 @@
 //!
 //! `gpukern` starts the program with environment variables that make the Vulkan loader insert this library between the
 //! program and the driver, for that process alone. Every intercepted function calls the next layer's function. Besides,
-//! the layer tracks objects ([`objects`], [`images`]), records timestamps around dispatches ([`record`]) and copies around captured
-//! ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file ([`writer`]) in the
-//! exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards calls.
+//! the layer tracks objects ([`objects`], [`images`]), records timestamps around dispatches ([`record`]) and copies
+//! around captured ones ([`take`]), and once a submission has finished ([`submit`]) writes its events to a file
+//! ([`writer`]) in the exchange [`mod@format`]. Without [`format::FOLDER`] in the environment the layer only forwards
+//! calls.
 //!
 //! The `unsafe` code relies on the program's handles, pointers and `pNext` chains to be valid, as Vulkan requires. A
 //! program that violates these rules may crash in this layer, as it may in a driver.

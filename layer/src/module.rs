@@ -44,7 +44,7 @@ impl Resources {
     /// then all of the module's buffers count.
     pub(crate) fn of(spirv: &[u32], entry: &str) -> Self {
         let mut resources = Self { stored_addresses: stores_addresses(spirv), ..Self::default() };
-        let Some((&version, mut words)) = spirv.get(1).zip(spirv.get(5..)) else {
+        let Some((&version, _)) = spirv.get(1).zip(spirv.get(5..)) else {
             resources.uncapturable = Some("its module is no SPIR-V".into());
             return resources;
         };
@@ -58,10 +58,8 @@ impl Resources {
         let mut element_types = HashMap::new();
         // Types that cannot be captured, in words, by the type's id.
         let mut unsupported_types = HashMap::new();
-        while let Some(&first) = words.first() {
-            let (length, code) = ((first >> 16) as usize, first & 0xffff);
-            let Some(operands) = words.get(1..length.max(1)) else { break };
-            match (code, operands) {
+        for instruction in declarations(spirv) {
+            match instruction {
                 (OP_CAPABILITY, [PHYSICAL_STORAGE_BUFFER_ADDRESSES]) => resources.addresses = true,
                 (OP_ENTRY_POINT, [_, _, rest @ ..]) if version >= LISTS_ALL_VARIABLES => {
                     listed = listed_variables(rest, entry).or(listed);
@@ -82,10 +80,8 @@ impl Resources {
                     element_types.insert(id, element);
                 }
                 (OP_VARIABLE, &[kind, id, ..]) => variables.push((id, kind)),
-                (OP_FUNCTION, _) => break,
                 _ => {}
             }
-            words = &words[length.max(1)..];
         }
         for (id, kind) in variables {
             let (Some(&set), Some(&binding)) = (sets.get(&id), bindings.get(&id)) else { continue };
@@ -105,6 +101,18 @@ impl Resources {
     }
 }
 
+/// Iterates over the instructions before the first function: opcodes with their operands. Ends where a module is damaged.
+pub(crate) fn declarations(spirv: &[u32]) -> impl Iterator<Item = (u32, &[u32])> {
+    let mut words = spirv.get(5..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let first = *words.first()?;
+        let (length, code) = (((first >> 16) as usize).max(1), first & 0xffff);
+        let operands = words.get(1..length)?;
+        words = &words[length..];
+        (code != OP_FUNCTION).then_some((code, operands))
+    })
+}
+
 /// Returns the kind of an image type that cannot be captured, by its operands.
 fn unsupported_image(dimension: u32, depth: u32, multisampled: u32) -> Option<&'static str> {
     match (dimension, depth, multisampled) {
@@ -122,19 +130,14 @@ fn stores_addresses(spirv: &[u32]) -> bool {
     let mut pushed = vec![];
     let mut elements = HashMap::new();
     let mut addresses = HashSet::new();
-    let mut words = spirv.get(5..).unwrap_or_default();
-    while let Some(&first) = words.first() {
-        let (length, code) = ((first >> 16) as usize, first & 0xffff);
-        let Some(operands) = words.get(1..length.max(1)) else { break };
-        match (code, operands) {
+    for instruction in declarations(spirv) {
+        match instruction {
             (OP_TYPE_STRUCT, [id, members @ ..]) => structures.push((*id, members)),
             (OP_TYPE_POINTER, &[id, PHYSICAL_STORAGE_BUFFER, _]) => drop(addresses.insert(id)),
             (OP_TYPE_POINTER, &[_, PUSH_CONSTANT, block]) => pushed.push(block),
             (OP_TYPE_ARRAY | OP_TYPE_RUNTIME_ARRAY, &[id, element, ..]) => drop(elements.insert(id, element)),
-            (OP_FUNCTION, _) => break,
             _ => {}
         }
-        words = &words[length.max(1)..];
     }
     let is_address = |member: &u32| {
         let mut innermost = *member;

@@ -1,5 +1,6 @@
 //! Names of kernels, derived from their SPIR-V.
 
+use crate::module::declarations;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -36,13 +37,9 @@ pub fn hash(spirv: &[u32]) -> String {
 pub fn source_file(spirv: &[u32]) -> Option<String> {
     const OP_SOURCE: u32 = 3;
     const OP_STRING: u32 = 7;
-    const OP_FUNCTION: u32 = 54;
     let mut strings = std::collections::HashMap::new();
-    let mut words = spirv.get(5..)?;
-    while let Some(first) = words.first() {
-        let (length, code) = ((first >> 16) as usize, first & 0xffff);
-        let operands = words.get(1..length.max(1))?;
-        match (code, operands) {
+    for instruction in declarations(spirv) {
+        match instruction {
             (OP_STRING, [id, text @ ..]) => drop(strings.insert(*id, text)),
             (OP_SOURCE, [_, _, file, ..]) => {
                 let text: Vec<u8> = strings.get(file)?.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -51,10 +48,8 @@ pub fn source_file(spirv: &[u32]) -> Option<String> {
                 let stem = file.split('.').next().filter(|stem| !stem.is_empty() && *stem != "shader");
                 return stem.map(String::from);
             }
-            (OP_FUNCTION, _) => return None,
             _ => {}
         }
-        words = words.get(length.max(1)..)?;
     }
     None
 }

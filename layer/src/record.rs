@@ -22,20 +22,19 @@ pub(crate) struct Recordings {
     pools: HashMap<vk::CommandPool, TrackedPool>,
     /// Query pools that no command buffer uses.
     free: Vec<vk::QueryPool>,
-    /// Recorded dispatches by pipeline and grid.
-    pub calls: HashMap<(u32, [u32; 3]), KernelCalls>,
+    /// Recorded dispatches and transfers of each kind.
+    calls: HashMap<CommandKind, CommandCalls>,
     /// Captured bytes so far, of [`Take::max_bytes`](crate::format::Take::max_bytes).
     pub spent: u64,
-    /// Number of recorded dispatches and transfers, and of each kind, for a sample of them.
+    /// Number of recorded dispatches and transfers, for a sample of them.
     commands: u64,
-    kinds: HashMap<CommandKind, u64>,
 }
 
-/// Recorded dispatches of a pipeline and grid.
+/// Recorded commands of a kind.
 #[derive(Default)]
-pub(crate) struct KernelCalls {
+pub(crate) struct CommandCalls {
     pub count: u64,
-    /// Why the call last examined cannot be captured.
+    /// Why the dispatch last examined cannot be captured.
     pub uncapturable: Option<String>,
 }
 
@@ -150,18 +149,16 @@ impl Recordings {
 }
 
 impl Recordings {
-    /// Whether to time the next command: the first two of its kind, because the first may include a driver's compiler,
+    /// Whether to time the next command, call number `call` of its kind: the first two of it, because the first may include a driver's compiler,
     /// and every `sample`th on average. Multiples of the golden ratio choose others each time that a program records the
     /// same commands.
-    fn is_timed(&mut self, sample: u32, kind: CommandKind) -> bool {
+    fn is_timed(&mut self, sample: u32, call: u64) -> bool {
         if sample <= 1 {
             return true;
         }
         self.commands = self.commands.wrapping_add(1);
         let place = self.commands.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let of_kind = self.kinds.entry(kind).or_default();
-        *of_kind += 1;
-        *of_kind <= 2 || place < (1 << 32) / u64::from(sample)
+        call <= 2 || place < (1 << 32) / u64::from(sample)
     }
 }
 
@@ -294,9 +291,12 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
-    let capture = Capture::begin(d, commands, objects, recordings, &recording, grid);
     let kind = (recording.pipeline.as_ref().map(|kernel| (kernel.pipeline, grid.groups)), "dispatch");
-    let mut is_timed = recordings.is_timed(d.writer.settings.sample, kind);
+    let calls = recordings.calls.entry(kind).or_default();
+    calls.count += 1;
+    let number = calls.count;
+    let capture = Capture::begin(d, commands, objects, calls, &mut recordings.spent, &recording, grid);
+    let mut is_timed = recordings.is_timed(d.writer.settings.sample, number);
     if let Ok(Some(_)) = capture {
         // Copies were recorded before it.
         recording.unordered = [vk::PipelineStageFlags::ALL_COMMANDS; 2];
@@ -323,7 +323,10 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
 fn record_transfer(d: &LayerDevice, commands: vk::CommandBuffer, what: &'static str, call: impl FnOnce()) {
     let mut state = d.state();
     let DeviceState { recordings, .. } = &mut *state;
-    let is_timed = recordings.is_timed(d.writer.settings.sample, (None, what));
+    let calls = recordings.calls.entry((None, what)).or_default();
+    calls.count += 1;
+    let number = calls.count;
+    let is_timed = recordings.is_timed(d.writer.settings.sample, number);
     let Some(recording) = recordings.all.get_mut(&commands) else { return call() };
     let stamp = recording.record_command(d, commands, &mut recordings.free, (is_timed, 1), call);
     if recording.has_timestamps {

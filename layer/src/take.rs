@@ -4,7 +4,7 @@ use crate::device::LayerDevice;
 use crate::format::{CapturedDispatch, CapturedRegion, DescriptorBinding, LayerEvent, Take};
 use crate::images::ImagePart;
 use crate::objects::{Objects, Set, WrittenDescriptor, is_buffer};
-use crate::record::{DispatchGrid, Recording, Recordings, barrier_with};
+use crate::record::{CommandCalls, DispatchGrid, Recording, barrier_with};
 use ash::vk::{self, Handle};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,7 +104,8 @@ impl Capture {
         d: &LayerDevice,
         commands: vk::CommandBuffer,
         objects: &Objects,
-        recordings: &mut Recordings,
+        calls: &mut CommandCalls,
+        spent: &mut u64,
         recording: &Recording,
         grid: DispatchGrid,
     ) -> Result<Option<Self>, String> {
@@ -112,8 +113,6 @@ impl Capture {
         if let Some(why) = &kernel.resources.uncapturable {
             return Err(why.clone());
         }
-        let calls = recordings.calls.entry((kernel.pipeline, grid.groups)).or_default();
-        calls.count += 1;
         let call = calls.count;
         // Without queue families, dispatches of the device are not tracked: it is a group of several devices.
         let take = d.writer.settings.take.as_ref().filter(|_| !d.families.is_empty());
@@ -139,8 +138,8 @@ impl Capture {
             lost: None,
         };
         let StagingLayout { copies, grid: grid_offset, bytes } = staging_layout(objects, reached, grid, &mut case);
-        let staging = if recordings.spent + bytes > take.max_bytes {
-            Err(format!("its memory needs {bytes} bytes, {} are left of the limit", take.max_bytes - recordings.spent))
+        let staging = if *spent + bytes > take.max_bytes {
+            Err(format!("its memory needs {bytes} bytes, {} are left of the limit", take.max_bytes - *spent))
         } else {
             Staging::new(d, bytes).map_err(|e| format!("no memory for a copy of its {bytes} bytes: {e}"))
         };
@@ -151,7 +150,7 @@ impl Capture {
                 Ok(None)
             }
             Ok(staging) => {
-                recordings.spent += bytes;
+                *spent += bytes;
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
                 let capture = Self { case, copies, grid: grid_offset, staging, number, written: false };
                 capture.copy(d, commands, grid.indirect, |copy| Some(copy.before));

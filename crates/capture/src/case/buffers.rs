@@ -88,7 +88,7 @@ pub(super) fn collect_buffers(
     store: &mut Store,
 ) -> Result<(Vec<CaseBuffer>, Vec<ParameterBlock>), String> {
     let capabilities = &pass.interface.capabilities;
-    let uses_addresses = capabilities.iter().any(|name| name.contains("PhysicalStorageBufferAddresses"));
+    let uses_addresses = pass.interface.uses_addresses();
     let arithmetic = short_float(capabilities);
     let mut buffers: Vec<CaseBuffer> = vec![];
     for (index, BoundSlot { slot, access: declared, bound }) in slots.iter().enumerate() {

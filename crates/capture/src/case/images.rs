@@ -65,3 +65,17 @@ fn sampler_of(captured: &CapturedSampler, shape: ImageShape) -> Result<Option<Im
     }
     Ok(Some(sampler))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpukern_layer::format::texel_bytes;
+
+    #[test]
+    fn the_layer_takes_every_format_that_run_has() {
+        for format in ImageFormat::all() {
+            let bytes = format.components() * format.element().bytes();
+            assert_eq!(texel_bytes(format.number()), Some(bytes), "{}", format.name());
+        }
+    }
+}
