@@ -75,13 +75,7 @@ impl DeviceBuffer {
             linear: true,
             allocation_scheme: AllocationScheme::DedicatedBuffer(handle),
         };
-        let allocation =
-            device.calls().watched("vkAllocateMemory", None, || device.allocator.borrow_mut().allocate(&wanted));
-        let allocation = allocation.map_err(|error| VulkanError::Allocation {
-            what: name.into(),
-            bytes: size,
-            reason: error.to_string(),
-        })?;
+        let allocation = device.allocate(&wanted, size)?;
         let allocation = buffer.allocation.insert(allocation);
         // SAFETY: the memory was allocated for this buffer and is bound once.
         unsafe { device.handle.bind_buffer_memory(handle, allocation.memory(), allocation.offset()) }

@@ -110,19 +110,14 @@ impl DeviceImage {
         // SAFETY: the image belongs to the device.
         let requirements = unsafe { device.handle.get_image_memory_requirements(self.handle) };
         let wanted = AllocationCreateDesc {
-            name,
+            name: &format!("the image {name}"),
             requirements,
             location: MemoryLocation::GpuOnly,
             linear: false,
             allocation_scheme: AllocationScheme::DedicatedImage(self.handle),
         };
-        let allocation =
-            device.calls().watched("vkAllocateMemory", None, || device.allocator.borrow_mut().allocate(&wanted));
-        let allocation = self.allocation.insert(allocation.map_err(|error| VulkanError::Allocation {
-            what: format!("the image {name}"),
-            bytes: Bytes(requirements.size),
-            reason: error.to_string(),
-        })?);
+        let allocation = device.allocate(&wanted, Bytes(requirements.size))?;
+        let allocation = self.allocation.insert(allocation);
         // SAFETY: the memory was allocated for this image and is bound once.
         unsafe { device.handle.bind_image_memory(self.handle, allocation.memory(), allocation.offset()) }
             .call("vkBindImageMemory")

@@ -6,7 +6,7 @@ use super::physical_device::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, 
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
-use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, Allocator, AllocatorCreateDesc};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 use std::fmt::Write;
@@ -93,6 +93,17 @@ impl Device {
     /// Record of the call that this device's process is in.
     pub fn calls(&self) -> &CallMonitor {
         &self.instance.calls
+    }
+
+    /// Allocates memory of its own for a buffer or an image. Errors say how many `bytes` were wanted, and what for.
+    pub(super) fn allocate(&self, wanted: &AllocationCreateDesc<'_>, bytes: Bytes) -> Result<Allocation, VulkanError> {
+        let allocation =
+            self.calls().watched("vkAllocateMemory", None, || self.allocator.borrow_mut().allocate(wanted));
+        allocation.map_err(|error| VulkanError::Allocation {
+            what: wanted.name.into(),
+            bytes,
+            reason: error.to_string(),
+        })
     }
 
     /// Returns the driver's report of the loss of this device (`VK_EXT_device_fault`), a line per fact, if it has one.
