@@ -632,7 +632,7 @@ impl Problem for PointProblem {
 
     fn data(&self) -> Vec<String> {
         let has_file = |buffer: &ResolvedBuffer| buffer.fill.as_ref().is_some_and(|fill| fill.path().is_some());
-        let views = self.point().buffers.iter().flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+        let views = self.point().buffers.iter().flat_map(ResolvedBuffer::with_members);
         views.filter(|view| view.parts.is_empty() || has_file(view)).map(ToString::to_string).collect()
     }
 

@@ -242,18 +242,17 @@ impl Resolver<'_> {
         whole.parts = layout.parts(&whole, &extents);
         let file = buffer.fill.as_deref().filter(|fill| fill.starts_with('@'));
         if buffer.is_filled() {
-            let base = DescribedBuffer { fill: Some(file.unwrap_or("zero").into()), ..DescribedBuffer::default() };
-            whole = self.fill_and_check(&format!("buffer.{name}"), base.fill.as_ref(), None, whole, scope)?;
+            whole = self.fill_and_check(&format!("buffer.{name}"), Some(file.unwrap_or("zero")), None, whole, scope)?;
         }
         for (index, part) in whole.parts.iter_mut().enumerate() {
             let stated = buffer.members.iter().find(|(key, _)| layout.find(key) == Some(index));
             let (field, fill, check) = stated.map_or_else(
-                || (format!("buffer.{name}"), &None, &None),
-                |(key, member)| (format!("buffer.{name}.{key}"), &member.fill, &member.check),
+                || (format!("buffer.{name}"), None, None),
+                |(key, member)| (format!("buffer.{name}.{key}"), member.fill.as_deref(), member.check.as_ref()),
             );
-            let fill = fill.clone().or_else(|| buffer.fill.clone().filter(|_| file.is_none()));
-            let check = check.clone().or_else(|| buffer.check.clone());
-            *part = self.fill_and_check(&field, fill.as_ref(), check.as_ref(), part.clone(), scope)?;
+            let fill = fill.or(buffer.fill.as_deref().filter(|_| file.is_none()));
+            let check = check.or(buffer.check.as_ref());
+            *part = self.fill_and_check(&field, fill, check, part.clone(), scope)?;
         }
         Ok(whole)
     }
@@ -276,14 +275,14 @@ impl Resolver<'_> {
             None => None,
         };
         let resolved = ResolvedBuffer { fill, image, ..ResolvedBuffer::new(name, element, shape, role) };
-        self.fill_and_check(&field, buffer.fill.as_ref(), buffer.check.as_ref(), resolved, scope)
+        self.fill_and_check(&field, buffer.fill.as_deref(), buffer.check.as_ref(), resolved, scope)
     }
 
     /// Sets the stated fill and check of a buffer, or of a member of structures, which `field` describes.
     fn fill_and_check(
         &self,
         field: &str,
-        fill: Option<&String>,
+        fill: Option<&str>,
         check: Option<&Check>,
         mut buffer: ResolvedBuffer,
         scope: &Values,

@@ -346,8 +346,7 @@ fn structure_members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Order
     for (name, value) in OrderedMap::<toml::Value>::deserialize(deserializer)?.0 {
         let error = |reason: &dyn fmt::Display| serde::de::Error::custom(format!("{name}: {reason}"));
         if !value.is_table() {
-            let known = "expected one of `type`, `shape`, `fill`, `check`, `scratch`, or a member's table";
-            return Err(serde::de::Error::custom(format!("unknown field `{name}`, {known}")));
+            return Err(serde::de::Error::custom(unknown_field(&name)));
         }
         let member = value.try_into().map_err(|e: toml::de::Error| error(&e.to_string().trim_end()))?;
         members.0.push((name, member));
@@ -542,6 +541,7 @@ impl Description {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if let Ok(root) = DeTable::parse(text) {
+            check_buffers(text, root.get_ref())?;
             check_values(text, &DeValue::Table(root.into_inner()), 0)?;
         }
         toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
@@ -646,6 +646,29 @@ impl CheckFigures {
 
 /// Keys whose values may have line breaks: commands, and names from a captured program and its device.
 const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"];
+
+/// Fields of a buffer besides its members.
+const BUFFER_FIELDS: [&str; 7] = ["type", "shape", "fill", "check", "scratch", "image", "sampler"];
+
+fn unknown_field(name: &str) -> String {
+    let known = BUFFER_FIELDS.map(|field| format!("`{field}`")).join(", ");
+    format!("unknown field `{name}`, expected one of {known}, or a member's table")
+}
+
+/// Refuses other fields of buffers than members, which are tables. Reading a buffer would tell only the line of its head.
+fn check_buffers(text: &str, root: &DeTable<'_>) -> Result<(), String> {
+    let Some(DeValue::Table(buffers)) = root.get("buffer").map(toml::Spanned::get_ref) else { return Ok(()) };
+    for buffer in buffers.values() {
+        let DeValue::Table(fields) = buffer.get_ref() else { continue };
+        for (key, value) in fields {
+            let name: &str = key.get_ref();
+            if !BUFFER_FIELDS.contains(&name) && !matches!(value.get_ref(), DeValue::Table(_)) {
+                return Err(format!("line {}: {}", line_number(text, key.span().start), unknown_field(name)));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Refuses line breaks in other names and values, because a message that quotes them would be broken, and integers
 /// beyond 64 bits. `value` begins at this offset of `text`.

@@ -282,7 +282,9 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
     if !overrides.is_empty() {
         interface.constants = overrides.into();
     }
-    let pointees = Pointees::read(&spirv).unwrap_or_default();
+    // Most kernels have no addresses, and then the module need not be read again.
+    let pointees =
+        if interface.uses_addresses() { Pointees::read(&spirv).unwrap_or_default() } else { Pointees::default() };
     Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, pointees, fields: fields.clone() })
 }
 

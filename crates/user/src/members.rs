@@ -56,7 +56,12 @@ impl<'a> Members<'a> {
         let members = pass.interface.arguments.to_vec();
         let tables = vec![&pass.fields.push, &description.push];
         let root = pass.pointees.root(None);
-        Self { pass, description, table: "push".into(), members, bytes, root, depth: 0, tables }
+        Self { members, bytes, root, tables, ..Self::empty(description, pass, "push".into(), 0) }
+    }
+
+    /// Returns a block without members, with the table of their values.
+    fn empty(description: &'a Description, pass: &'a LoadedPass, table: String, depth: usize) -> Self {
+        Self { pass, description, table, members: vec![], bytes: 0, root: None, depth, tables: vec![] }
     }
 
     /// Returns the block of a slot, if it is given by member; `None` if a buffer is bound to it. Members are given by a
@@ -87,7 +92,7 @@ impl<'a> Members<'a> {
             }
         }
         let name = name.map_or_else(|| slot_key(slot), ToString::to_string);
-        let empty = Self { table: format!("uniform.{name}"), ..Self::of_push_constants(description, pass) };
+        let empty = Self::empty(description, pass, format!("uniform.{name}"), 0);
         empty.with_block(block, pass.pointees.root(Some(slot)), tables).map(Some)
     }
 
@@ -113,8 +118,7 @@ impl<'a> Members<'a> {
             let message = format!("leads through more than {MAX_DEPTH} addresses; no table may lead to itself");
             return Err(Fault::new(self.field(&member.name), message));
         }
-        let (table, depth) = (format!("uniform.{name}"), self.depth + 1);
-        let empty = Self { table, depth, ..Self::of_push_constants(self.description, self.pass) };
+        let empty = Self::empty(self.description, self.pass, format!("uniform.{name}"), self.depth + 1);
         empty.with_block(block, Some(root), tables).map(Some)
     }
 

@@ -194,9 +194,11 @@ fn columns(buffer: &ResolvedBuffer) -> usize {
 impl Oracle for UserOracle {
     fn save(&self, outputs: &[HostArray]) -> Result<(), String> {
         for Save { buffer: name, path } in &self.saves {
-            let mut saved = self.all.iter().zip(outputs).flat_map(|(buffer, found)| {
-                std::iter::once(buffer).chain(&buffer.parts).map(move |view| (view, found.as_bytes()))
-            });
+            let mut saved = self
+                .all
+                .iter()
+                .zip(outputs)
+                .flat_map(|(buffer, found)| buffer.with_members().map(move |view| (view, found.as_bytes())));
             let Some((buffer, found)) = saved.find(|(buffer, _)| buffer.name == *name) else { continue };
             // Written to a temporary file first: an earlier result stays until the new one is complete.
             let contents = |file: &mut File| match path.extension() {

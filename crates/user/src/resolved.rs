@@ -58,7 +58,7 @@ impl ResolvedProblem {
         let mut commands = BTreeSet::new();
         for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
             let scratch = pass_lists.iter().flatten().flat_map(|PassList { dispatches: _, scratch }| scratch);
-            let views = buffers.iter().chain(scratch).flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+            let views = buffers.iter().chain(scratch).flat_map(ResolvedBuffer::with_members);
             let fills = views.filter_map(|buffer| buffer.fill.as_ref()?.path());
             files.extend(fills.map(|path| ("a fill", path.to_path_buf())));
             commands.extend(inputs);

@@ -64,6 +64,11 @@ impl ResolvedBuffer {
         own.into_iter().chain(&self.parts)
     }
 
+    /// Iterates over the buffer and its members.
+    pub fn with_members(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.parts)
+    }
+
     /// Returns the numbers of a member in the contents of its buffer; of any other buffer, all contents.
     pub fn gather<'a>(&self, contents: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(places) = &self.places else { return contents.into() };

@@ -124,7 +124,7 @@ fn parse_print(text: &str, buffers: &[ResolvedBuffer], path: PathBuf) -> Result<
 /// Returns the buffer with this name, if kernels write to it.
 fn find_written<'a>(buffers: &'a [ResolvedBuffer], name: &str) -> Result<&'a ResolvedBuffer> {
     let is_written = |buffer: &&ResolvedBuffer| matches!(buffer.role, Role::Output | Role::InPlace);
-    let written = || buffers.iter().filter(is_written).flat_map(|buffer| std::iter::once(buffer).chain(&buffer.parts));
+    let written = || buffers.iter().filter(is_written).flat_map(ResolvedBuffer::with_members);
     written().find(|buffer| buffer.name == name).ok_or_else(|| {
         let names: Vec<_> = written().map(|buffer| buffer.name.as_str()).collect();
         Error::Usage(error::unknown("output", name, "", &names))

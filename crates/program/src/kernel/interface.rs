@@ -28,6 +28,11 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Whether the kernel accesses memory by address (buffer references in GLSL).
+    pub fn uses_addresses(&self) -> bool {
+        self.capabilities.iter().any(|name| name.contains("PhysicalStorageBufferAddresses"))
+    }
+
     /// Iterates over the names of the texel views (`samplerBuffer`): buffers read as texels of four f32.
     pub fn views(&self) -> impl Iterator<Item = &str> {
         let views = self.slots.iter().filter(|slot| slot.kind == SlotKind::Texel);
