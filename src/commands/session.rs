@@ -160,25 +160,26 @@ impl<'a> MeasurementCall<'a> {
         let Self { plan, setup, options, host, announces } = self;
         let session = if announces { open_session(plan, setup, host)? } else { Measurement::session(plan, setup)? };
         let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
-        if let Some(earlier) = file.earlier.take() {
+        let earlier = file.earlier.take();
+        let is_resumed = earlier.is_some();
+        if let Some(earlier) = earlier {
             measurement.resume(earlier, options)?;
-            host.messages.line(&format!(
-                "resuming: {} measured, {} to go",
-                counted(measurement.resumed_cases().len(), "case"),
-                measurement.count_remaining(options)
-            ));
+        }
+        let estimates = measurement.estimates(options);
+        let cases = measurement.count_remaining(options, &estimates);
+        if is_resumed {
+            let measured = counted(measurement.resumed_cases().len(), "case");
+            host.messages.line(&format!("resuming: {measured} measured, {cases} to go"));
         }
         // Compiling runs no commands of descriptions.
         if !setup.inspects {
             run::print_commands(&setup.kernels, host);
         }
         let interrupted = host.listen()?;
-        let cases = measurement.count_remaining(options);
-        let limit_times = measurement.limit_estimates(options);
         let progress = Progress::on_device(
             cases,
-            &measurement.estimates(options),
-            &limit_times,
+            &estimates,
+            &measurement.limit_estimates(options, &estimates),
             slowdown(options.timing, measurement.uses_host_cores()),
             &host.messages,
         );

@@ -342,15 +342,16 @@ impl<'a> Measurement<'a> {
         self.record(options, Results { devices, cases, processes, ..Results::default() })
     }
 
-    /// Returns the number of measurements to make: cases that the devices can run, times processes.
-    pub fn count_remaining(&self, options: &MeasureOptions<'_>) -> usize {
+    /// Returns the number of measurements to make: the estimated cases, times processes, without those of an earlier
+    /// record.
+    pub fn count_remaining(&self, options: &MeasureOptions<'_>, estimates: &[CaseEstimate]) -> usize {
         let mut resumed = 0;
         for case in &self.resumed_cases {
             if options.selects(&case.id) && !matches!(case.outcome, Outcome::Skipped { .. }) {
                 resumed += 1;
             }
         }
-        (self.estimates(options).len() * options.processes).saturating_sub(resumed)
+        (estimates.len() * options.processes).saturating_sub(resumed)
     }
 
     /// Estimates the cases that each process measures, by the paces of earlier runs.
@@ -394,13 +395,13 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// Returns the estimated time to measure limits, per device whose cache lacks some that the run needs.
-    pub fn limit_estimates(&self, options: &MeasureOptions<'_>) -> Vec<Nanos> {
+    /// Returns the estimated time to measure limits, per device whose cache lacks some that the estimated cases need.
+    pub fn limit_estimates(&self, options: &MeasureOptions<'_>, estimates: &[CaseEstimate]) -> Vec<Nanos> {
         if options.limits == LimitPolicy::Ignore {
             return vec![];
         }
         let is_validated = self.setup.validation != Validation::Off;
-        let total: Nanos = self.estimates(options).iter().map(|case| case.time).sum();
+        let total: Nanos = estimates.iter().map(|case| case.time).sum();
         let mut times = vec![];
         for device in self.devices() {
             let cached = limits::read_cached(&self.setup.cache, device, is_validated);
@@ -744,7 +745,7 @@ mod tests {
         let interrupted = Box::leak(Box::new(AtomicBool::new(interrupted)));
         let measured = measurement.measure(session.as_ref(), &options, interrupted, &mut notes);
         let ended = notes.0.iter().filter(|note| note.starts_with("end")).count();
-        assert_eq!(measurement.count_remaining(&options), ended, "{:?}", notes.0);
+        assert_eq!(measurement.count_remaining(&options, &measurement.estimates(&options)), ended, "{:?}", notes.0);
         (measured, notes.0)
     }
 
