@@ -314,13 +314,13 @@ impl Options for SamplingArgs {
             ),
             text(
                 "max-time TIME",
-                "Stop sampling a case after this time [default: 2s]\n\nEven if --precision is not reached.",
+                "Stop sampling a case after this time [default: 2s]\n\nIt stops even if --precision is not reached.",
                 |target: &mut Self| &mut target.max_time,
             ),
             text(
                 "clock CLOCK",
-                "Time samples with the device's clock or the host's [default: device]\n\n`host` reads its own around \
-                 a submission of at least 100 ms.",
+                "Time samples with the device's clock or the host's [default: device]\n\n`host` times \
+                 submissions of at least 100 ms.",
                 |target: &mut Self| &mut target.clock,
             ),
             text(

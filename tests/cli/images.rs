@@ -1,10 +1,10 @@
 //! `run`: kernels that see buffers as images, verified by kernels that see the same bytes as buffers.
 
-use super::{BRIEF, expect_error, expect_exit, expect_output, gpukern, stdout, within};
+use super::run::command;
+use super::{expect_error, expect_exit, expect_output, gpukern, stdout};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// Kernel over images, the reference over their bytes, and the buffers of both; the grid covers N×N+4.
 struct Filter {
@@ -143,13 +143,6 @@ fn folder(filter: &Filter, widths: &str) -> tempfile::TempDir {
         fs::write(folder.path().join(name), text).expect("written");
     }
     folder
-}
-
-/// Returns the command of `run` with few samples, with `@` for the folder.
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = gpukern(&["run"]);
-    command.args(BRIEF).args(arguments.iter().map(|argument| within(folder, argument)));
-    command
 }
 
 #[test]

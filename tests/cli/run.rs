@@ -61,7 +61,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// Returns the command of `run` with few samples, with `@` for the folder.
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+pub(super) fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = gpukern(&["run"]);
     command.args(BRIEF).args(arguments.iter().map(|argument| within(folder, argument)));
     command
