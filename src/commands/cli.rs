@@ -52,7 +52,7 @@ use std::path::PathBuf;
         gpukern peak                                  the limits of this device\n  \
         gpukern tune matmul                           find and save the best tiles\n  \
         gpukern help topics                           how to do these things, by task\n\n\
-        Exit codes: 0 success · 1 a result was rejected or a comparison regressed · 2 usage · 3 the device or the \
+        Exit codes: 0 success · 1 a case was rejected, or is slower than its baseline · 2 usage · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
 pub struct Cli {
@@ -1267,7 +1267,7 @@ fn columns_help() -> String {
 /// Returns the help of `--gate`.
 fn gate_help() -> String {
     let names = gate::names("`");
-    format!("Limits that the candidate must stay within\n\nA TOML file of `[[limit]]` tables: `case`, and {names}.")
+    format!("Thresholds for the candidate\n\nA TOML file of `[[threshold]]` tables: `case`, and {names}.")
 }
 
 /// Returns the help of `export --to`.
@@ -1296,12 +1296,12 @@ impl VerifyArgs {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(
-    after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly wrong, or breaks a limit of \
-    --gate · 2 usage · 4 undecided\n\n\
+    after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly rejected or failed, or beyond a \
+    threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
     gpukern compare before.json after.json  what got slower, and is that noise?\n  \
     gpukern compare --baseline b*.json --candidate c*.json  pooled\n  \
-    gpukern compare before.json after.json --gate limits.toml --to markdown"
+    gpukern compare before.json after.json --gate thresholds.toml --to markdown"
 )]
 pub struct CompareArgs {
     /// The record to compare with; `-` is standard input
@@ -1330,7 +1330,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub judging: Judging,
 
-    /// Limits that the candidate must stay within
+    /// Thresholds for the candidate
     #[arg(long, value_name = "FILE", long_help = gate_help())]
     #[serde(serialize_with = "command_line::path")]
     pub gate: Option<PathBuf>,

@@ -4,7 +4,7 @@ use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{CompareArgs, ComparisonForm};
-use crate::compare::gate::{self, ComparisonDocument, GateLimit};
+use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
 use crate::{Error, Host, Result, Shown, compare, input_file, printable, report};
@@ -29,7 +29,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     }
     let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
-    let limits = args.gate.as_deref().map(read_limits).transpose()?;
+    let thresholds = args.gate.as_deref().map(read_thresholds).transpose()?;
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let mut notes = String::new();
@@ -46,7 +46,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     let again = ComparisonCommand { program: &program, completes: false, command: &command };
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
-    let ruling = gate::rule(limits.as_deref().unwrap_or_default(), &comparison)
+    let ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| usage!("'{gate}': {}", printable(&reason)))?;
     let exit = judging::exit_of_comparison(&comparison, &ruling);
     let text = match args.to {
@@ -73,11 +73,11 @@ fn paths_of_side<'a>(first: Option<&'a PathBuf>, more: &'a [PathBuf]) -> Vec<&'a
     first.into_iter().chain(more).map(PathBuf::as_path).collect()
 }
 
-fn read_limits(path: &Path) -> Result<Vec<GateLimit>> {
+fn read_thresholds(path: &Path) -> Result<Vec<Threshold>> {
     let name = path.shown();
     let text = input_file::read_text(path)
-        .map_err(|e| usage!("cannot read limits '{name}': {e}; `gpukern help gate` shows a file"))?;
-    gate::parse(&text).map_err(|reason| usage!("limits '{name}' are not valid: {}", excerpt(&reason)))
+        .map_err(|e| usage!("cannot read thresholds '{name}': {e}; `gpukern help gate` shows a file"))?;
+    gate::parse(&text).map_err(|reason| usage!("thresholds '{name}' are not valid: {}", excerpt(&reason)))
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&
     usage!("no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}")
 }
 
-/// Returns the exit code of a comparison. Cases that a limit of `--gate` settles do not count.
+/// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
     let is_open = |index: usize| ruling.settled.binary_search(&index).is_err();
     let has_open = |verdict: Verdict| {

@@ -177,9 +177,9 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     wrong["cases"][0]["outcome"] = json!({"status": "rejected", "residual": null, "tolerance": 0.1, "method": "elementwise", "worst": "C is NaN", "metrics": []});
     let wrong = records.record("wrong.json", &wrong);
     insta::assert_snapshot!(findings(&[&a, &wrong], 1), @"
-    REGRESSED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN
+    REJECTED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN
 
-    1 same, 1 newly wrong (changes below 2 % do not matter)
+    1 same, 1 newly rejected (changes below 2 % do not matter)
     ");
     let mut short = quiet("c", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
@@ -253,74 +253,74 @@ fn another_version_of_gpukern_is_named_and_compared() {
 }
 
 #[test]
-fn limits_are_held_and_broken() {
+fn thresholds_are_kept_and_crossed() {
     let records = Records::new();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
     let gate = |text: &str, code: i32| {
-        let gate = records.write("limits.toml", text);
+        let gate = records.write("thresholds.toml", text);
         findings(&[&a, &b, "--gate", &gate], code)
     };
-    let text = gate("[[limit]]\ncase = 'lu/*'\nmax-slowdown = '8%'\nmax-time = '2ms'\nmin-rate = '10 GFLOP/s'", 0);
+    let text = gate("[[threshold]]\ncase = 'lu/*'\nmax-slowdown = '8%'\nmax-time = '2ms'\nmin-rate = '10 GFLOP/s'", 0);
     assert_eq!(text.lines().next(), Some("both: within its max-slowdown"));
-    insta::assert_snapshot!(gate("[[limit]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1), @"
-    limit  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %
-    limit  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.010 ms
+    insta::assert_snapshot!(gate("[[threshold]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1), @"
+    threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3.000 %
+    threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.010 ms
     2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
-    2 slower, 2 limits broken (changes below 2 % do not matter)
+    2 slower, 2 thresholds crossed (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
       1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
     ");
-    insta::assert_snapshot!(gate("[[limit]]\ncase = '*'\nmin-share = '60%'", 1), @"
-    limit  *: undecided: 2 cases without a share of a hardware limit, which
+    insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
+    threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
     2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
-    2 slower, 1 limit undecided (changes below 2 % do not matter)
+    2 slower, 1 threshold undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
       1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
     ");
-    // A case within the looser of two limits may still break the stricter one.
-    let limit = |most: &str| format!("[[limit]]\ncase = '*'\nmax-slowdown = '{most}'\n");
-    gate(&limit("8%"), 0);
-    gate(&(limit("8%") + &limit("3%")), 1);
-    gate(&(limit("8%") + &limit("5.05%")), 1);
+    // A case within the looser of two thresholds may still cross the stricter one.
+    let threshold = |most: &str| format!("[[threshold]]\ncase = '*'\nmax-slowdown = '{most}'\n");
+    gate(&threshold("8%"), 0);
+    gate(&(threshold("8%") + &threshold("3%")), 1);
+    gate(&(threshold("8%") + &threshold("5.05%")), 1);
     for (text, message) in [
         (
             "case = 'mat*'\nmax-time = '1s'",
-            "'@/limits.toml': the limit for 'mat*' matches no case; `*` stands for any text",
+            "'@/thresholds.toml': the threshold for 'mat*' matches no case; `*` stands for any text",
         ),
         (
             "case = '*'\nmax-tiem = '1s'",
-            "limits '@/limits.toml' are not valid: TOML parse error at line 3, column 1\n  |\n3 | max-tiem = '1s'\n  | \
+            "thresholds '@/thresholds.toml' are not valid: TOML parse error at line 3, column 1\n  |\n3 | max-tiem = '1s'\n  | \
              ^^^^^^^^\nunknown field `max-tiem`, expected one of `case`, `max-slowdown`, `max-time`, `min-share`, \
              `min-rate`, `min-bandwidth`, `max-spills`",
         ),
     ] {
-        let gate = records.write("limits.toml", &format!("[[limit]]\n{text}"));
+        let gate = records.write("thresholds.toml", &format!("[[threshold]]\n{text}"));
         expect_refusal(&mut gpukern(&["compare", &a, &b, "--gate", &gate]), message);
     }
 }
 
 #[test]
-fn a_limit_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
+fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
     let records = Records::new();
     let mut short = quiet("b", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &short)];
     let gate = |case: &str, code: i32| {
-        let gate = records.write("limits.toml", &format!("[[limit]]\ncase = '{case}'\nmax-slowdown = '8%'"));
+        let gate = records.write("thresholds.toml", &format!("[[threshold]]\ncase = '{case}'\nmax-slowdown = '8%'"));
         findings(&[&a, &b, "--gate", &gate], code)
     };
     gate("*", 0);
     insta::assert_snapshot!(gate("*case-1*", 4), @"
     not compared  lu/case-1/f32/1024x1024: only in the baseline
 
-    limit  *case-1*: undecided: the candidate measured none of its cases
-    1 same, 1 not compared, 1 limit undecided (changes below 2 % do not matter)
+    threshold  *case-1*: undecided: the candidate measured none of its cases
+    1 same, 1 not compared, 1 threshold undecided (changes below 2 % do not matter)
     ");
 }
 
 #[test]
-fn limits_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs() {
+fn thresholds_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs() {
     let records = Records::new();
     let mut short = quiet("a", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
@@ -333,25 +333,25 @@ fn limits_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs() {
     let [fewer, all] = [records.record("a.json", &short), records.record("b.json", &quiet("b", 1e6))];
     let [old, new] = [("c", "11"), ("d", "22")]
         .map(|(name, inputs)| records.record(&format!("{name}.json"), &of_inputs(name, inputs)));
-    let gate = |[a, b]: [&String; 2], case: &str, limit: &str, code: i32| {
-        let gate = records.write("limits.toml", &format!("[[limit]]\ncase = '{case}'\n{limit}"));
+    let gate = |[a, b]: [&String; 2], case: &str, threshold: &str, code: i32| {
+        let gate = records.write("thresholds.toml", &format!("[[threshold]]\ncase = '{case}'\n{threshold}"));
         let mut command = gpukern(&["compare", a, b, "--gate", &gate]);
         let text = stdout(&expect_exit(command.env("COLUMNS", "200"), code));
-        let said: Vec<_> = text.lines().filter(|line| line.starts_with("limit ") || line.starts_with("not ")).collect();
+        let said: Vec<_> = text.lines().filter(|line| line.starts_with("threshold ") || line.starts_with("not ")).collect();
         said.join("\n")
     };
     gate([&fewer, &all], "*case-1*", "max-time = '2ms'", 0);
     gate([&fewer, &all], "*case-1*", "max-slowdown = '3%'", 0);
     check_text(
         &gate([&fewer, &all], "*case-1*", "max-time = '1us'", 1),
-        "not compared  lu/case-1/f32/1024x1024: only in the candidate\nlimit  lu/case-1/f32/1024x1024: takes 1.000 ms, \
+        "not compared  lu/case-1/f32/1024x1024: only in the candidate\nthreshold  lu/case-1/f32/1024x1024: takes 1.000 ms, \
          max-time is 1.000 µs",
     );
     let other = "not compared  lu/case-0/f32/1024x1024: measured → measured: its inputs changed: other contents in files, or \
                  from the inputs command (11 → 22)";
     assert_eq!(gate([&old, &new], "*", "max-time = '2ms'", 0), other);
     gate([&old, &new], "*", "max-time = '1us'", 1);
-    let undecided = "limit  *: undecided: 1 case that solves another problem than in the baseline, so that max-slowdown \
+    let undecided = "threshold  *: undecided: 1 case that solves another problem than in the baseline, so that max-slowdown \
                      compares nothing";
     assert_eq!(gate([&old, &new], "*", "max-slowdown = '3%'", 4), format!("{other}\n{undecided}"));
     gate([&old, &old], "*", "max-slowdown = '3%'", 0);

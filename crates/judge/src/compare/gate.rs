@@ -1,4 +1,4 @@
-//! Limits for a candidate, from a TOML file of `[[limit]]` tables; and the JSON document of a comparison, whose schema
+//! Thresholds for a candidate, from a TOML file of `[[threshold]]` tables; and the JSON document of a comparison, whose schema
 //! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
 use super::overview::Overview;
@@ -12,17 +12,19 @@ use crate::record::figure::{self, CaseFigure, FigureUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Contents of a file of limits.
+/// Contents of a file of thresholds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LimitsFile {
-    limit: Vec<LimitTable>,
+struct ThresholdsFile {
+    /// `limit` is the spelling of earlier versions.
+    #[serde(alias = "limit")]
+    threshold: Vec<ThresholdTable>,
 }
 
-/// Limit as written in the file.
+/// Threshold as written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct LimitTable {
+struct ThresholdTable {
     case: String,
     max_slowdown: Option<String>,
     max_time: Option<String>,
@@ -32,33 +34,33 @@ struct LimitTable {
     max_spills: Option<u32>,
 }
 
-/// Kind of limit: the largest or the smallest value that a figure of a case may have.
-struct LimitKind {
+/// Kind of threshold: the largest or the smallest value that a figure of a case may have.
+struct ThresholdKind {
     name: &'static str,
     figure: &'static CaseFigure,
     /// Verb before the value in a message.
     verb: &'static str,
     /// Words after the value in a message.
     suffix: &'static str,
-    /// Description of cases without the figure, in which the limit cannot be checked; others count as 0.
+    /// Description of cases without the figure, in which the threshold cannot be checked; others count as 0.
     lacking: Option<&'static str>,
     /// Whether the figure is one of a run, which cases that were only compiled lack.
     needs_run: bool,
 }
 
-const fn kind(name: &'static str, figure: &'static CaseFigure, verb: &'static str) -> LimitKind {
-    LimitKind { name, figure, verb, suffix: "", lacking: None, needs_run: true }
+const fn kind(name: &'static str, figure: &'static CaseFigure, verb: &'static str) -> ThresholdKind {
+    ThresholdKind { name, figure, verb, suffix: "", lacking: None, needs_run: true }
 }
 
 /// Every kind but `max-slowdown`, which needs a baseline.
-static KINDS: [LimitKind; 5] = [
+static KINDS: [ThresholdKind; 5] = [
     kind("max-time", &figure::RUN_TIME, "takes"),
-    LimitKind {
+    ThresholdKind {
         suffix: " of its limit",
         lacking: Some("without a share of a hardware limit, which min-share needs (measured with --no-peak?)"),
         ..kind("min-share", &figure::SHARE, "reaches")
     },
-    LimitKind {
+    ThresholdKind {
         lacking: Some("whose driver does not count spills, which max-spills needs"),
         needs_run: false,
         ..kind("max-spills", &figure::SPILLS, "spills")
@@ -74,12 +76,12 @@ const NAMES: [&str; 6] = ["max-slowdown", "max-time", "min-share", "min-rate", "
 const OPERATION_UNITS: [&str; 2] = ["FLOP/s", "OP/s"];
 const BYTE_UNITS: [&str; 1] = ["B/s"];
 
-/// Lists all kinds of limits, as `a, b or c`, with each name in `quotes`.
+/// Lists all kinds of thresholds, as `a, b or c`, with each name in `quotes`.
 pub fn names(quotes: &str) -> String {
     in_words(&NAMES.map(|name| format!("{quotes}{name}{quotes}")), "or")
 }
 
-impl LimitKind {
+impl ThresholdKind {
     /// Formats a value with its unit.
     fn text(&self, value: f64) -> String {
         match self.figure.unit {
@@ -104,7 +106,7 @@ impl LimitKind {
     }
 }
 
-/// Figures of a candidate's case that limits bound without a baseline, one for each kind of limit.
+/// Figures of a candidate's case that thresholds bound without a baseline, one for each kind of threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reached([Option<f64>; KINDS.len()]);
 
@@ -119,9 +121,9 @@ impl Reached {
     }
 }
 
-/// Limits for the cases whose id matches a pattern.
+/// Thresholds for the cases whose id matches a pattern.
 #[derive(Clone, Debug)]
-pub struct GateLimit {
+pub struct Threshold {
     /// Pattern; `*` matches any text.
     case: String,
     /// Largest ratio minus 1.
@@ -130,10 +132,10 @@ pub struct GateLimit {
     bounds: [Option<f64>; KINDS.len()],
 }
 
-/// Index of a case that was not compared, but exceeds a limit.
+/// Index of a case that was not compared, but exceeds a threshold.
 const UNLISTED: usize = usize::MAX;
 
-/// Limit that a case exceeds.
+/// Threshold that a case exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Violation {
     /// Index of the case in [`Comparison::cases`]; [`UNLISTED`] for a case that is not there.
@@ -141,27 +143,27 @@ pub struct Violation {
     pub case: usize,
     /// Case id.
     pub id: String,
-    /// Measured value and limit, in words.
+    /// Measured value and threshold, in words.
     pub message: String,
 }
 
-/// Parses a file of limits.
+/// Parses a file of thresholds.
 ///
 /// # Errors
 /// A TOML error, or the invalid entry.
-pub fn parse(text: &str) -> Result<Vec<GateLimit>, String> {
-    let file: LimitsFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
-    if file.limit.is_empty() {
-        return Err("it limits nothing; add a [[limit]] table".into());
+pub fn parse(text: &str) -> Result<Vec<Threshold>, String> {
+    let file: ThresholdsFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    if file.threshold.is_empty() {
+        return Err("it has no threshold; add a [[threshold]] table".into());
     }
-    file.limit.into_iter().map(GateLimit::try_from).collect()
+    file.threshold.into_iter().map(Threshold::try_from).collect()
 }
 
-impl TryFrom<LimitTable> for GateLimit {
+impl TryFrom<ThresholdTable> for Threshold {
     type Error = String;
 
-    fn try_from(table: LimitTable) -> Result<Self, String> {
-        let LimitTable { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
+    fn try_from(table: ThresholdTable) -> Result<Self, String> {
+        let ThresholdTable { case, max_slowdown, max_time, min_share, min_rate, min_bandwidth, max_spills } = table;
         // In the order of `KINDS`.
         let parsed = [
             max_time.map(|text| time(&text).map(|time| time.0)),
@@ -171,7 +173,7 @@ impl TryFrom<LimitTable> for GateLimit {
             min_bandwidth.map(|text| rate(&text, &BYTE_UNITS)),
         ];
         if max_slowdown.is_none() && parsed.iter().all(Option::is_none) {
-            return Err(format!("the limit for '{case}' limits nothing; add {}", names("")));
+            return Err(format!("the threshold for '{case}' sets none; add {}", names("")));
         }
         let refuse = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
         let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose();
@@ -225,35 +227,36 @@ fn positive(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
-/// Result of applying limits to a comparison.
+/// Result of applying thresholds to a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ruling {
-    /// Exceeded limits.
+    /// Exceeded thresholds.
     pub violations: Vec<Violation>,
-    /// Ascending indices of cases whose `max-slowdown` limits are all certainly met, whatever the verdict.
+    /// Ascending indices of cases whose `max-slowdown` thresholds are all certainly met, whatever the verdict.
     pub settled: Vec<usize>,
-    /// Patterns of undecided limits, each with the reason.
+    /// Patterns of undecided thresholds, each with the reason.
     pub undecided: Vec<(String, String)>,
 }
 
-/// Label of a case that lacks a time on one side without being newly wrong.
+/// Label of a case that lacks a time on one side without being newly rejected or failed.
 pub const NOT_COMPARED: &str = "not compared";
 
 impl Ruling {
-    /// Counts the cases by verdict, those without one, and the exceeded limits; omits zeros.
+    /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
         let changes =
             [Change::Worse, Change::Better, Change::Same].map(|change| (comparison.changed(change), change.name()));
-        let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
-        let others = comparison.unmatched.len() - wrong;
+        let [rejected, failed] = [State::Rejected, State::Failed].map(|state| comparison.newly(state).count());
+        let others = comparison.unmatched.len() - rejected - failed;
         let broken = self.violations.len();
         let undecided = self.undecided.len();
         let more = [
-            (wrong, "newly wrong"),
+            (rejected, "newly rejected"),
+            (failed, "newly failed"),
             (others, NOT_COMPARED),
-            (broken, if broken == 1 { "limit broken" } else { "limits broken" }),
-            (undecided, if undecided == 1 { "limit undecided" } else { "limits undecided" }),
+            (broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" }),
+            (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
         ];
         verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }
@@ -265,24 +268,24 @@ impl Ruling {
     }
 }
 
-/// Applies `limits` to `comparison`.
+/// Applies `thresholds` to `comparison`.
 ///
 /// # Errors
-/// When a pattern matches no case of either side: such a limit would protect nothing.
-pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, String> {
+/// When a pattern matches no case of either side: such a threshold would protect nothing.
+pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling, String> {
     let mut ruling = Ruling::default();
-    // Whether each case certainly meets all of its max-slowdown limits.
+    // Whether each case certainly meets all of its max-slowdown thresholds.
     let mut is_met: BTreeMap<usize, bool> = BTreeMap::new();
-    for limit in limits {
-        let has_id = |id: &str| matches(&limit.case, id);
+    for threshold in thresholds {
+        let has_id = |id: &str| matches(&threshold.case, id);
         let mut is_used = false;
         let mut lacking = [0; KINDS.len()];
         let mut doubtful = 0;
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
             is_used = true;
-            let mut messages: Vec<_> = limit.slower(case).into_iter().collect();
-            messages.extend(limit.violations(&case.reached, true, &mut lacking));
-            if let Some(most) = limit.max_slowdown {
+            let mut messages: Vec<_> = threshold.slower(case).into_iter().collect();
+            messages.extend(threshold.violations(&case.reached, true, &mut lacking));
+            if let Some(most) = threshold.max_slowdown {
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
                 // Undecided cases have their own exit code.
@@ -292,7 +295,7 @@ pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, Str
         }
         for case in comparison.inspected.iter().filter(|case| has_id(&case.id)) {
             is_used = true;
-            let messages = limit.violations(&case.reached, false, &mut lacking);
+            let messages = threshold.violations(&case.reached, false, &mut lacking);
             ruling.add_violations(UNLISTED, &case.id, messages);
         }
         let unmatched: Vec<_> = comparison.unmatched.iter().filter(|case| has_id(&case.id)).collect();
@@ -300,16 +303,16 @@ pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, Str
         for case in &unmatched {
             // A case that is new, or solves another problem than before, has figures all the same.
             if let Some(reached) = &case.reached {
-                incomparable += usize::from(limit.max_slowdown.is_some() && case.baseline == State::Measured);
-                let messages = limit.violations(reached, true, &mut lacking);
+                incomparable += usize::from(threshold.max_slowdown.is_some() && case.baseline == State::Measured);
+                let messages = threshold.violations(reached, true, &mut lacking);
                 ruling.add_violations(UNLISTED, &case.id, messages);
             }
         }
         if !is_used && unmatched.is_empty() {
-            return Err(format!("the limit for '{}' matches no case; `*` stands for any text", limit.case));
+            return Err(format!("the threshold for '{}' matches no case; `*` stands for any text", threshold.case));
         }
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
-            ruling.undecided.push((limit.case.clone(), "the candidate measured none of its cases".into()));
+            ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
         }
         let mut doubts: Vec<(usize, &str)> = vec![];
         for (count, kind) in lacking.into_iter().zip(&KINDS) {
@@ -321,7 +324,7 @@ pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, Str
         ));
         doubts.push((doubtful, "whose interval includes its max-slowdown; more processes narrow it"));
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
-            ruling.undecided.push((limit.case.clone(), format!("{} {reason}", counted(count, "case"))));
+            ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
         }
     }
     ruling.settled = is_met.into_iter().filter(|(_, is_met)| *is_met).map(|(index, _)| index).collect();
@@ -334,13 +337,13 @@ pub fn rule(limits: &[GateLimit], comparison: &Comparison) -> Result<Ruling, Str
 pub struct ComparisonDocument<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
-    /// Limits of `--gate` that the candidate exceeds.
+    /// Thresholds of `--gate` that the candidate exceeds.
     violations: &'a [Violation],
     /// Figures over all cases, followed by those of each algorithm on each device if there are several; absent for
     /// fewer than two cases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     summary: Vec<Overview>,
-    /// Exit code: 0 all same or faster, 1 slower, newly wrong or beyond a limit, 4 undecided.
+    /// Exit code: 0 all same or faster, 1 slower, newly rejected or failed, or beyond a threshold, 4 undecided.
     exit: u8,
 }
 
@@ -355,7 +358,7 @@ fn percent(share: f64) -> String {
     format!("{} %", significant(100.0 * share))
 }
 
-impl GateLimit {
+impl Threshold {
     /// Returns a sentence about a slow-down that is certainly too large; doubt has an exit code of its own.
     fn slower(&self, case: &Compared) -> Option<String> {
         let most = self.max_slowdown?;
@@ -368,7 +371,7 @@ impl GateLimit {
         Some(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)))
     }
 
-    /// Returns a sentence for each figure of a case beyond its limit, and counts the figures that the case lacks. A case
+    /// Returns a sentence for each figure of a case beyond its threshold, and counts the figures that the case lacks. A case
     /// that never ran has only figures of its code.
     fn violations(&self, reached: &Reached, has_run: bool, lacking: &mut [usize; KINDS.len()]) -> Vec<String> {
         let mut messages = vec![];
@@ -428,12 +431,12 @@ mod tests {
     #[test]
     fn mistakes_are_refused_by_name() {
         for (text, expected) in [
-            ("", "missing field `limit`"),
-            ("limit = []", "limits nothing"),
-            ("[[limit]]\ncase = '*'", "'*' limits nothing; add max-slowdown"),
-            ("[[limit]]\ncase = '*'\nmax-slowdwon = '3%'", "unknown field `max-slowdwon`"),
-            ("[[limit]]\nmax-time = '3ms'", "missing field `case`"),
-            ("[[limit]]\ncase = 'a'\nmax-time = '3'", "max-time of 'a': malformed time '3'"),
+            ("", "missing field `threshold`"),
+            ("threshold = []", "no threshold"),
+            ("[[threshold]]\ncase = '*'", "'*' sets none; add max-slowdown"),
+            ("[[threshold]]\ncase = '*'\nmax-slowdwon = '3%'", "unknown field `max-slowdwon`"),
+            ("[[threshold]]\nmax-time = '3ms'", "missing field `case`"),
+            ("[[threshold]]\ncase = 'a'\nmax-time = '3'", "max-time of 'a': malformed time '3'"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(expected), "{error}");

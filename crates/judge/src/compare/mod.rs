@@ -206,7 +206,7 @@ pub struct Unmatched {
     pub newly_wrong: bool,
     /// Whether a time is missing only because a run was interrupted.
     pub interrupted: bool,
-    /// Candidate's figures for limits that need no baseline, if it was measured; the document has them in the record.
+    /// Candidate's figures for thresholds that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
     pub reached: Option<gate::Reached>,
 }
@@ -298,6 +298,11 @@ impl Comparison {
     /// Counts the cases with `verdict`.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|case| case.verdict == verdict).count()
+    }
+
+    /// Returns the cases that worked in the baseline and are in this state in the candidate.
+    pub fn newly(&self, state: State) -> impl Iterator<Item = &Unmatched> {
+        self.unmatched.iter().filter(move |case| case.newly_wrong && case.candidate == state)
     }
 }
 

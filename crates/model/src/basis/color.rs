@@ -120,7 +120,7 @@ mod tests {
             ("1 slower, 2 same, 3 undecided (below 2 %)", "1 <r>slower</>, 2 same, 3 <y>undecided</> (below 2 %)"),
             ("B is SLOWER than A: B/A 1.2\n", "B is <r>SLOWER</> than A: B/A 1.2\n"),
             ("undecided: B/A 1.0\n", "<y>undecided</>: B/A 1.0\n"),
-            ("4 newly wrong\n", "4 newly <r>wrong</>\n"),
+            ("4 newly failed\n", "4 newly <r>failed</>\n"),
             ("it was slower than at its best\n", "it was slower than at its best\n"),
             ("no slower case\n\n", "no slower case\n\n"),
             ("", ""),

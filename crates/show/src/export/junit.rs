@@ -2,8 +2,8 @@
 //! milliseconds, of which most kernels take 0.
 //!
 //! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
-//! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a broken limit or
-//! a newly wrong answer; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
+//! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a crossed threshold or
+//! a case that is newly rejected or failed; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
 use super::{NamedCase, identifier, make_unique, named_cases, reason};
@@ -202,11 +202,11 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }
 
-/// Returns the test of an inspected case, with the limits that it breaks.
+/// Returns the test of an inspected case, with the thresholds that it crosses.
 fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
     let failure = |kind: &str, message| Some(TestProblem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
-        _ if !broken.is_empty() => failure("limit", broken.join("; ")),
+        _ if !broken.is_empty() => failure("threshold", broken.join("; ")),
         Change::Worse => failure(case.verdict.name(), case.text()),
         Change::Better | Change::Same => None,
     };
@@ -215,7 +215,7 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
     CaseTest { name: case.id.clone(), class, time: None, problems, facts: case.text() }
 }
 
-/// Returns the test of a compared case, with the limits that it breaks; `settled` if it certainly keeps its
+/// Returns the test of a compared case, with the thresholds that it crosses; `settled` if it certainly keeps its
 /// max-slowdown.
 fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
@@ -226,7 +226,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     };
     let problem = |element, kind: &str, first: String| {
         let mut reasons = vec![first];
-        // A broken limit is a failure whatever the test says.
+        // A crossed threshold is a failure whatever the test says.
         if case.verdict != Verdict::Same {
             reasons.push(case.test.clone());
         }
@@ -234,7 +234,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
         Some(TestProblem { element, kind: kind.into(), message: reasons.join("; ") })
     };
     let problem = match case.verdict {
-        _ if !broken.is_empty() => problem("failure", "limit", broken.join("; ")),
+        _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
         Verdict::Slower if !settled => problem("failure", case.verdict.name(), interval()),
         Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
         _ => None,

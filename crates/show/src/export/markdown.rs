@@ -8,7 +8,7 @@ use crate::record::Record;
 use crate::record::figure::{MARKDOWN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::report::bench::{main_sections, marks_of};
-use crate::report::compare::{above_commands, changed, difference_text, headline, limits, not_compared, overviews};
+use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews};
 use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
@@ -107,12 +107,12 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
         let more = and_more(cases.len() - 1);
-        let sign = if case.newly_wrong { FormattedText::strong("regressed") } else { NOT_COMPARED.into() };
+        let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { NOT_COMPARED.into() };
         let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
         sign.plain(" ").code(&*case.id).plain(change)
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
-    document.list(lines.chain(limits(ruling)).chain(inspected).chain(not_compared));
+    document.list(lines.chain(thresholds(ruling)).chain(inspected).chain(not_compared));
     let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
     if !others.is_empty() {

@@ -27,7 +27,7 @@ const MAX_OVERVIEWS: usize = 6;
 /// Maximum number of remarks below the tables of a device.
 const MAX_REMARKS: usize = 5;
 
-/// Prints the differences, a row for each case, the cases that are not compared, broken limits, a summary, and the
+/// Prints the differences, a row for each case, the cases that are not compared, crossed thresholds, a summary, and the
 /// commands that would decide the undecided cases.
 pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut document = Document::default();
@@ -54,7 +54,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     if !comparison.unmatched.is_empty() {
         document.gap();
     }
-    document.lines(limits(ruling));
+    document.lines(thresholds(ruling));
     document.lines(headline(comparison).filter(|_| comparison.cases.len() > 1));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
@@ -66,11 +66,11 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     document.terminal(width)
 }
 
-/// Lists the broken limits, and those that the data cannot decide.
-pub fn limits(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
+/// Lists the crossed thresholds, and those that the data cannot decide.
+pub fn thresholds(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
     let broken = ruling.violations.iter().map(|broken| (&broken.id, broken.message.clone()));
     let open = ruling.undecided.iter().map(|(pattern, reason)| (pattern, format!("undecided: {reason}")));
-    broken.chain(open).map(|(name, text)| FormattedText::label("limit", name).plain(format!(": {text}")))
+    broken.chain(open).map(|(name, text)| FormattedText::label("threshold", name).plain(format!(": {text}")))
 }
 
 /// Returns the sentence above the commands that would decide the undecided cases.
@@ -281,7 +281,7 @@ pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
 }
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
-    let sign = if case.newly_wrong { "REGRESSED" } else { NOT_COMPARED };
+    let sign = if case.newly_wrong { case.candidate.name().to_uppercase() } else { NOT_COMPARED.into() };
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
     let more = and_more(count - 1);
     let change = match (case.baseline, case.candidate) {
@@ -298,10 +298,11 @@ pub fn headline(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
     let names = case_names(&cases);
     let mut parts = vec![];
-    let wrong = comparison.unmatched.iter().filter(|case| case.newly_wrong).count();
-    if wrong > 0 {
-        let fail = if wrong == 1 { "fails" } else { "fail" };
-        parts.push(format!("{} worked before and {fail} now", counted(wrong, "case")));
+    for state in [State::Rejected, State::Failed] {
+        let count = comparison.newly(state).count();
+        if count > 0 {
+            parts.push(format!("{} newly {state}", counted(count, "case")));
+        }
     }
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
