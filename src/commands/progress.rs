@@ -205,7 +205,7 @@ impl Forecast {
         self.position(self.started.elapsed().into(), self.last_change.elapsed().into())
     }
 
-    /// Returns a line such as `10 s, about 33 s left: 1–11 of 22 in turns, matmul/naive/f32/64x64x64`. Leaves out the
+    /// Returns a line such as `10 s, about 33 s left: cases 1–11 of 22 alternate, matmul/naive/f32/64x64x64`. Leaves out the
     /// remaining time while a step, such as a user's reference command, takes much longer than expected.
     fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.running.iter().map(|id| self.expected_time(id).0).sum();
@@ -225,16 +225,16 @@ impl Forecast {
         text
     }
 
-    /// Returns which cases are being measured: `12–22 of 22 in turns`.
+    /// Returns which cases are being measured: `cases 12–22 of 22 alternate`.
     fn case_numbers(&self) -> String {
         let Self { cases, ended, .. } = *self;
         let running = self.running.iter().filter(|running| *running != LIMITS).count();
         if running == 0 {
-            return format!("{ended} of {cases} done");
+            return format!("{ended} of {cases} cases done");
         }
         let first = ended + 1;
         let last = (ended + running).min(cases);
-        if last <= first { format!("{last} of {cases}") } else { format!("{first}–{last} of {cases} in turns") }
+        if last <= first { format!("case {last} of {cases}") } else { format!("cases {first}–{last} of {cases} alternate") }
     }
 
     /// Returns the text beside the bar, without the name of the case if that does not fit in `columns`.
@@ -530,12 +530,12 @@ mod tests {
         assert!(text(&forecast).ends_with(" left: 1 of 3, a"), "{}", text(&forecast));
         forecast.begin("b");
         forecast.begin("b");
-        assert!(text(&forecast).ends_with(" left: 1–2 of 3 in turns, b"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: cases 1–2 of 3 alternate, b"), "{}", text(&forecast));
         forecast.end("b");
         assert!(text(&forecast).ends_with(" of 3, a"), "{}", text(&forecast));
         forecast.end("a");
         forecast.begin_limits();
-        assert!(text(&forecast).ends_with(" left: 2 of 3 done, limits of the device"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: 2 of 3 cases done, limits of the device"), "{}", text(&forecast));
         // The next device.
         forecast.begin("c");
         assert!(text(&forecast).ends_with(" left: 3 of 3, c"), "{}", text(&forecast));

@@ -153,15 +153,18 @@ fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
     let total = comparison.cases.len();
     let cases = match count_slow(baseline) {
         1 if total == 1 => String::new(),
-        slow if slow == total => format!("in all {total} cases "),
-        slow => format!("in {slow} of {total} cases "),
+        2 if total == 2 => " in both cases".into(),
+        slow if slow == total => format!(" in all {total} cases"),
+        slow => format!(" in {slow} of {total} cases"),
     };
     let [side, other_side] = if baseline { SIDES } else { [SIDES[1], SIDES[0]] };
     let others = match count_slow(!baseline) {
         0 => String::new(),
-        count => format!("; in {count} while the {other_side} ran"),
+        count => format!(", and the reverse in {count}"),
     };
-    format!("Measure the {side} again: {cases}the device was slower or busier while it ran{others}.")
+    format!(
+        "Measure the {side} again: the device was slower or busier during it than during the {other_side}{cases}{others}."
+    )
 }
 
 /// Advice if a driver may slow down the device itself, and no complete command is known.

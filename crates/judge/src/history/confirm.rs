@@ -44,8 +44,10 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
         && (has_changed(event::COMMIT) || !largest.changes.is_empty())
     {
         return vec![
-            format!("at {}: {}", event::short(old), bench("before.json")),
-            format!("at {}: {}", event::short(new), bench("after.json")),
+            format!("# at commit {}", event::short(old)),
+            bench("before.json"),
+            format!("# at commit {}", event::short(new)),
+            bench("after.json"),
             format!("{PROGRAM} compare before.json after.json"),
         ];
     }
@@ -90,8 +92,10 @@ mod tests {
         };
         let commands = confirm(runs.clone());
         insta::assert_snapshot!(commands.join("\n"), @"
-        at 0c10005: gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json
-        at 0c10006: gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=after.json
+        # at commit 0c10005
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=before.json
+        # at commit 0c10006
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --processes=5 --json=after.json
         gpukern compare before.json after.json
         ");
         for run in &mut runs {

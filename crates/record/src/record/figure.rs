@@ -128,8 +128,8 @@ pub static UPPER_QUARTILE: CaseFigure =
 pub static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
 /// Median of a whole run even if the case is a chain. Long tables show it beside the time "per operation".
 pub static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
-static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
-static PER_OPERATION: CaseFigure =
+pub static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
+pub static PER_OPERATION: CaseFigure =
     timed("", "per operation", Nanoseconds, |case, time| case.chain.map(|_| case.shown(time).0));
 static ERROR: CaseFigure = fixed("", "±", Share, |case| case.measured()?.summary.relative_error());
 static SAMPLES: CaseFigure = fixed("samples", "samples", Count, |case| Some(case.measured()?.summary.count as f64));

@@ -132,8 +132,8 @@ impl RunConditions {
         if let Some(error) = conditions.error.filter(|error| *error > MIN_NOTED_ERROR) {
             let percent = 100.0 * error;
             parts.push(match conditions.cases {
-                1 => format!("the median is uncertain by ±{percent:.0} %"),
-                _ => format!("half the medians are uncertain by ±{percent:.0} % or more"),
+                1 => format!("the median is known only to ±{percent:.0} %"),
+                _ => format!("a typical median is known only to ±{percent:.0} %"),
             });
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }
@@ -190,14 +190,15 @@ impl DeviceConditions {
         let TypicalFigure { median, least, most, .. } = self.canary?;
         let max_ratio = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
         let best = self.best.filter(|best| most - best > max_ratio.ln())?;
-        let percent = |log_time: f64| format!("{:.0}", 100.0 * (best - log_time).exp().min(1.0));
+        let percent = |log_time: f64| format!("{:.0}", 100.0 * (1.0 - (best - log_time).exp().min(1.0)));
         let is_steady = most - least <= SLOW.ln();
-        let speed = if is_steady { percent(median) } else { format!("{} to {}", percent(most), percent(least)) };
-        let prefix = match self.clock_mhz {
-            Some(mhz) => format!(" at {} GHz,", significant(mhz / 1000.0)),
-            None => " at".into(),
+        let slower = match percent(least) {
+            _ if is_steady => percent(median),
+            low if low == "0" => format!("up to {}", percent(most)),
+            low => format!("{low} to {}", percent(most)),
         };
-        Some(format!("the device ran{prefix} {speed} % of its best speed so far"))
+        let clock = self.clock_mhz.map_or_else(String::new, |mhz| format!(", at {} GHz", significant(mhz / 1000.0)));
+        Some(format!("the device ran {slower} % slower than its best on record{clock}"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.
@@ -242,7 +243,7 @@ mod tests {
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran at 1.900 GHz, 94 % of its best speed so far");
+        assert_eq!(sentence, "the device ran 6 % slower than its best on record, at 1.900 GHz");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -261,7 +262,7 @@ mod tests {
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran at 91 to 100 % of its best speed so far");
+        assert_eq!(sentence, "the device ran up to 9 % slower than its best on record");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);
@@ -300,8 +301,8 @@ mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
-        assert_eq!(sentence, "half the medians are uncertain by ±17 % or more");
+        assert_eq!(sentence, "a typical median is known only to ±17 %");
         record.cases.drain(..2);
-        assert_eq!(sentence_and_signs(&record).0, "the median is uncertain by ±17 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±17 %");
     }
 }

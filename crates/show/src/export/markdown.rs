@@ -5,13 +5,13 @@ use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
-use crate::record::figure::{MARKDOWN, SHARE};
+use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::report::bench::{main_sections, marks_of};
+use crate::report::bench::{figure_cell, main_sections, marks_of};
 use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews};
 use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
-use crate::report::{and_more, or_dash};
+use crate::report::and_more;
 use std::collections::BTreeSet;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
@@ -79,11 +79,12 @@ fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
     let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
     let mut table = table.text([""]);
     for named in timed {
-        let figures = MARKDOWN.map(|figure| Cell::from(or_dash(figure.text(named.case))));
+        let figures = MARKDOWN.map(|figure| figure_cell(figure, named.case).unwrap_or_else(|| "–".into()));
         let marks = Cell::from(conditions.signs(named.case));
         table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([marks]));
     }
     table.leave_out_empty(&[SHARE.heading, ""], "–");
+    table.unify_units(&[MEDIAN.heading]);
     table
 }
 
@@ -125,8 +126,10 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     }
     document.lines(comparison.remarks.iter().map(FormattedText::prose));
     if let Some(commands) = &comparison.decide {
-        document.line(above_commands(comparison));
-        document.commands(commands);
+        // Whoever reads a comment on a pull request may not have the records.
+        let mut to_paste = Document::default();
+        to_paste.commands(commands);
+        document.fold(above_commands(comparison).trim_end_matches(':'), to_paste);
     }
     document.markdown()
 }
@@ -140,11 +143,12 @@ fn changes(cases: &[&Compared]) -> Table {
     for case in cases {
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
         let [ratio, interval] = case.ratio_texts();
-        let [before, after] = case.times().map(|time| time.to_string());
-        let cells = [ratio, interval, case.test.clone(), before, after, case.why.join("; ")];
+        let [before, after] = case.times().map(Cell::time);
+        let cells = [ratio.into(), interval.into(), case.test.as_str().into(), before, after, case.why.join("; ").into()];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
-        table.row(names.chain(cells.map(Cell::from)));
+        table.row(names.chain(cells));
     }
+    table.unify_units(&["baseline", "candidate"]);
     table
 }
 

@@ -3,8 +3,7 @@
 use super::bench::named;
 use super::compare::verdict;
 use super::document::Document;
-use super::or_dash;
-use super::table::{self, Table};
+use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::captures;
 use crate::basis::printable::printable;
@@ -298,19 +297,21 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, widt
     let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
     let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
-        let mut cells: Vec<_> = names.columns(trial).into_iter().map(|(_, cell)| cell).collect();
+        let mut cells: Vec<Cell> = names.columns(trial).into_iter().map(|(_, cell)| cell.into()).collect();
         cells.extend(match trial.finding {
             Some(finding) => {
                 let interval = finding.interval.map(units::ratio).join(" … ");
-                [verdict(finding.verdict).into(), units::ratio(finding.ratio), interval, p_text(&finding)]
+                let ratio = units::ratio(finding.ratio);
+                vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
             }
-            None => ["–"; 4].map(String::from),
+            None => vec![Cell::from("–"); 4],
         });
-        let unit = unit(trial);
-        cells.extend([&trial.b, &trial.a].map(|side| or_dash(side.median.map(|_| format_time(side, unit)))));
-        cells.push(trial.rounds.len().to_string());
+        let time = |side: &SideResult| side.median.map(|time| Cell::time(side.case.shown(time)));
+        cells.extend([&trial.b, &trial.a].map(|side| time(side).unwrap_or_else(|| "–".into())));
+        cells.push(trial.rounds.len().to_string().into());
         table.row(cells);
     }
+    table.unify_units(&["time", "baseline"]);
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);

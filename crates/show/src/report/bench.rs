@@ -10,7 +10,7 @@ use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
-use crate::record::figure;
+use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
 use std::collections::{BTreeSet, HashMap};
@@ -90,6 +90,14 @@ pub(crate) fn caches(state: CacheState) -> &'static str {
 /// Returns the median as tables show it: for a chain, the time of one operation.
 pub fn median(case: &Case) -> Option<Nanos> {
     figure::MEDIAN.value(case).map(Nanos)
+}
+
+/// Returns the cell of a figure of `case`; `None` if there is none.
+pub fn figure_cell(figure: &CaseFigure, case: &Case) -> Option<Cell> {
+    match figure.unit {
+        FigureUnit::Nanoseconds => figure.value(case).map(Nanos).map(Cell::time),
+        unit => figure.value(case).map(|value| unit.text(value).into()),
+    }
 }
 
 /// Returns the marks beside the names and the times of `cases`, for a legend. Marks of names come first.

@@ -164,19 +164,21 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
 /// Returns a table of the `top` kernels, with names of at most `room` columns, and a row for the others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
-    // One unit, so that totals compare at a glance.
-    let unit = TimeUnit::for_value(device.kernels.first().map_or(Nanos(0.0), ProfiledKernel::total));
-    let total = |time: Nanos| format!("{} {unit}", unit.number(time));
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (named, others) = device.kernels.split_at(top.min(device.kernels.len()));
     for kernel in named {
-        let bound = if kernel.has_only_first_calls() { "≤ " } else { "" };
+        let [total, mut median] = kernel.times.as_ref().map_or_else(Default::default, |times| {
+            [times.total, times.summary.median].map(table::Cell::time)
+        });
+        if kernel.has_only_first_calls() {
+            median.text.insert_str(0, "≤ ");
+        }
         table.row([
             table::Cell::code(shortened(&kernel.name, room)),
             kernel.grid_text().into(),
             kernel.calls.to_string().into(),
-            or_dash(kernel.times.as_ref().map(|times| total(times.total))).into(),
-            or_dash(kernel.times.as_ref().map(|times| format!("{bound}{}", times.summary.median))).into(),
+            total,
+            median,
             share(kernel.share),
         ]);
     }
@@ -185,11 +187,13 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
             counted(others.len(), "other").into(),
             "".into(),
             others.iter().map(|kernel| kernel.calls).sum::<usize>().to_string().into(),
-            total(others.iter().map(ProfiledKernel::total).sum()).into(),
+            table::Cell::time(others.iter().map(ProfiledKernel::total).sum()),
             "".into(),
             share(others.iter().map(|kernel| kernel.share).sum()),
         ]);
     }
+    table.unify_units(&["total"]);
+    table.unify_units(&["median"]);
     table
 }
 

@@ -6,7 +6,7 @@ use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
-use crate::basis::units::{self, TimeUnit, counted};
+use crate::basis::units::{self, counted};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
@@ -193,6 +193,7 @@ pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -
     for ((_, case), name) in cases.iter().zip(names) {
         table.row(row(case, name));
     }
+    table.unify_units(&["baseline", "candidate"]);
     table
 }
 
@@ -222,7 +223,9 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         let subject = match group.len() {
             2 if cases.len() == 2 => "both".into(),
             count if count == cases.len() && count > 1 => format!("all {count}"),
-            count if count > MAX_NAMED => format!("{count} of {}", cases.len()),
+            count if count > MAX_NAMED => {
+                format!("{} and {} more", printable(&names[group[0].0]), count - 1)
+            }
             _ => group.iter().map(|(position, _)| printable(&names[*position])).collect::<Vec<_>>().join(", "),
         };
         lines.push(format!("{subject}: {}", printable(group[0].1)));
@@ -245,8 +248,7 @@ pub fn differences(differences: &[Difference]) -> String {
 }
 
 fn row(case: &Compared, name: &str) -> [Cell; 7] {
-    let unit = TimeUnit::for_value(case.times()[0]);
-    let [before, after] = case.times().map(|time| format!("{} {unit}", unit.number(time)).into());
+    let [before, after] = case.times().map(Cell::time);
     let [ratio, interval] = case.ratio_texts().map(Cell::from);
     let verdict = Cell { class: case.verdict.name(), ..verdict(case.verdict).into() };
     [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::or_dash;
-use super::table::Table;
+use super::table::{Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
@@ -10,7 +10,6 @@ use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent, Serie
 use crate::record::NamedRecord;
 use crate::stats;
 use crate::stats::steps;
-use std::fmt::Write;
 
 /// Widths of a trend in columns of the terminal: the first whose table fits is used, or else the last.
 const TREND_WIDTHS: [usize; 3] = [24, 16, 8];
@@ -35,6 +34,7 @@ pub fn text(history: &History, width: usize) -> String {
             for series in &series {
                 table.row(make_row(series, trend_width));
             }
+            table.unify_units(&["level"]);
             table
         });
         let mut table =
@@ -50,8 +50,7 @@ pub fn text(history: &History, width: usize) -> String {
         }
     }
     for event in &history.events {
-        document.verbatim(event_text(history, event));
-        document.gap();
+        write_event(&mut document, history, event);
     }
     document.line(summary(history));
     document.terminal(width)
@@ -63,15 +62,15 @@ pub(super) fn devices(history: &History) -> Vec<&str> {
 }
 
 /// Returns the cells of a case: id, number of runs, last level, spread, trend of this width, and steps.
-fn make_row(series: &CaseSeries, trend_width: usize) -> [String; 6] {
+fn make_row(series: &CaseSeries, trend_width: usize) -> [Cell; 6] {
     let steps: Vec<_> = series.steps.iter().map(|step| percent(step.ratio())).collect();
     [
         printable(&series.id).into(),
-        series.points.len().to_string(),
-        series.level().to_string(),
-        or_dash(series.spread().map(units::percent)),
-        draw_trend(series, trend_width),
-        if steps.is_empty() { "–".into() } else { steps.join(", ") },
+        series.points.len().to_string().into(),
+        Cell::time(series.level()),
+        or_dash(series.spread().map(units::percent)).into(),
+        draw_trend(series, trend_width).into(),
+        if steps.is_empty() { "–".into() } else { steps.join(", ").into() },
     ]
 }
 
@@ -122,33 +121,30 @@ pub(super) fn explain_position(history: &History, series: &CaseSeries, step: &Se
     Some(format!("the times alone put it before {}", printable(name)))
 }
 
-/// Describes an event: its runs, what was recorded to change, the cases that changed most, and commands to confirm it.
-fn event_text(history: &History, event: &HistoryEvent) -> String {
-    let last_before = describe_run(&history.runs[event.before]);
-    let first_after = describe_run(&history.runs[event.after]);
-    let mut out = format!("between {last_before}\n    and {first_after}\n");
-    let _ = writeln!(out, "  changed  {}", printable(&event.changes_in_words()));
+/// Writes an event: its runs, what was recorded to change, the cases that changed most, and commands to confirm it.
+fn write_event(document: &mut Document, history: &History, event: &HistoryEvent) {
+    let [last_before, first_after] = [event.before, event.after].map(|run| describe_run(&history.runs[run]));
+    document.hanging(4, format!("between {last_before}"));
+    document.hanging(4, format!("and {first_after}"));
+    document.hanging(11, format!("  changed  {}", event.changes_in_words()));
     for changed in event.changed_cases.iter().take(MAX_CHANGED_CASES) {
         let series = &history.series[changed.series];
         let step = &series.steps[changed.step];
-        let time_change = percent(step.ratio());
-        let levels = format_levels(step);
         let [runs_before, runs_after] = step.counts;
-        let id = printable(&series.id);
-        let _ = write!(out, "  {time_change:>8}  {id}: {levels} ({runs_before} and {runs_after} runs)");
-        for property_change in &changed.changes {
-            let _ = write!(out, "; {}", printable(property_change));
-        }
-        let remark = explain_position(history, series, step).map_or_else(String::new, |remark| format!("; {remark}"));
-        let _ = writeln!(out, "{remark}");
+        let levels = format!("{} ({runs_before} and {runs_after} runs)", format_levels(step));
+        let remarks = changed.changes.iter().cloned().chain(explain_position(history, series, step));
+        let facts = std::iter::once(levels).chain(remarks).collect::<Vec<_>>().join("; ");
+        document.hanging(12, format!("  {:>8}  {}: {facts}", percent(step.ratio()), series.id));
     }
     if event.changed_cases.len() > MAX_CHANGED_CASES {
-        let _ = writeln!(out, "  and {} more cases", event.changed_cases.len() - MAX_CHANGED_CASES);
+        document.line(format!("  and {} more cases", event.changed_cases.len() - MAX_CHANGED_CASES));
     }
-    for command in history.confirming(event) {
-        let _ = writeln!(out, "  confirm  {}", printable(&command));
+    let commands = history.confirming(event);
+    if !commands.is_empty() {
+        document.line("to confirm it:");
+        document.commands(commands.join("\n"));
     }
-    out
+    document.gap();
 }
 
 /// Says how many more runs of a device are needed to find a step; `None` if there are enough.

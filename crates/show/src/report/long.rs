@@ -1,6 +1,6 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
-use super::bench::{Section, device_sections, heading, marks_of, median, sections, variant};
+use super::bench::{Section, device_sections, figure_cell, heading, marks_of, median, sections, variant};
 use super::document::Document;
 use super::or_dash;
 use super::reference::ReferenceTime;
@@ -46,11 +46,13 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
 }
 
 /// Returns the cells of a case in a column: one, or one for each of the `metrics`.
-fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<String> {
+fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<Cell> {
     let limited = |share: Option<Share>| case.measured().and(certain(share)).map(share_text);
     let text = match column.content {
-        Content::Figure(figure) => figure.text(case),
-        Content::MedianOrOutcome => figure::RUN_TIME.text(case).or_else(|| Some(case.outcome.status().into())),
+        Content::Figure(figure) => return vec![figure_cell(figure, case).unwrap_or_default()],
+        Content::MedianOrOutcome => {
+            return vec![figure_cell(&figure::RUN_TIME, case).unwrap_or_else(|| case.outcome.status().into())];
+        }
         Content::Interval => case.measured().map(|m| or_dash(m.summary.relative_error().map(percent))),
         Content::Limit => limited(case.share),
         Content::Structure => limited(case.structure),
@@ -60,10 +62,10 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
         }
         Content::Residual if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
         Content::Residual => figure::RESIDUAL.text(case),
-        Content::Metrics => return metrics.iter().map(|name| metric(case, name)).collect(),
+        Content::Metrics => return metrics.iter().map(|name| metric(case, name).into()).collect(),
         Content::Marks => Some(conditions.signs(case)),
     };
-    vec![text.unwrap_or_default()]
+    vec![text.unwrap_or_default().into()]
 }
 
 /// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
@@ -105,8 +107,10 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
         let name = is_joined.then(|| Cell::code(&*case.algorithm));
         let size = has_sizes.then(|| case.row().into());
         let variant = has_variants.then(|| variant(case));
-        table.row(name.into_iter().chain(size).chain(variant).chain(cells.map(Cell::from)));
+        table.row(name.into_iter().chain(size).chain(variant).chain(cells));
     }
+    table.unify_units(&[figure::RUN_TIME.heading, figure::RUN_MIN.heading]);
+    table.unify_units(&[figure::PER_OPERATION.heading]);
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     let mut hidden = vec![];

@@ -4,6 +4,8 @@ use super::join_filled;
 use crate::basis::alike::distinct;
 use crate::basis::printable::{self, escape, escape_prose, printable};
 pub use crate::basis::prose::prose;
+use crate::basis::units::{Nanos, TimeUnit};
+use crate::stats;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -23,6 +25,8 @@ pub struct Cell {
     pub class: &'static str,
     /// Length of the bar beside the text on a terminal, relative to a whole bar.
     pub bar: Option<f64>,
+    /// Time at the end of the text, for [`Table::unify_units`].
+    time: Option<Nanos>,
 }
 
 /// Sign before the best cell of a row.
@@ -53,6 +57,11 @@ impl Cell {
     /// Creates a cell with a name that programs use.
     pub fn code(text: impl Into<String>) -> Self {
         Self { is_code: true, ..text.into().into() }
+    }
+
+    /// Creates a cell with a time in its own unit.
+    pub fn time(time: Nanos) -> Self {
+        Self { time: Some(time), ..time.to_string().into() }
     }
 
     fn plain(&self) -> String {
@@ -200,6 +209,22 @@ impl Table {
                 && self.rows.iter().all(|row| row[column].text.is_empty() || row[column].text == nothing)
             {
                 self.remove(column);
+            }
+        }
+    }
+
+    /// Gives all times in the columns with these headings the unit of the middle one, so that they compare at a glance.
+    pub fn unify_units(&mut self, headings: &[&str]) {
+        let columns: Vec<usize> = headings.iter().filter_map(|heading| self.position(heading)).collect();
+        let times = self.rows.iter().flat_map(|row| columns.iter().filter_map(|column| row[*column].time));
+        let Some(middle) = stats::median(&times.map(|time| time.0).collect::<Vec<_>>()) else { return };
+        let unit = TimeUnit::for_value(Nanos(middle));
+        for row in &mut self.rows {
+            for cell in columns.iter().map(|column| &mut row[*column]) {
+                let Some(time) = cell.time else { continue };
+                if let Some(prefix) = cell.text.strip_suffix(&time.to_string()) {
+                    cell.text = format!("{prefix}{} {unit}", unit.number(time));
+                }
             }
         }
     }

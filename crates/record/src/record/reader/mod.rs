@@ -195,8 +195,11 @@ impl<'a> RawRecord<'a> {
         if !matches!(first, Some('{' | '[')) {
             return Err(self.error(None, &format!("it is not JSON; {}", foreign::RECORD)));
         }
-        // Other tools' documents are JSON too, but differ in shape.
+        // Other tools' documents are JSON too, but differ in shape; a record is an object, and tables of TOML begin as an array.
         match refusal {
+            Some(error) if error.is_syntax() && first == Some('[') => {
+                Err(self.error(None, &format!("it is not JSON; {}", foreign::RECORD)))
+            }
             Some(error) if error.is_syntax() => Err(self.syntax(&error, self.text, 0, "it is damaged, or not JSON: ")),
             Some(error) if first == Some('{') => Err(self.syntax(&error, self.text, 0, "")),
             _ => Err(self.error(None, &foreign::explain(self.text))),

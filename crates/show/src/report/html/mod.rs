@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most_mark, caches, marks_of, median, row, variant};
+use super::bench::{at_most_mark, caches, figure_cell, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -28,7 +28,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{self, Compared, Comparison, Difference, Verdict};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
-use crate::record::figure::{FigureUnit, MEDIAN, PAGE, SPEEDUP};
+use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record, Share};
 use chart::{Width, histogram, shortened};
@@ -637,22 +637,17 @@ impl Page {
         let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", "host ÷ device"]);
         let mut table = table.text(["mark"]).prose(has_remarks.then_some("remarks"));
         for case in cases {
-            let mut figures = vec![];
-            for figure in PAGE {
-                figures.push(match figure.unit {
-                    FigureUnit::Share => figure.value(case).map(percent),
-                    _ => figure.text(case),
-                });
-            }
-            figures.push(case.measured().and_then(|_| share_of(case, false)));
-            figures.push(SPEEDUP.text(case));
+            let mut figures: Vec<Option<Cell>> = PAGE.iter().map(|figure| figure_cell(figure, case)).collect();
+            figures.push(case.measured().and_then(|_| share_of(case, false)).map(Cell::from));
+            figures.push(figure_cell(&SPEEDUP, case));
             let mut cells = vec![case.row().into(), variant(case)];
-            cells.extend(figures.into_iter().map(|text| Cell::from(or_dash(text))));
+            cells.extend(figures.into_iter().map(|cell| cell.unwrap_or_else(|| "–".into())));
             cells.push(source.conditions.signs(case).into());
             cells.extend(has_remarks.then(|| Cell::from(remarks(case))));
             table.row(cells);
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
+        table.unify_units(&[MEDIAN.heading, MIN.heading]);
         self.table_below(end, table, total, if has_remarks { "figures remarks" } else { "figures" });
     }
 
