@@ -5,13 +5,14 @@
 use super::old_options::OldOptions;
 use super::options::Typed;
 use super::{help, suggest};
+use crate::basis::alike::distinct;
 use crate::basis::command_line;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
 use crate::plan::options::SamplingArgs;
 use crate::plan::request::KernelFiles;
 use crate::record::figure::LongColumn;
-use crate::{AxisValues, FieldOptions, Format, Request, Selection, VulkanOptions, printable};
+use crate::{AxisValues, FieldOptions, Format, Record, Request, Selection, VulkanOptions, printable};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -375,9 +376,10 @@ pub enum Command {
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
-    /// Draw records as one HTML page with charts and tables
+    /// Print records as tables, or draw them as one HTML page
     #[command(after_long_help = "Examples:\n  \
-        gpukern report run.json -o report.html               one record\n  \
+        gpukern report run.json                              the tables again\n  \
+        gpukern report run.json -o report.html               a page of one record\n  \
         gpukern report old.json new.json -o report.html      two, compared; or several\n  \
         gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
         gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
@@ -591,7 +593,7 @@ pub struct OutputArgs {
     /// The table: compact, long or both
     ///
     /// compact: sizes by variants; long: a line for each case with rate, interval, samples and residual. [default:
-    /// compact; for `run` long]
+    /// compact; for a single variant long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
@@ -781,19 +783,21 @@ impl RunArgs {
     pub(crate) fn fields(&self) -> FieldOptions {
         self.source.fields(&self.size, [&self.old.0[..], &self.set].concat())
     }
-
-    /// Returns the options for output. The long table shows the rate and error of a user's kernel.
-    pub fn output(&self) -> OutputArgs {
-        OutputArgs { table: self.output.table.or(Some(TableForm::Long)), ..self.output.clone() }
-    }
 }
 
 impl OutputArgs {
-    /// Returns the form of the table: by default compact, but long with --columns or `energy`, which only that shows.
-    pub fn table_form(&self, energy: bool) -> TableForm {
-        let default = if self.columns.is_empty() && !energy { TableForm::Compact } else { TableForm::Long };
-        self.table.unwrap_or(default)
+    /// Returns the form of the table: by default compact, but long with --columns or `energy`, which only that shows, and
+    /// for a `record` without variants to compare.
+    pub fn table_form(&self, record: &Record, energy: bool) -> TableForm {
+        let needs_long = !self.columns.is_empty() || energy || !has_rivals(record);
+        self.table.unwrap_or(if needs_long { TableForm::Long } else { TableForm::Compact })
     }
+}
+
+/// Whether an algorithm of the record has several variants.
+fn has_rivals(record: &Record) -> bool {
+    let variants = distinct(record.cases.iter().map(|case| (&case.algorithm, &case.variant)));
+    distinct(variants.iter().map(|(algorithm, _)| algorithm)).len() < variants.len()
 }
 
 /// How two sides are compared.
@@ -1377,13 +1381,13 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub judging: Judging,
 
-    /// Write the page to this file; `-` is standard output
+    /// Write a page to this file; `-` is standard output [default: print tables]
     #[arg(long, short, value_name = "PATH|-")]
-    #[serde(serialize_with = "command_line::one_path")]
-    pub output: PathBuf,
+    #[serde(serialize_with = "command_line::path")]
+    pub output: Option<PathBuf>,
 
     /// Also write the charts as SVG files to this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "output")]
     #[serde(serialize_with = "command_line::path")]
     pub svg: Option<PathBuf>,
 }
@@ -1443,15 +1447,8 @@ pub struct AbArgs {
     #[serde(serialize_with = "command_line::path")]
     pub b_driver: Option<PathBuf>,
 
-    /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict
-    #[arg(
-        long,
-        short,
-        value_name = "SWEEP",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        required_unless_present = "a_driver"
-    )]
+    /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict [default: as `bench`]
+    #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
     /// Values of axes other than the size.

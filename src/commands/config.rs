@@ -268,7 +268,7 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
     for (name, default) in [
         ("device", "the best GPU, otherwise the software device".into()),
         ("precision", "1%".into()),
-        ("table", "compact (`run`: long)".into()),
+        ("table", "compact (one variant: long)".into()),
         ("color", name_of(&ColorWhen::Auto)),
         ("label", "none".into()),
         ("tuned", path(tuned::default_path())),

@@ -97,7 +97,7 @@ pub(super) fn measure_and_report(
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if run::are_captured(&setup.kernels) => report::long::joined(&pooled, &view),
-        None => tables(&pooled, output.table_form(request.selection.sampling.energy), &view),
+        None => tables(&pooled, output.table_form(&pooled, request.selection.sampling.energy), &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());
     let mut answer = CommandOutput::new(text, notes, exit_of_record(&record));
@@ -227,7 +227,7 @@ fn processes(request: &Request, setup: &Setup) -> Result<usize> {
     Ok(processes as usize)
 }
 
-fn tables(record: &Record, form: TableForm, view: &View) -> String {
+pub(super) fn tables(record: &Record, form: TableForm, view: &View) -> String {
     let table = match form {
         TableForm::Compact => report::grid::compact(record, view),
         TableForm::Long => report::long::long(record, view),

@@ -270,7 +270,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Run(args) => run::run(&args, cli.vulkan.0, setup, host),
         Command::Capture(args) => capture::run(&args, setup, host),
         Command::Export { run, to, output } => records::export(&run, &to, output.as_deref(), host),
-        Command::Report(args) => records::report(&args, host),
+        Command::Report(args) => records::draw(&args, host),
         Command::Merge { run, output } => records::merge(&run, output.as_deref(), host),
         Command::History(args) => history::run(&args, host),
         Command::Config(args) => config::show(&args, &cli.vulkan, defaults, host),

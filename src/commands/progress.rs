@@ -234,7 +234,11 @@ impl Forecast {
         }
         let first = ended + 1;
         let last = (ended + running).min(cases);
-        if last <= first { format!("case {last} of {cases}") } else { format!("cases {first}–{last} of {cases} alternate") }
+        if last <= first {
+            format!("case {last} of {cases}")
+        } else {
+            format!("cases {first}–{last} of {cases} alternate")
+        }
     }
 
     /// Returns the text beside the bar, without the name of the case if that does not fit in `columns`.

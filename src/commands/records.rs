@@ -1,14 +1,16 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
-use super::{CommandOutput, Files, JSON, Target, create_folder, judging, read_record, write_files};
+use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measuring, read_record, write_files};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
-use crate::commands::cli::ReportArgs;
+use crate::commands::cli::{OutputArgs, ReportArgs};
+use crate::compare::gate::Ruling;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::merge::merge as merged;
 use crate::report::html;
-use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted};
+use crate::report::long::View;
+use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,12 +23,12 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Hos
     Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes))
 }
 
-/// Draws records as a page, and its charts as files of the folder of --svg.
-pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
+/// Prints records, or draws them as a page, with its charts as files in the folder of --svg.
+pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
-    let files = Files::default().read("a record", &paths).written("--output", [&args.output]);
+    let files = Files::default().read("a record", &paths).written("--output", &args.output);
     files.check(host)?;
     let mut comparison = None;
     let runs = read_runs(args, host, &mut comparison, &mut notes)?;
@@ -35,10 +37,13 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
         ));
     }
+    let Some(output) = &args.output else {
+        return Ok(CommandOutput::document(text(&runs, comparison.as_ref(), host), notes));
+    };
     let report = html::report(&runs, comparison.as_ref());
     let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
     files.written("--svg", charts).check(host)?;
-    let target = Target::open(["a report", "--output"], &args.output)?;
+    let target = Target::open(["a report", "--output"], output)?;
     if let Some(folder) = &args.svg {
         create_folder(folder, "write charts to", "--svg folder")?;
         write_files(["a chart", "--svg"], folder, &report.charts)?;
@@ -46,6 +51,21 @@ pub(super) fn report(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
     Ok(CommandOutput::document(output, notes))
+}
+
+/// Returns the tables of `runs`, each as it was measured, or those of their comparison.
+fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> String {
+    if let Some(comparison) = comparison {
+        return report::compare::text(comparison, &Ruling::default(), host.width());
+    }
+    let mut texts = vec![];
+    for run in runs {
+        let record = run.record.across_processes();
+        let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
+        let form = OutputArgs::default().table_form(&record, false);
+        texts.push(name + &measuring::tables(&record, form, &View::of_width(host.width())));
+    }
+    texts.join("\n")
 }
 
 /// Reads the records of a page, pools those of each side, and sets the comparison of the sides. Two records are two sides.

@@ -44,9 +44,6 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     let tip = match (text(ContextKind::InvalidArg), text(ContextKind::InvalidSubcommand)) {
         (_, Some(word)) => command_tip(&word),
         (Some(option), _) if option.starts_with('-') => option_tip(command, &option, &value(&option, words)),
-        _ if command == Some("report") && lacks_output(&error) => {
-            Some("`--output report.html` writes the page to a file, `--output -` to standard output".into())
-        }
         _ => None,
     };
     // clap suggests `-- --word`, but no argument here starts with dashes.
@@ -60,13 +57,6 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     }
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
-}
-
-fn lacks_output(error: &Error) -> bool {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => missing.iter().any(|option| option.starts_with("--output")),
-        _ => false,
-    }
 }
 
 /// Returns the value of an option in the words of a command line.
@@ -227,7 +217,6 @@ mod tests {
             ("k.comp", "tip: `gpukern run k.comp`"),
             ("run.json", "tip: `gpukern report run.json"),
             ("diff a b", "tip: `gpukern compare"),
-            ("report run.json", "--output <PATH|->\n\n  tip: `--output report.html` writes"),
         ] {
             let text = message(line);
             assert!(text.contains(expected), "{line}: {text}");

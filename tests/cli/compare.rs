@@ -337,7 +337,8 @@ fn thresholds_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs
         let gate = records.write("thresholds.toml", &format!("[[threshold]]\ncase = '{case}'\n{threshold}"));
         let mut command = gpukern(&["compare", a, b, "--gate", &gate]);
         let text = stdout(&expect_exit(command.env("COLUMNS", "200"), code));
-        let said: Vec<_> = text.lines().filter(|line| line.starts_with("threshold ") || line.starts_with("not ")).collect();
+        let said: Vec<_> =
+            text.lines().filter(|line| line.starts_with("threshold ") || line.starts_with("not ")).collect();
         said.join("\n")
     };
     gate([&fewer, &all], "*case-1*", "max-time = '2ms'", 0);

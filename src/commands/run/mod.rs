@@ -51,7 +51,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         requested.sections.push(plan_section(&kernels, all_choices, &request.selection)?);
         all_kernels.push(kernels);
     }
-    Files::of_measuring(&request, &args.output(), &all_kernels, setup.loader.as_ref()).check(host)?;
+    Files::of_measuring(&request, &args.output, &all_kernels, setup.loader.as_ref()).check(host)?;
     if args.tune && all_kernels.iter().all(|kernels| kernels.first_choices().is_none()) {
         return Err(usage!("nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]"));
     }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         return bench::list(&selected, &request, setup, host);
     }
     let planned = PlanToMeasure { options_hash: selected.options(), requested, selected, shard: None, at_once: false };
-    let mut answer = measuring::measure_and_report(&planned, &request, &args.output(), setup, host)?;
+    let mut answer = measuring::measure_and_report(&planned, &request, &args.output, setup, host)?;
     if answer.exit == Exit::Success {
         host.messages.line(RACES_NOTE);
     }

@@ -959,12 +959,14 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         recipe(&compare(&a, &b, &settings), sides_with_files, &settings, &again())
     };
     let [a, b] = ["a.json", "b.json"].map(Path::new);
-    for (before, after, [name, other], fresh) in
-        [(0.0, 0.5, ["candidate", "baseline"], ["as-it-was", "b-again.json"]), (0.5, 0.0, ["baseline", "candidate"], ["a-again.json", "as-it-was"])]
-    {
+    for (before, after, [name, other], fresh) in [
+        (0.0, 0.5, ["candidate", "baseline"], ["as-it-was", "b-again.json"]),
+        (0.5, 0.0, ["baseline", "candidate"], ["a-again.json", "as-it-was"]),
+    ] {
         let (remarks, commands) = advice_for(before, after, [&[a], &[b]]);
-        let expected =
-            format!("Measure the {name} again: the device was slower or busier during it than during the {other} in both cases.");
+        let expected = format!(
+            "Measure the {name} again: the device was slower or busier during it than during the {other} in both cases."
+        );
         assert_eq!(remarks, [expected]);
         let commands = commands.expect("commands");
         let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");

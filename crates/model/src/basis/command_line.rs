@@ -74,8 +74,3 @@ pub fn path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::O
 pub fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
-
-/// Serializes a path as [`path`] does.
-pub fn one_path<S: Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
-    path.to_string_lossy().serialize(serializer)
-}

@@ -115,8 +115,19 @@ fn from_foreign_range(item: &str) -> Option<String> {
     ranges.map(|(first, rest)| format!("{}..{}", first.trim(), rest.trim())).find(|meant| range(meant).is_ok())
 }
 
-/// Parses one comma-separated item of a sweep.
+/// Parses one comma-separated item of a sweep. `N=64` is 64, as for users' kernels; other axes have no name here.
 fn range(item: &str) -> Result<Vec<Size>, String> {
+    if let Some((axis, value)) = item.split_once('=') {
+        return match axis.trim() {
+            "N" | "n" => range(value.trim()),
+            other => Err(format!(
+                "size '{}' names the axis {}; built-in algorithms take N=1024 (or 1024), and a product 1000x70x130, which is \
+                 MxNxK",
+                brief(item),
+                brief(other)
+            )),
+        };
+    }
     let Some((first, rest)) = item.split_once("..") else { return Ok(vec![item.parse()?]) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
     if [Some(first), Some(last), step].iter().flatten().any(|part| part.trim().is_empty()) {
@@ -190,6 +201,7 @@ mod tests {
         assert_eq!(sweep("128..512:128"), ["128", "256", "384", "512"]);
         assert_eq!(sweep("1000x70x130"), ["1000x70x130"]);
         assert_eq!(sweep("2^4x2^6"), ["16x64"]);
+        assert_eq!(sweep("N=128..512,n = 64"), ["128", "256", "512", "64"]);
         assert_eq!(sweep("2^16..2^18"), ["65536", "131072", "262144"]);
     }
 
@@ -212,6 +224,8 @@ mod tests {
             ("64:128:32", "'64:128:32'; did you mean 64..128:32?"),
             ("64..-128", "malformed size '-128'"),
             ("-1", "malformed size '-1'"),
+            ("M=64", "size 'M=64' names the axis M; built-in algorithms take N=1024"),
+            ("N=", "malformed size ''"),
             ("12x", "size '12x' lacks an extent"),
             ("64,,32", "sizes '64,,32' include an empty one"),
             ("64..", "size range '64..' is incomplete"),

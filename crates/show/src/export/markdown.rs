@@ -7,11 +7,11 @@ use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
+use crate::report::and_more;
 use crate::report::bench::{figure_cell, main_sections, marks_of};
-use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews};
+use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews, thresholds};
 use crate::report::document::{Document, FormattedText};
 use crate::report::table::{Cell, Table};
-use crate::report::and_more;
 use std::collections::BTreeSet;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
@@ -144,7 +144,8 @@ fn changes(cases: &[&Compared]) -> Table {
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
-        let cells = [ratio.into(), interval.into(), case.test.as_str().into(), before, after, case.why.join("; ").into()];
+        let cells =
+            [ratio.into(), interval.into(), case.test.as_str().into(), before, after, case.why.join("; ").into()];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells));
     }

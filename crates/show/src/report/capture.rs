@@ -1,9 +1,8 @@
 //! Text of a program's profile.
 
 use super::document::Document;
-use super::or_dash;
 use super::table::{self, Table};
-use crate::basis::units::{Nanos, TimeUnit, counted, percent};
+use crate::basis::units::{counted, percent};
 use crate::capture::profile::{Profile, ProfiledDevice, ProfiledKernel, ProfiledProcess, Times, Uncapturable};
 
 /// Minimum width of a kernel's name on a narrow terminal.
@@ -167,9 +166,10 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
     let (named, others) = device.kernels.split_at(top.min(device.kernels.len()));
     for kernel in named {
-        let [total, mut median] = kernel.times.as_ref().map_or_else(Default::default, |times| {
-            [times.total, times.summary.median].map(table::Cell::time)
-        });
+        let [total, mut median] = match &kernel.times {
+            Some(times) => [times.total, times.summary.median].map(table::Cell::time),
+            None => ["–"; 2].map(table::Cell::from),
+        };
         if kernel.has_only_first_calls() {
             median.text.insert_str(0, "≤ ");
         }

@@ -26,7 +26,7 @@ pub struct Cell {
     /// Length of the bar beside the text on a terminal, relative to a whole bar.
     pub bar: Option<f64>,
     /// Time at the end of the text, for [`Table::unify_units`].
-    time: Option<Nanos>,
+    pub time: Option<Nanos>,
 }
 
 /// Sign before the best cell of a row.
@@ -220,7 +220,8 @@ impl Table {
         let Some(middle) = stats::median(&times.map(|time| time.0).collect::<Vec<_>>()) else { return };
         let unit = TimeUnit::for_value(Nanos(middle));
         for row in &mut self.rows {
-            for cell in columns.iter().map(|column| &mut row[*column]) {
+            for column in &columns {
+                let cell = &mut row[*column];
                 let Some(time) = cell.time else { continue };
                 if let Some(prefix) = cell.text.strip_suffix(&time.to_string()) {
                     cell.text = format!("{prefix}{} {unit}", unit.number(time));
