@@ -363,7 +363,8 @@ mod tests {
             assert_eq!(Request { selection, ..Request::default() }.command(), pasted);
             assert_eq!(args.output.table, Some(table));
         }
-        assert_eq!(bench("bench matmul --columns all").output.table_form(false), TableForm::Long);
+        let several = crate::record::fixture::four_cases();
+        assert_eq!(bench("bench matmul --columns all").output.table_form(&several, false), TableForm::Long);
         // A configuration comes before the file.
         let args = bench("bench --config=c.toml");
         assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));
