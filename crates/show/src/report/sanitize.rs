@@ -155,7 +155,7 @@ mod tests {
     use crate::simulator::sanitize::SizeReport;
 
     fn report(extents: &str, faults: Vec<KernelFault>) -> CaseReport {
-        let wrong = SizeResult::Wrong { reason: "B[1] is 0, expected 2".into(), schedules: vec![0, 1] };
+        let wrong = SizeResult::Wrong { reason: "B[1] is 0, the reference has 2".into(), schedules: vec![0, 1] };
         let first = if faults.is_empty() { SizeResult::Right } else { wrong };
         CaseReport {
             id: format!("transpose/transpose/f32/{extents}"),
