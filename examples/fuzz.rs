@@ -478,7 +478,7 @@ fn print_everything(record: Record, other: &Record) {
         let _ = format.export(&record);
     }
     let view = tables::View::of_width(80);
-    let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record));
+    let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record, true));
     let _ = compare(std::slice::from_ref(other), std::slice::from_ref(&record), &Settings::default());
     let _ = html::report(&[NamedRecord::new("fuzz", record)], None);
 }

@@ -654,6 +654,10 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
+    /// Only these kernels: names or patterns ('softmax*') [default: all]
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
+
     /// Set a field of the description: dispatch.groups=64 · buffer.A.type=f16 · spec.BM=[64,128]
     ///
     /// Any field by its TOML key; `gpukern help description` has all. The value is TOML, or text that needs no quotes.
@@ -764,6 +768,7 @@ impl RunArgs {
         Request {
             kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: self.tune }),
             selection: Selection {
+                variant: self.variant.clone(),
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
                 sampling: self.sampling.0.clone(),

@@ -90,14 +90,16 @@ pub(super) fn measure_and_report(
     let call = MeasurementCall::new(plan, setup, &options, host);
     let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();
-    notes.push_str(&report::bench::notes(&pooled));
+    let form = output.table_form(&pooled, request.selection.sampling.energy);
+    let shows_grid = form == TableForm::Compact && request.noise.is_none() && path != Some(Path::new("-"));
+    notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if run::are_captured(&setup.kernels) => report::long::joined(&pooled, &view),
-        None => tables(&pooled, output.table_form(&pooled, request.selection.sampling.energy), &view),
+        None => tables(&pooled, form, &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());
     let mut answer = CommandOutput::new(text, notes, exit_of_record(&record));

@@ -165,7 +165,7 @@ mod tests {
     fn a_nan_is_the_worst_residual() {
         let oracle = elementwise("s", 1.0, |_| Expected::positive(1.0));
         let check = oracle.check(&[HostArray::F32(vec![1.0, f32::NAN, 1.0])]).expect("an answer");
-        assert!(!check.passes() && check.worst == "s[1] is NaN, expected 1", "{check:?}");
+        assert!(!check.passes() && check.worst == "s[1] is NaN, the reference has 1", "{check:?}");
     }
 
     #[test]
@@ -175,6 +175,6 @@ mod tests {
         assert!(right.passes());
         let wrong = oracle.check(&[HostArray::I32(vec![1, 5, 6])]).expect("an answer");
         assert!(!wrong.passes());
-        assert_eq!((wrong.residual, wrong.worst.as_str()), (2.0, "C[1] is 5, expected 2"));
+        assert_eq!((wrong.residual, wrong.worst.as_str()), (2.0, "C[1] is 5, the reference has 2"));
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::buffer::Role;
 use crate::user::algorithm::Save;
 use crate::user::array;
 use crate::user::resolved::{ResolvedBuffer, ResolvedProblem};
-use crate::{DType, Error, Result, Shown, printable};
+use crate::{DType, Error, Result, Shown, counted, printable};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -149,10 +149,10 @@ fn parse_ranges(text: &str, buffer: &ResolvedBuffer) -> Result<Vec<Range<u64>>, 
     let items: Vec<_> = text.strip_suffix(']').ok_or("has no ] at its end; write D[0:4,0:4]")?.split(',').collect();
     if items.len() != buffer.shape.len() {
         return Err(format!(
-            "has {} ranges, {} has {} dimensions; write one for each",
-            items.len(),
+            "has {}, {} has {}; write a range for each dimension",
+            counted(items.len(), "range"),
             buffer.name,
-            buffer.shape.len()
+            counted(buffer.shape.len(), "dimension")
         ));
     }
     let mut ranges = vec![];

@@ -10,6 +10,7 @@ use super::measuring::{self, PlanToMeasure};
 use super::verify::RACES_NOTE;
 use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
+use crate::basis::pattern;
 use crate::commands::cli::RunArgs;
 use crate::report::bench::median;
 use crate::report::table;
@@ -115,7 +116,8 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let described = options::describe(&kernels, description.as_deref(), &fields)?;
         check_commands(&described, request.no_commands)?;
         let kernels = named_kernels(&table.against, resolve::resolve(&CATALOGUE, &described)?, &all_kernels)?;
-        let selection = request.selection.clone().or(request.defaults.clone());
+        // Variants are those of built-in algorithms here.
+        let selection = Selection { variant: vec![], ..request.selection.clone().or(request.defaults.clone()) };
         plan.sections.push(plan_section(&kernels, false, &selection)?);
         all_kernels.push(kernels);
     }
@@ -195,12 +197,19 @@ pub(super) fn print_commands(kernels: &[UserKernels], host: &Host) {
 /// Plans the cases: at each point of the axes, all possible choices of constants, or only the first of each kernel.
 pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: &Selection) -> Result<PlanSection> {
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
+    let names: Vec<&str> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+    let mut chosen = vec![];
+    for pattern in &selection.variant {
+        chosen.extend(pattern::select(pattern, &format!("kernel of {}", kernels.name), &names).map_err(Error::Usage)?);
+    }
     let mut groups = vec![];
     for (point, size) in kernels.problem.sizes().into_iter().enumerate() {
         let spec = CaseSpec::new(&algorithm, size, kernels.dtype())
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
         let choices = kernels.choices(point, all_choices);
-        let variants: Vec<_> = choices.map(|choice| algorithm.variants[choice].clone()).collect();
+        let variants = choices.map(|choice| algorithm.variants[choice].clone());
+        let variants: Vec<_> =
+            variants.filter(|variant| chosen.is_empty() || chosen.contains(&&*variant.name)).collect();
         if !variants.is_empty() {
             groups.push(CaseGroup::new(algorithm.clone(), spec, variants));
         }

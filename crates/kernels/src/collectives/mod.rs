@@ -100,7 +100,7 @@ impl Oracle for ChainOracle {
             let subgroup = index / lanes;
             let length = self.length;
             format!(
-                "lane {lane} of sub-group {subgroup} is {} after {length} × {primitive:?}, expected {}",
+                "lane {lane} of sub-group {subgroup} is {} after {length} × {primitive:?}, the reference has {}",
                 y[index], expected[index]
             )
         });

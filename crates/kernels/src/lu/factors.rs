@@ -120,13 +120,13 @@ impl FactorsOracle {
                 let lower = l.get(row * self.n + column);
                 let upper = u.get(row * self.n + column);
                 if row < column && lower != 0.0 {
-                    return Err(format!("L[{row}][{column}] is {lower}, expected 0"));
+                    return Err(format!("L[{row}][{column}] is {lower}, the reference has 0"));
                 }
                 if row == column && lower != 1.0 {
-                    return Err(format!("L[{row}][{column}] is {lower}, expected 1"));
+                    return Err(format!("L[{row}][{column}] is {lower}, the reference has 1"));
                 }
                 if row > column && upper != 0.0 {
-                    return Err(format!("U[{row}][{column}] is {upper}, expected 0"));
+                    return Err(format!("U[{row}][{column}] is {upper}, the reference has 0"));
                 }
                 if !(lower.is_finite() && upper.is_finite()) {
                     return Err(format!("L[{row}][{column}] is {lower}, U[{row}][{column}] is {upper}"));
@@ -175,7 +175,7 @@ impl FactorsOracle {
                 let floor = (n * column.signs.len()) as f64 * DType::F32.smallest_normal();
                 let residual = if error <= floor { 0.0 } else { (error - floor) / magnitude[index] };
                 worst.record(residual, || {
-                    format!("{} is {}, P·A has {expected}", column.place("(L·U)", row), product[index])
+                    format!("{} is {}, the reference P·A has {expected}", column.place("(L·U)", row), product[index])
                 });
             }
             norm_of_error = norm_of_error.max(error_of_row);

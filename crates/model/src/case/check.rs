@@ -40,7 +40,7 @@ pub struct WrongElement {
 
 impl std::fmt::Display for WrongElement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is {}, expected {}", self.element, self.got, self.expected)
+        write!(f, "{} is {}, the reference has {}", self.element, self.got, self.expected)
     }
 }
 

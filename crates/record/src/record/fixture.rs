@@ -63,7 +63,7 @@ pub fn verification(residual: f64) -> Verification {
         residual: Some(residual),
         tolerance: 3.8e-6,
         method: CheckMethod::Elementwise,
-        worst: "C[3][1] is 2, expected 1".into(),
+        worst: "C[3][1] is 2, the reference has 1".into(),
         metrics: vec![],
         wrong: WrongElements::default(),
     }

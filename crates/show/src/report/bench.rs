@@ -13,7 +13,7 @@ use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 /// Cases of one table: the same device, algorithm, goal, element type and kind of input. For operations with several
@@ -118,9 +118,21 @@ pub fn variant(case: &Case) -> Cell {
     Cell { detail: Class::of(case).to_string(), ..Cell::code(&*case.variant) }
 }
 
-/// Explains missing times, and lists the caveats of devices.
-pub fn notes(record: &Record) -> String {
-    let mut out = outcomes(record);
+/// Explains missing times, except of variants that a compact table below lists as skipped, and lists the caveats of devices.
+pub fn notes(record: &Record, shows_grid: bool) -> String {
+    let mut run_algorithms = HashSet::new();
+    let mut run_variants = HashSet::new();
+    for case in remarked(record) {
+        run_algorithms.insert((case.device, &case.algorithm));
+        run_variants.insert((case.device, &case.algorithm, &case.variant));
+    }
+    let is_listed = |case: &Case| {
+        shows_grid
+            && run_algorithms.contains(&(case.device, &case.algorithm))
+            && !run_variants.contains(&(case.device, &case.algorithm, &case.variant))
+    };
+    let cases = record.cases.iter().filter(|case| !is_listed(case)).cloned().collect();
+    let mut out = outcomes(&Record { cases, ..record.clone() });
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }

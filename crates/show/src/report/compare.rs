@@ -148,14 +148,18 @@ fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compare
     let names = if fits { ids } else { plain_names(cases) };
     let mut table = verdicts("", cases, &names);
     let whole = table.width();
-    let mut hidden = table.fit(width, &HIDDEN_FIRST);
+    // A test that decided all cases needs no column.
+    let has_one_test = distinct(cases.iter().map(|(_, case)| case.test.as_str())).len() == 1;
+    let mut hidden_first = HIDDEN_FIRST;
+    if has_one_test {
+        hidden_first.rotate_right(1);
+    }
+    let mut hidden = table.fit(width, &hidden_first);
     document.line([&[device], &kinds[..]].concat().join(", "));
     document.table(table);
     // The remarks below show the tests instead.
-    let are_tests_hidden = hidden.last() == Some(&TEST_HEADING);
-    if are_tests_hidden {
-        hidden.pop();
-    }
+    let are_tests_hidden = hidden.contains(&TEST_HEADING);
+    hidden.retain(|heading| *heading != TEST_HEADING);
     hidden.reverse();
     document.lines(table::hidden(&hidden, whole));
     if cases.iter().any(|(_, case)| differs_from_medians(case)) {

@@ -1,14 +1,16 @@
 //! Pages of the documentation, which are Markdown, as text for a terminal.
 
+use super::compare::shell_lines;
 use super::table::{Table, prose};
 use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Lines;
+use unicode_width::UnicodeWidthStr;
 
 /// Column of the text below a heading; code is indented twice as far.
 const INDENT: &str = "  ";
 
-/// Prints a page in `width` columns; lines of code stay whole. `page_name` names the page that a link leads to, for links
+/// Prints a page in `width` columns; lines of code stay whole, but for long shell commands. `page_name` names the page that a link leads to, for links
 /// whose label is only the file's name.
 pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
@@ -19,7 +21,11 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
         let is_blank = text.is_empty();
         if text.starts_with("```") {
             for code in lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")) {
-                let _ = writeln!(out, "{}", format!("{INDENT}{INDENT}{code}").trim_end());
+                let is_command = text == "```sh" || text == "```console" && code.starts_with("$ ");
+                let room = if is_command { width - 2 * INDENT.len() } else { usize::MAX };
+                for line in command_lines(code, room) {
+                    let _ = writeln!(out, "{}", format!("{INDENT}{INDENT}{line}").trim_end());
+                }
             }
         } else if text.starts_with('#') {
             out.push_str(&prose(&plain(text.trim_start_matches(['#', ' ']), page_name), width, 0));
@@ -41,6 +47,17 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
         was_blank = is_blank || was_blank && text.starts_with('<');
     }
     out
+}
+
+/// Breaks a shell command that is too wide; a comment behind it goes above it.
+fn command_lines(code: &str, width: usize) -> Vec<String> {
+    match code.split_once("  # ") {
+        _ if code.width() <= width => vec![code.into()],
+        Some((command, comment)) => {
+            [vec![format!("# {}", comment.trim_start())], shell_lines(command.trim_end(), width)].concat()
+        }
+        None => shell_lines(code, width),
+    }
 }
 
 fn continues_paragraph(line: &str) -> bool {
@@ -149,9 +166,9 @@ mod tests {
     fn a_page_loses_its_marks_and_keeps_its_words() {
         let page = "# A *page*\n\n<a id=\"x\"></a>\n\n## Of **two**\n\nOne sentence with `code * [a](b)`,\na [link](other.md) \
             [default: 1]\nand [topic.md](topic.md#part).\n\n- item\n  goes on\n  - inner\n1. first\n\n    x = y * z\n\n```sh\n\
-            run  it   # here\n```\n\n| a | `b|c` |\n| --- | --- |\n| one | two |\n| three |\n";
+            run  it   # here\nrun it --with words --and more   # and why\n```\n\n| a | `b|c` |\n| --- | --- |\n| one | two |\n| three |\n";
         let expected = "A page\n\nOf two\n\n  One sentence with `code * [a](b)`, a\n  link [default: 1] and `help topic`.\n\n  \
-            - item goes on\n    - inner\n  1. first\n\n      x = y * z\n\n    run  it   # here\n\n   a       `b|c`\n  \
+            - item goes on\n    - inner\n  1. first\n\n      x = y * z\n\n    run  it   # here\n    # and why\n    run it --with words --and more\n\n   a       `b|c`\n  \
             ───────────────\n   one     two\n   three\n";
         let name = |target: &str| target.strip_suffix(".md#part").map(|name| format!("`help {name}`"));
         assert_eq!(terminal(page, 40, &name), expected);

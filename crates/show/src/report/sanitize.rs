@@ -69,8 +69,7 @@ fn fault_text(fault: &KernelFault, cases: &[&CaseReport], width: usize) -> Strin
     sizes.sort_unstable();
     sizes.dedup();
     let sizes = if cases[0].any_size { String::new() } else { format!(", sub-groups of {}", spans(&sizes)) };
-    let more = if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
-    lines.push(format!("in {}{more}{sizes}", cases[0].id));
+    lines.push(format!("in {}{}{sizes}", cases[0].id, more_cases(cases)));
     beside(fault.kind.words(), &lines, width)
 }
 
@@ -85,20 +84,25 @@ fn beside(title: &str, lines: &[String], width: usize) -> String {
     out
 }
 
-/// Prints the first wrong value of each case that is wrong without a fault to explain it.
+/// Prints the first wrong value of each kernel that is wrong without a fault to explain it.
 fn wrong_answers(reports: &[CaseReport], width: usize) -> String {
     let mut out = String::new();
-    let unexplained: Vec<_> = reports.iter().filter(|report| report.is_wrong() && report.faults.is_empty()).collect();
-    for report in unexplained.iter().take(MAX_SHOWN) {
-        for size in &report.sizes {
+    let unexplained = reports.iter().filter(|report| report.is_wrong() && report.faults.is_empty());
+    for cases in grouped(unexplained, |report| report.kernel.as_str()).into_iter().take(MAX_SHOWN) {
+        for size in &cases[0].sizes {
             if let SizeResult::Wrong { reason, .. } = &size.result {
-                let lines = [reason.clone(), format!("in {}, sub-groups of {}", report.id, size.subgroup_size)];
-                let _ = write!(out, "\n{}", beside("wrong answer", &lines, width));
+                let place = format!("in {}{}, sub-groups of {}", cases[0].id, more_cases(&cases), size.subgroup_size);
+                let _ = write!(out, "\n{}", beside("wrong answer", &[reason.clone(), place], width));
                 break;
             }
         }
     }
     out
+}
+
+/// Counts the cases after the first one, which is named: ` and 2 more cases`.
+fn more_cases(cases: &[&CaseReport]) -> String {
+    if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() }
 }
 
 /// Counts the faults, cases and runs: `no faults in 12 cases, 216 runs`.
@@ -155,7 +159,7 @@ mod tests {
     use crate::simulator::sanitize::SizeReport;
 
     fn report(extents: &str, faults: Vec<KernelFault>) -> CaseReport {
-        let wrong = SizeResult::Wrong { reason: "B[1] is 0, expected 2".into(), schedules: vec![0, 1] };
+        let wrong = SizeResult::Wrong { reason: "B[1] is 0, the reference has 2".into(), schedules: vec![0, 1] };
         let first = if faults.is_empty() { SizeResult::Right } else { wrong };
         CaseReport {
             id: format!("transpose/transpose/f32/{extents}"),
