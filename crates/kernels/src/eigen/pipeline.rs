@@ -309,7 +309,9 @@ impl Oracle for TransformOracle {
 
         let exact = f64::midpoint(self.lambda[0], self.lambda[1]);
         let bound = (high - low) + high * (sum + matrix) + (self.lambda[1] - self.lambda[0]);
-        worst.record((lambda - exact).abs() / bound, || format!("λ is {lambda}, the reference has {exact} ± {bound:.1e}"));
+        worst.record((lambda - exact).abs() / bound, || {
+            format!("λ is {lambda}, the reference has {exact} ± {bound:.1e}")
+        });
 
         worst.record((lambda - high).abs() / (high * sum), || {
             format!("λ is {lambda}, the largest row sum of the last matrix {high}")
