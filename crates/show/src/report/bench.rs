@@ -307,7 +307,7 @@ pub mod tests {
     fn a_rejected_case_has_no_time_and_a_note_and_of_the_others_the_fastest_has_a_star() {
         insta::assert_snapshot!("compact", compact(&four_cases(), &View::of_width(80)));
         insta::assert_snapshot!("long", long(&four_cases(), &View::of_width(120)));
-        insta::assert_snapshot!("notes", notes(&four_cases()));
+        insta::assert_snapshot!("notes", notes(&four_cases(), false));
     }
 
     #[test]
@@ -336,7 +336,7 @@ pub mod tests {
         for (index, note) in [(0, "one"), (1, "other"), (2, "local's"), (0, "all"), (1, "all"), (2, "all")] {
             record.cases[index].notes.push(note.into());
         }
-        insta::assert_snapshot!(notes(&record));
+        insta::assert_snapshot!(notes(&record, false));
     }
 
     #[test]
@@ -352,7 +352,14 @@ pub mod tests {
         let of_size = |size| [skipped(size, "split", "no units"), skipped(size, "gemv", "too large"), wrong.clone()];
         record.cases = [of_size("8"), of_size("16")].concat();
         record.cases.push(skipped("8", "coopmat", "no units"));
-        insta::assert_snapshot!(notes(&record));
+        insta::assert_snapshot!(notes(&record, false));
+        // A compact table lists variants that no size runs.
+        record.cases.push(skipped("32", &wrong.variant, "too large"));
+        let told = notes(&record, true);
+        assert!(!told.contains("split") && told.contains("skipped   matmul/subgroup/f32/32: too large"), "{told}");
+        // Without a variant that runs, there is no such table.
+        record.cases.retain(|case| matches!(case.outcome, Outcome::Skipped { .. }));
+        assert_eq!(notes(&record, true), notes(&record, false));
     }
 
     #[test]
@@ -363,9 +370,9 @@ pub mod tests {
             case.tile = Some(tile);
         };
         set_tile(&mut record.cases[0], CaseTile::BuiltIn { tile: "8×8×8 in 4×4".into() });
-        assert!(!notes(&record).contains("tile"), "{}", notes(&record));
+        assert!(!notes(&record, false).contains("tile"), "{}", notes(&record, false));
         set_tile(&mut record.cases[1], CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into() });
-        assert_eq!(notes(&record).matches("tile").count(), 2, "{}", notes(&record));
+        assert_eq!(notes(&record, false).matches("tile").count(), 2, "{}", notes(&record, false));
     }
 
     #[test]
