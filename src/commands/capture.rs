@@ -31,6 +31,14 @@ const TRACE: Document = ["a trace", "--trace"];
 const PAGE: Document = ["a page", "--page"];
 
 pub(super) fn run(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+    let new_folder = args.output.as_deref().filter(|folder| !folder.exists());
+    let answer = capture_program(args, setup, host);
+    // Only an empty folder can be removed: one without cases.
+    let _ = new_folder.map(std::fs::remove_dir);
+    answer
+}
+
+fn capture_program(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let settings = settings(args)?;
     let program = &*args.program[0];
     files(args).check(host)?;

@@ -120,7 +120,7 @@ impl Cli {
             Ok(cli)
         });
         let name = despite_mistakes.as_ref().and_then(ArgMatches::subcommand_name);
-        cli.map_err(|error| suggest::improved(error, name, words))
+        cli.map_err(|error| suggest::improved(error, &command, name, words))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::basis::printable::shell_word;
 use crate::{CATALOGUE, Format, brief};
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use clap::error::{ContextKind, ContextValue, Error};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -35,8 +35,8 @@ const WRITE_JSON: &str = "bench run ab peak compare";
 const FORMATTED: &str = "format output-format benchmark-format benchmark-out-format style to";
 
 /// Replaces clap's suggestion, which goes by spelling, with one by meaning if the mistaken word is known from other tools.
-/// `command` is the subcommand that was typed.
-pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsString]) -> Error {
+/// `command` is the subcommand that was typed, of `root`.
+pub(super) fn improved(mut error: Error, root: &Command, command: Option<&str>, words: &[OsString]) -> Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
@@ -48,6 +48,14 @@ pub(super) fn improved(mut error: Error, command: Option<&str>, words: &[OsStrin
     };
     // clap suggests `-- --word`, but no argument here starts with dashes.
     error.remove(ContextKind::Suggested);
+    // In clap's usage, every option that was typed looks required.
+    let mut root = root.clone();
+    root.build();
+    if error.get(ContextKind::Usage).is_some()
+        && let Some(typed) = command.and_then(|name| root.find_subcommand_mut(name))
+    {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(typed.render_usage()));
+    }
     let Some(tip) = tip else { return error };
     // A word of similar spelling would be misleading, and the usage shows it too.
     for kind in
