@@ -24,7 +24,7 @@ const HEADINGS: [Heading; 7] = [
         title: "What to measure",
         usual: "variant against a-spirv b-spirv a-driver b-driver size shapes dtype config ab tune init watch full peak/quick \
             overlapped sample subgroup schedules arithmetic sanitize/timeout",
-        more: "layout input solve host only quick seed subgroup-size stop eps max-rounds by-inspection set define include entry",
+        more: "run/variant layout input solve host only quick seed subgroup-size stop eps max-rounds by-inspection set define include entry",
     },
     Heading { title: "What to capture", usual: "capture/output kernel call max-bytes", more: "every" },
     Heading { title: "Device", usual: "device", more: "parallel" },

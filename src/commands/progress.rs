@@ -529,9 +529,9 @@ mod tests {
     fn progress_names_alternating_cases_and_does_not_count_limits() {
         let mut forecast = forecast(&["a", "b", "c"], 5.0);
         let text = |forecast: &Forecast| forecast.text(Nanos(10e9), Nanos::default());
-        assert!(text(&forecast).ends_with(" left: 0 of 3 done"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: 0 of 3 cases done"), "{}", text(&forecast));
         forecast.begin("a");
-        assert!(text(&forecast).ends_with(" left: 1 of 3, a"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: case 1 of 3, a"), "{}", text(&forecast));
         forecast.begin("b");
         forecast.begin("b");
         assert!(text(&forecast).ends_with(" left: cases 1–2 of 3 alternate, b"), "{}", text(&forecast));
@@ -542,7 +542,7 @@ mod tests {
         assert!(text(&forecast).ends_with(" left: 2 of 3 cases done, limits of the device"), "{}", text(&forecast));
         // The next device.
         forecast.begin("c");
-        assert!(text(&forecast).ends_with(" left: 3 of 3, c"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: case 3 of 3, c"), "{}", text(&forecast));
     }
 
     #[test]
@@ -551,7 +551,7 @@ mod tests {
         let text = |forecast: &Forecast, waited| forecast.text(Nanos(240e9), Nanos(waited));
         forecast.begin("a");
         assert!(text(&forecast, 15e9).starts_with("4 min, about "), "{}", text(&forecast, 15e9));
-        assert_eq!(text(&forecast, 240e9), "4 min: 1 of 2, a for 4 min so far");
+        assert_eq!(text(&forecast, 240e9), "4 min: case 1 of 2, a for 4 min so far");
         // Variants that take turns are waited for together.
         forecast.begin("b");
         assert!(text(&forecast, 30e9).starts_with("4 min, about "), "{}", text(&forecast, 30e9));

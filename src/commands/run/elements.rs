@@ -294,7 +294,7 @@ mod tests {
     fn malformed_ranges_are_refused() {
         for (ranges, expected) in [
             ("0:1,0", "has no ] at its end; write D[0:4,0:4]"),
-            ("0:1]", "has 1 ranges, D has 2 dimensions; write one for each"),
+            ("0:1]", "has 1 range, D has 2 dimensions; write a range for each dimension"),
             ("a,0]", "has 'a' where an index belongs; write D[0:4,0:4]"),
             ("2,0]", "has no element in '2': that dimension has 2; choose others"),
             ("1:1,0]", "has no element in '1:1': that dimension has 2; choose others"),
