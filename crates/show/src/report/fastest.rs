@@ -41,13 +41,21 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
-    let mut sentence = describe_races(&races)?;
+    let Some(mut sentence) = describe_races(&races) else { return only_exact_variant(&exact, &others) };
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(&races, &others)
     {
         sentence = format!("{sentence}; {faster}");
     }
     Some(sentence)
+}
+
+/// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
+fn only_exact_variant<'c>(exact: &[&'c Case], others: &[&Case]) -> Option<String> {
+    let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
+    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None };
+    let races: Vec<_> = exact.iter().map(race).collect();
+    Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(&races, others)?))
 }
 
 /// Lists the variants with caveats that are faster than the winners, and where.
@@ -124,7 +132,8 @@ fn describe_several_races(races: &[Race<'_>]) -> String {
         && races_won.len() == races.len()
     {
         let cases: Vec<_> = races.iter().map(|race| race.winners[0]).collect();
-        return format!("{} is fastest at every size{}", cases[0].variant, share_reached(&cases, true));
+        let lead = leads_text(races);
+        return format!("{} is fastest at every size{lead}{}", cases[0].variant, share_reached(&cases, true));
     }
     wins.sort_by_key(|races_won| std::cmp::Reverse(races_won.len()));
     let span =
@@ -151,12 +160,27 @@ fn describe_several_races(races: &[Race<'_>]) -> String {
 /// Describes the lead of the winner over the runner-up.
 fn lead_text(runner_up: Option<(&str, f64)>) -> String {
     let Some((next, lead)) = runner_up else { return String::new() };
-    let text = match lead {
-        ..1.995 => format!("{lead:.2}"),
-        ..9.95 => format!("{lead:.1}"),
-        _ => format!("{lead:.0}"),
+    format!(", {} times as fast as {next}", ratio_text(lead))
+}
+
+/// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.
+fn leads_text(races: &[Race<'_>]) -> String {
+    let mut leads: Vec<f64> = races.iter().filter_map(|race| Some(race.runner_up?.1)).collect();
+    leads.sort_by(f64::total_cmp);
+    let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
+        return String::new();
     };
-    format!(", {text} times as fast as {next}")
+    let range = if least == most { most } else { format!("{least} to {most}") };
+    format!(", {range} times as fast as the next")
+}
+
+/// Formats the ratio of two times for readers who compare it with 1.
+pub(super) fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        ..1.995 => format!("{ratio:.2}"),
+        ..9.95 => format!("{ratio:.1}"),
+        _ => format!("{ratio:.0}"),
+    }
 }
 
 /// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
@@ -195,6 +219,7 @@ fn list(names: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::basis::units::Nanos;
+    use crate::case::Shortcut;
     use crate::record::Outcome;
     use crate::record::fixture::four_cases;
 
@@ -224,6 +249,25 @@ mod tests {
     }
 
     #[test]
+    fn the_leads_of_several_sizes_are_a_range() {
+        let times = [(64, "naive", 250e3), (64, "local", 100e3), (128, "naive", 130e3), (128, "local", 100e3)];
+        let expected = "local is fastest at every size, 1.30 to 2.5 times as fast as the next";
+        assert_eq!(sentence_on(&times).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_variant_that_alone_has_no_caveat_is_named_if_others_are_faster() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>());
+        record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
+        let expected = "naive is the only variant without a caveat; faster with a caveat: local";
+        assert_eq!(sentence_of(&record).as_deref(), Some(expected));
+        record.cases[0].shortcuts = std::mem::take(&mut record.cases[1].shortcuts);
+        assert_eq!(sentence_of(&record), None, "the exact one is faster");
+    }
+
+    #[test]
     fn several_sizes_share_a_sentence() {
         let of = |winners: &[&str]| {
             let times = |(at, winner): (usize, &&str)| {
@@ -232,7 +276,7 @@ mod tests {
             };
             sentence_on(&winners.iter().enumerate().flat_map(times).collect::<Vec<_>>()).expect("a sentence")
         };
-        assert_eq!(of(&["tiled"; 3]), "tiled is fastest at every size");
+        assert_eq!(of(&["tiled"; 3]), "tiled is fastest at every size, 2.0 times as fast as the next");
         assert_eq!(of(&["local", "tiled", "tiled", "tiled"]), "the fastest is tiled at 128 to 512, local at 64");
         assert_eq!(of(&["tiled", "local", "tiled"]), "the fastest is tiled at 64 and 256, local at 128");
         let none = "naive, local and 2 more are too close to tell at 128";

@@ -178,14 +178,11 @@ pub(super) fn metric(case: &Case, name: &str) -> String {
     metric.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), number_text))
 }
 
-/// Formats whole numbers as such, others with six significant digits.
-fn number_text(value: f64) -> String {
+/// Formats whole numbers as such, others with four significant digits.
+pub(super) fn number_text(value: f64) -> String {
     match value {
         v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
-        v if (1e-3..1e6).contains(&v.abs()) => {
-            let digits = (5 - v.abs().log10().floor() as i32).max(0) as usize;
-            format!("{v:.digits$}")
-        }
+        v if (1e-3..9999.5).contains(&v.abs()) => significant(v),
         v => format!("{v:.3e}"),
     }
 }

@@ -96,7 +96,7 @@ pub(super) struct Series {
     pub(super) name: String,
     /// Index of colour and shape; `None` for a less important series, which is grey and unnamed.
     pub(super) style: Option<usize>,
-    /// Whether the line is dashed: the series is of the second of two sources.
+    /// Whether the line is dashed and the marks are hollow: the series is of the second of two sources.
     pub(super) dashed: bool,
     /// Whether the chart names the series. If two sources have the variant, it names only the first's.
     pub(super) named: bool,
@@ -111,16 +111,27 @@ impl Series {
     /// Draws the line through the marks that are on it, in order of x.
     fn line(&self, to_pixels: &dyn Fn((f64, f64)) -> (i32, i32)) -> String {
         let mut points: Vec<_> = self.points.iter().filter(|point| point.on_line).collect();
-        if points.len() < 2 {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        self.stroke(&points.iter().map(|point| to_pixels((point.x, point.y))).collect::<Vec<_>>())
+    }
+
+    /// Draws a line through these corners; a single one needs none.
+    fn stroke(&self, corners: &[(i32, i32)]) -> String {
+        if corners.len() < 2 {
             return String::new();
         }
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let corners = points.iter().map(|point| to_pixels((point.x, point.y)));
-        let corners: Vec<_> = corners.map(|(x, y)| format!("{x} {y}")).collect();
+        let corners: Vec<_> = corners.iter().map(|(x, y)| format!("{x} {y}")).collect();
         let colour = self.colour();
         let width = if self.style.is_some() { 2 } else { 1 };
-        let dashes = if self.dashed { DASHES } else { "" };
+        let dashes = dashes(self.dashed);
         format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, corners.join("L"))
+    }
+
+    /// Draws the icon of a legend: a piece of the line, if there is one, with a mark.
+    fn icon(&self, x: i32, y: i32) -> String {
+        let has_line = self.points.iter().filter(|point| point.on_line).count() > 1;
+        let line = if has_line { self.stroke(&[(x - ICON_REACH, y), (x + ICON_REACH, y)]) } else { String::new() };
+        line + &self.mark((x, y), None)
     }
 
     /// Draws a mark, and its interval between these heights if the mark does not cover it.
@@ -132,7 +143,7 @@ impl Series {
             let _ = write!(out, r#"<path d="M{x} {low}V{high}" stroke="{}" stroke-width="1"/>"#, self.colour());
         }
         if let Some(style) = self.style {
-            out.push_str(&mark(style, x, y));
+            out.push_str(&mark(style, self.dashed, x, y));
         } else {
             let left = f64::from(x) - 2.5;
             let _ = write!(out, r#"<path d="M{left} {y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0z" fill="{AXIS}"/>"#);
@@ -146,6 +157,8 @@ pub(super) struct Ceiling {
     pub(super) name: String,
     /// Detail in brackets after the name, if there is room.
     pub(super) detail: Option<String>,
+    /// Whether the line is dashed, to distinguish the second slope from the first.
+    pub(super) dashed: bool,
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
 }
@@ -157,6 +170,15 @@ impl Ceiling {
 
     fn is_level(&self) -> bool {
         self.from.1 == self.to.1
+    }
+
+    /// Returns the height of the line, or of its continuation, at `x`.
+    fn height_at(&self, x: f64) -> f64 {
+        if self.is_level() { self.from.1 } else { self.from.1 / self.from.0 * x }
+    }
+
+    fn line(&self, (x, y): (i32, i32), (to_x, to_y): (i32, i32)) -> String {
+        format!(r#"<path d="M{x} {y}L{to_x} {to_y}" stroke="{QUIET}" stroke-width="1"{}/>"#, dashes(self.dashed))
     }
 }
 
@@ -193,14 +215,20 @@ const MAX_LABEL_LINE: usize = 30;
 /// Length of a name, in characters, above which its brackets go on a line of their own.
 const MAX_UNBROKEN_LABEL: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
-/// Attribute of the lines of a second source.
-const DASHES: &str = r#" stroke-dasharray="6 4""#;
+/// Distance of the ends of an icon's line from its centre.
+const ICON_REACH: i32 = 10;
+/// Distance below another limit from which there is room for a name in between.
+const MIN_LIMIT_DISTANCE: i32 = 20;
+
+fn dashes(are_wanted: bool) -> &'static str {
+    if are_wanted { r#" stroke-dasharray="6 4""# } else { "" }
+}
 
 /// Name beside the end of a line.
-struct EndLabel {
+struct EndLabel<'a> {
     lines: Vec<String>,
-    /// Style of the mark before the name; `None` for a limit.
-    style: Option<usize>,
+    /// Series whose mark stands before the name; `None` for a limit.
+    series: Option<&'a Series>,
     /// End of the line, in values of the axes.
     end: (f64, f64),
 }
@@ -226,15 +254,15 @@ impl Plot {
     fn source_text(&self, width: Width) -> String {
         let source = match &self.sources[..] {
             [source] => source.clone(),
-            [solid, dashed] if width == Width::Wide => format!("solid: {solid}, dashed: {dashed}"),
+            [solid, dashed] if width == Width::Wide => format!("solid: {solid}, dashed and hollow: {dashed}"),
             _ => String::new(),
         };
         let has_grey = self.series.iter().any(|series| series.style.is_none());
-        join_filled(&[&source, if has_grey { "grey: all others" } else { "" }], "; ")
+        join_filled(&[&source, if has_grey { "thin grey: all others" } else { "" }], "; ")
     }
 
     /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
-    fn end_labels(&self, width: Width) -> Vec<EndLabel> {
+    fn end_labels(&self, width: Width) -> Vec<EndLabel<'_>> {
         let mut labels = vec![];
         if width == Width::Narrow {
             return labels;
@@ -242,11 +270,11 @@ impl Plot {
         for series in self.series.iter().filter(|series| series.named && series.style.is_some()) {
             if let Some(last) = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x)) {
                 let lines = split_label(&series.name);
-                labels.push(EndLabel { lines, style: series.style, end: (last.x, last.y) });
+                labels.push(EndLabel { lines, series: Some(series), end: (last.x, last.y) });
             }
         }
         for ceiling in self.ceilings.iter().filter(|ceiling| ceiling.is_level()) {
-            labels.push(EndLabel { lines: split_label(&ceiling.name), style: None, end: ceiling.to });
+            labels.push(EndLabel { lines: split_label(&ceiling.name), series: None, end: ceiling.to });
         }
         labels
     }
@@ -257,7 +285,7 @@ impl Plot {
         grid: &mut String,
         (width, height): (u32, u32),
         legend_height: u32,
-        labels: &[EndLabel],
+        labels: &[EndLabel<'_>],
     ) -> Option<String> {
         let root = SVGBackend::with_string(grid, (width, height)).into_drawing_area();
         let longest = labels.iter().flat_map(|label| &label.lines).map(|line| line.chars().count()).max();
@@ -282,13 +310,13 @@ impl Plot {
             .y_label_formatter(&|y| (self.y_label)(*y))
             .draw()
             .ok()?;
-        for ceiling in &self.ceilings {
-            chart.draw_series(LineSeries::new([ceiling.from, ceiling.to], QUIET.light.stroke_width(1))).ok()?;
-        }
         let to_pixels = |point: (f64, f64)| chart.backend_coord(&point);
         let mut marks = String::new();
         for ceiling in &self.ceilings {
-            marks.push_str(&inner_label(ceiling, to_pixels(ceiling.from), to_pixels(ceiling.to), labels.is_empty()));
+            marks.push_str(&ceiling.line(to_pixels(ceiling.from), to_pixels(ceiling.to)));
+        }
+        for ceiling in &self.ceilings {
+            marks.push_str(&self.inner_label(ceiling, &to_pixels, labels.is_empty()));
         }
         marks.push_str(&self.marks(&to_pixels));
         let frame = [HEADING as i32 + 6, (height - legend_height - X_LABELS_HEIGHT) as i32];
@@ -297,6 +325,21 @@ impl Plot {
         root.present().ok()?;
         drop(chart);
         Some(marks)
+    }
+
+    /// Draws the name of a limit inside the chart: along a slope on a wide page, at the beginning of a level on a phone.
+    /// Other limits are named beside the chart or in the legend. The name is above its limit, unless another is close.
+    fn inner_label(&self, limit: &Ceiling, to_pixels: &dyn Fn((f64, f64)) -> (i32, i32), is_narrow: bool) -> String {
+        let [from, to] = [limit.from, limit.to].map(to_pixels);
+        let is_below = self.ceilings.iter().filter(|other| other.is_level() == limit.is_level()).any(|other| {
+            let distance = from.1 - to_pixels((limit.from.0, other.height_at(limit.from.0))).1;
+            (1..MIN_LIMIT_DISTANCE).contains(&distance)
+        });
+        match (limit.is_level(), is_narrow) {
+            (true, true) => outlined_text(from.0 + 4, from.1 + if is_below { 13 } else { -5 }, &limit.name, ""),
+            (false, false) => slope_label(limit, from, to, is_below),
+            _ => String::new(),
+        }
     }
 
     fn clamp_y(&self, y: f64) -> f64 {
@@ -324,8 +367,8 @@ impl Plot {
             return legend;
         }
         if let [solid, dashed] = &self.sources[..] {
-            legend.add(solid, |x, y| line_symbol(x, y, ""));
-            legend.add(dashed, |x, y| line_symbol(x, y, DASHES));
+            legend.add(solid, |x, y| source_icon(false, x as i32, y as i32));
+            legend.add(dashed, |x, y| source_icon(true, x as i32, y as i32));
         }
         // A single series is named in the heading.
         if self.series.len() < 2 {
@@ -335,10 +378,13 @@ impl Plot {
         // The most important first.
         named.sort_by_key(|series| series.style);
         for series in named {
-            legend.add(&series.name, |x, y| series.mark((x as i32, y as i32), None));
+            legend.add(&series.name, |x, y| series.icon(x as i32, y as i32));
         }
         for ceiling in self.ceilings.iter().filter(|ceiling| !ceiling.is_level()) {
-            legend.add(&ceiling.full_name(), slope_symbol);
+            legend.add(&ceiling.full_name(), |x, y| {
+                let [x, y] = [x as i32, y as i32];
+                ceiling.line((x - ICON_REACH, y + 6), (x + ICON_REACH, y - 6))
+            });
         }
         legend
     }
@@ -346,7 +392,7 @@ impl Plot {
 
 /// Draws names at `x`, each as close to the height of its line's end as the others allow, with a dotted line from that
 /// end. `ends` are in pixels, and `frame` has the top and the bottom of the chart.
-fn draw_end_labels(labels: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
+fn draw_end_labels(labels: &[EndLabel<'_>], ends: &[(i32, i32)], x: i32, frame: [i32; 2]) -> String {
     let mut out = String::new();
     let heights: Vec<_> = ends.iter().zip(labels).map(|((_, y), label)| (*y, label.lines.len())).collect();
     for ((end_label, (end_x, end_y)), y) in labels.iter().zip(ends).zip(spread_labels(&heights, frame)) {
@@ -360,8 +406,8 @@ fn draw_end_labels(labels: &[EndLabel], ends: &[(i32, i32)], x: i32, frame: [i32
         }
         let mut left = x;
         let mut ink = QUIET;
-        if let Some(style) = end_label.style {
-            out.push_str(&mark(style, x + 4, y));
+        if let Some(series) = end_label.series {
+            out.push_str(&series.mark((x + 4, y), None));
             left = x + 13;
             ink = INK;
         }
@@ -402,18 +448,9 @@ fn spread_labels(heights: &[(i32, usize)], [top, bottom]: [i32; 2]) -> Vec<i32> 
     spread
 }
 
-/// Draws the name of a limit inside the chart: along a slope on a wide page, above the beginning of a level on a phone.
-/// Other limits are named beside the chart or in the legend.
-fn inner_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), is_narrow: bool) -> String {
-    match (ceiling.is_level(), is_narrow) {
-        (true, true) => outlined_text(from.0 + 4, from.1 - 5, &ceiling.name, ""),
-        (false, false) => slope_label(ceiling, from, to),
-        _ => String::new(),
-    }
-}
-
-/// Draws the name of a slope along it, without its detail or not at all if the slope is too short.
-fn slope_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
+/// Draws the name of a slope along it, without its detail or not at all if the slope is too short; below the slope if
+/// another one leaves no room above.
+fn slope_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32), is_below: bool) -> String {
     let across = f64::from(to.0 - from.0);
     let up = f64::from(to.1 - from.1);
     // A character is 6.2 pixels wide, and the name leaves out the ends of the slope.
@@ -422,7 +459,9 @@ fn slope_label(ceiling: &Ceiling, from: (i32, i32), to: (i32, i32)) -> String {
     let Some(name) = names.iter().find(|name| name.chars().count() as f64 <= room) else { return String::new() };
     let x = (from.0 * 19 + to.0) / 20;
     let y = (from.1 * 19 + to.1) / 20;
-    outlined_text(x, y - 5, name, &format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees()))
+    let transform = format!(r#" transform="rotate({:.1} {x} {y})""#, up.atan2(across).to_degrees());
+    // Text below starts farther along, clear of the axis.
+    if is_below { outlined_text(x + 12, y + 14, name, &transform) } else { outlined_text(x, y - 5, name, &transform) }
 }
 
 fn outlined_text(x: i32, y: i32, text: &str, transform: &str) -> String {
@@ -458,14 +497,14 @@ impl Legend {
     /// Adds a name with the symbol that `draw_symbol` draws around a point.
     pub(super) fn add(&mut self, name: &str, draw_symbol: impl FnOnce(u32, u32) -> String) {
         let name = shortened(name, ((self.width - 50) / CHARACTER_WIDTH) as usize);
-        let needed = 30 + CHARACTER_WIDTH * name.chars().count() as u32;
+        let needed = 34 + CHARACTER_WIDTH * name.chars().count() as u32;
         if self.x > Self::FIRST_X && self.x + needed > self.width {
             self.x = Self::FIRST_X;
             self.row += 1;
         }
         let y = self.row * LEGEND_ROW_HEIGHT + LEGEND_ROW_HEIGHT / 2;
         self.markup.push_str(&draw_symbol(self.x, y));
-        self.markup.push_str(&label(self.x + 12, y + 4, "start", QUIET, &name));
+        self.markup.push_str(&label(self.x + 14, y + 4, "start", QUIET, &name));
         self.x += needed;
     }
 
@@ -479,13 +518,13 @@ impl Legend {
     }
 }
 
-/// Draws the legend symbol of a data source: a line with these dashes.
-fn line_symbol(x: u32, y: u32, dashes: &str) -> String {
-    format!(r#"<path d="M{} {y}L{} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#, x - 7, x + 9)
-}
-
-fn slope_symbol(x: u32, y: u32) -> String {
-    format!(r#"<path d="M{} {}L{} {}" stroke="{QUIET}"/>"#, x - 5, y + 4, x + 5, y - 4)
+/// Draws the icon of one of two sources: the line and the mark of its series, whatever their shape and hue.
+fn source_icon(is_second: bool, x: i32, y: i32) -> String {
+    let [from, to] = [x - ICON_REACH, x + ICON_REACH];
+    let dashes = dashes(is_second);
+    let line = format!(r#"<path d="M{from} {y}L{to} {y}" stroke="{QUIET}" stroke-width="2"{dashes}/>"#);
+    let circle = circle(x.into(), y.into());
+    line + &if is_second { ring(&circle, QUIET) } else { shape(&circle, QUIET, BACKGROUND) }
 }
 
 pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
@@ -493,13 +532,9 @@ pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
 }
 
 pub(super) fn label(x: u32, y: u32, anchor: &str, colour: Colour, text: &str) -> String {
-    sized_label(x, y, 12, anchor, colour, text)
-}
-
-fn sized_label(x: u32, y: u32, size: u32, anchor: &str, colour: Colour, text: &str) -> String {
     let text = escape(text);
     format!(
-        r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="{size}" fill="{colour}">{text}</text>"#
+        r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="12" fill="{colour}">{text}</text>"#
     )
 }
 
@@ -519,16 +554,20 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Draws a mark: hues and shapes take turns; beyond the hues, marks are hollow.
-fn mark(style: usize, x: i32, y: i32) -> String {
-    let path = match style % 4 {
+/// Draws a mark. Each hue has its own shape, so that marks differ without their colour; `is_hollow` for a second source.
+fn mark(style: usize, is_hollow: bool, x: i32, y: i32) -> String {
+    let path = match style % SERIES.len() {
         0 => circle(x.into(), y.into()),
         1 => format!("M{} {}h8v8h-8z", x - 4, y - 4),
         2 => format!("M{x} {}l5 9h-10z", y - 5),
-        _ => format!("M{x} {}l6 6l-6 6l-6 -6z", y - 6),
+        3 => format!("M{x} {}l6 6l-6 6l-6 -6z", y - 6),
+        4 => format!("M{x} {}l5 -9h-10z", y + 5),
+        // A plus, a cross and an hourglass.
+        5 => format!("M{} {}h4v4h4v4h-4v4h-4v-4h-4v-4h4z", x - 2, y - 6),
+        6 => format!("M{x} {}l3 -3l3 3l-3 3l3 3l-3 3l-3 -3l-3 3l-3 -3l3 -3l-3 -3l3 -3z", y - 3),
+        _ => format!("M{} {}h10l-10 10h10z", x - 5, y - 5),
     };
-    let is_hollow = !(style / SERIES.len()).is_multiple_of(2);
-    if is_hollow { shape(&path, BACKGROUND, hue(style)) } else { shape(&path, hue(style), BACKGROUND) }
+    if is_hollow { ring(&path, hue(style)) } else { shape(&path, hue(style), BACKGROUND) }
 }
 
 fn hue(style: usize) -> Colour {
@@ -541,6 +580,11 @@ pub(super) fn circle(x: f64, y: f64) -> String {
 
 pub(super) fn shape(path: &str, fill: Colour, stroke: Colour) -> String {
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
+}
+
+/// Draws a hollow shape, through which the mark of a first source remains visible.
+fn ring(path: &str, stroke: Colour) -> String {
+    format!(r#"<path d="{path}" fill="none" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
 const MAX_HEADING_LINES: usize = 4;
@@ -600,7 +644,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     }
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top} {width} {height}" role="img" aria-label="{}">{heading}"#,
-        escape(&format!("{title}, {source}. {description}"))
+        escape(&format!("{}. {description}", join_filled(&[title, source], ", ")))
     )
 }
 
@@ -628,8 +672,6 @@ pub(super) struct Bars {
     pub(super) items: Vec<Bar>,
     /// Names of the styles.
     pub(super) legend: Vec<(usize, String)>,
-    /// Value that a line marks, and its name.
-    pub(super) rule: Option<(f64, &'static str)>,
 }
 
 pub(super) const CHARACTER_WIDTH: u32 = 7;
@@ -655,13 +697,12 @@ impl Bars {
         let [row, bar_top, base] = if max_name_beside.is_none() { [36, 18, 14] } else { [19, 3, 13] };
         let mut legend = Legend::new(pixels);
         for (style, name) in &self.legend {
-            legend.add(name, |x, y| bar_symbol(x, y, hue(*style)));
+            legend.add(name, |x, y| styled_bar((x - 7, y - 6), (x + 9, y + 6), *style));
         }
-        let top = HEADING + if self.rule.is_some() { 16 } else { 0 };
         // A bar without a name belongs to the row above and needs no room for one.
         let skipped = |bar: &Bar| if bar.name.is_empty() { bar_top - 3 } else { 0 };
         let mut rows = vec![];
-        let mut end = top;
+        let mut end = HEADING;
         for bar in &self.items {
             rows.push((bar, end - skipped(bar)));
             end += row - skipped(bar);
@@ -671,24 +712,13 @@ impl Bars {
         let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + legend.height());
         for (bar, y) in &rows {
             let y = y + bar_top;
-            if let Some((value, _)) = self.rule {
-                // The line skips the names above the bars.
-                let x = to_pixels(value);
-                out.push_str(&line([(x, y - 3), (x, y + 16)], QUIET));
-            }
             let length = (bar.value * scale).max(1.0) as u32;
-            out.push_str(&filled((left, y), (left + length, y + 12), hue(bar.style)));
+            out.push_str(&styled_bar((left, y), (left + length, y + 12), bar.style));
         }
-        if let Some((value, name)) = self.rule {
-            out.push_str(&sized_label(to_pixels(value), top - 4, 11, "middle", QUIET, name));
-        }
-        let min_text_start = self.min_text_start(&to_pixels);
         for (bar, y) in rows {
             let area = hover_area(y + skipped(bar), pixels, row - skipped(bar));
             let name = label(MARGIN, y + base, "start", INK, &shortened(&bar.name, max_name));
-            let text_start = (to_pixels(bar.value) + 6).max(min_text_start);
-            let text = label(text_start, y + bar_top + 10, "start", QUIET, &bar.text);
-            let text = text.replacen("<text ", &format!("<text {} ", outline()), 1);
+            let text = label(to_pixels(bar.value) + 6, y + bar_top + 10, "start", QUIET, &bar.text);
             out.push_str(&with_tooltip(&bar.tip, &format!("{area}{name}{text}")));
         }
         out.push_str(&legend.close_chart(end + 6));
@@ -697,22 +727,29 @@ impl Bars {
 
     /// Returns the pixels per unit of value that leave room for the text at the end of the longest bar.
     fn scale(&self, width: u32) -> f64 {
-        let most = self.items.iter().map(|bar| bar.value).chain(self.rule.map(|rule| rule.0)).fold(0.0, f64::max);
+        let most = self.items.iter().map(|bar| bar.value).fold(0.0, f64::max);
         let longest_text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
         f64::from(width - (CHARACTER_WIDTH * longest_text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE)
     }
+}
 
-    /// Returns the position from which the texts start: behind the rule if a text would lie across it, or 0.
-    fn min_text_start(&self, to_pixels: &dyn Fn(f64) -> u32) -> u32 {
-        let Some((value, _)) = self.rule else { return 0 };
-        let rule = to_pixels(value);
-        let crosses_rule = |bar: &Bar| {
-            let start = to_pixels(bar.value) + 6;
-            let end = start + CHARACTER_WIDTH * bar.text.chars().count() as u32;
-            start < rule + 6 && end > rule
-        };
-        if self.items.iter().any(crosses_rule) { rule + 6 } else { 0 }
-    }
+/// Stripes of bars by style, as lengths of stripes and gaps: a solid bar, an outline, and others.
+const STRIPES: [&str; SERIES.len()] = ["1 0", "0 1", "2 4", "6 2", "1 2", "8 4", "6 2 1 2", "4 1 1 1"];
+
+/// Draws a bar whose stripes distinguish its style without the hue.
+fn styled_bar((left, top): (u32, u32), (right, bottom): (u32, u32), style: usize) -> String {
+    let colour = hue(style);
+    let stripes = STRIPES[style % STRIPES.len()];
+    let width = right - left;
+    let height = bottom - top;
+    let middle = top + height / 2;
+    let frame = format!(
+        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="{BACKGROUND}" stroke="{colour}"/>"#
+    );
+    let stripes = format!(
+        r#"<path d="M{left} {middle}h{width}" stroke="{colour}" stroke-width="{height}" stroke-dasharray="{stripes}"/>"#
+    );
+    frame + &stripes
 }
 
 /// Draws a rectangle from its upper left to its lower right corner, as plotters writes it.
@@ -817,13 +854,13 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_one_case_lie_together_and_their_text_at_their_ends() {
+    fn bars_of_one_case_lie_together_below_their_name() {
         let bar =
             |name: &str, value| Bar { name: name.into(), value, text: "9 %".into(), style: 0, tip: String::new() };
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
         let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
-        let bars = Bars { title, source, description, items, legend: vec![], rule: Some((1.0, "its limit")) };
+        let bars = Bars { title, source, description, items, legend: vec![] };
         let svg = bars.svg(Width::Narrow);
         let page = roxmltree::Document::parse(&svg).expect("well-formed");
         let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).and_then(|x| x.parse::<u32>().ok());
@@ -831,19 +868,49 @@ mod tests {
         let tops: Vec<_> = bars.filter_map(|node| number(&node, "y")).collect();
         let [first, second, third] = tops[..] else { panic!("{svg}") };
         assert!(second - first < third - second, "{tops:?}");
-        // No text lies across the rule, and no line runs through a name.
-        let texts = page.descendants().filter(|node| node.text() == Some("9 %"));
-        let texts: Vec<_> = texts.filter_map(|node| number(&node, "x")).collect();
-        let rules = page.descendants().filter_map(|node| node.attribute("points"));
-        let rules: Vec<Vec<u32>> =
-            rules.map(|points| points.split([' ', ',']).filter_map(|x| x.parse().ok()).collect()).collect();
-        assert!(texts.len() == 3 && rules.len() == 3, "{svg}");
-        for x in texts {
-            assert!(x + 3 * CHARACTER_WIDTH <= rules[0][0] || x > rules[0][0], "{x} {rules:?}");
-        }
         let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
-        for base in names {
-            assert!(rules.iter().all(|rule| rule[3] <= base - 12 || rule[1] >= base), "{base} {rules:?}");
+        assert!(names.zip([first, third]).all(|(base, bar)| base < bar), "{svg}");
+    }
+
+    #[test]
+    fn styles_differ_without_their_hues_and_a_legend_has_what_is_drawn() {
+        let hueless = |svg: String| SERIES.iter().fold(svg, |svg, colour| svg.replace(&colour.to_string(), "hue"));
+        let distinct = |drawings: Vec<String>| crate::basis::alike::distinct(drawings.into_iter().map(hueless)).len();
+        let styles = 0..SERIES.len();
+        let both = styles.clone().flat_map(|style| [false, true].map(|is_hollow| mark(style, is_hollow, 0, 0)));
+        assert_eq!(distinct(both.collect()), 2 * SERIES.len());
+        assert_eq!(distinct(styles.clone().map(|style| styled_bar((0, 0), (16, 12), style)).collect()), SERIES.len());
+        let point = |x| ChartPoint { x, y: 2.0, ends: None, on_line: true, tip: String::new() };
+        let series = |style, dashed| Series {
+            name: format!("{style} {dashed}"),
+            style: Some(style),
+            dashed,
+            named: true,
+            points: vec![point(2.0), point(4.0)],
+        };
+        let axis = LogAxis { low: 1.0, high: 8.0, ticks: vec![] };
+        let slope =
+            |dashed, y| Ceiling { name: String::new(), detail: None, dashed, from: (1.0, y), to: (8.0, 8.0 * y) };
+        let plot = Plot {
+            title: String::new(),
+            sources: vec![],
+            description: String::new(),
+            x_title: String::new(),
+            x: axis.clone(),
+            y: axis,
+            x_label: super::super::axis::number,
+            y_label: super::super::axis::number,
+            series: styles.flat_map(|style| [series(style, false), series(style, true)]).collect(),
+            ceilings: vec![slope(false, 1.0), slope(true, 2.0)],
+        };
+        let svg = plot.svg(Width::Narrow);
+        let legend = svg.split_once("<g transform").expect("a legend").1;
+        assert_eq!(legend.matches("stroke-dasharray").count(), SERIES.len() + 1, "dashed series and a slope: {legend}");
+        for Series { style, dashed, .. } in &plot.series {
+            let drawn = mark(style.expect("a style"), *dashed, 0, 0);
+            let path = drawn.split_once("\"M").expect("a path").1;
+            let outline = &path[path.find(['a', 'h', 'l']).expect("a corner")..];
+            assert_eq!(svg.matches(outline).count(), 3, "two marks and an icon: {outline}");
         }
     }
 

@@ -13,10 +13,11 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most_mark, caches, figure_cell, marks_of, median, row, variant};
+use super::bench::{at_most_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
+use super::long::number_text;
 use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
@@ -327,8 +328,10 @@ impl Page {
             self.verdict(&shortened(&sentence, MAX_SENTENCE), comparison);
         }
         if comparison.is_none() {
-            if let [source] = sources {
-                self.fastest_sentences(source, groups);
+            if let [first, others @ ..] = sources
+                && others.iter().all(|other| std::ptr::eq(other.run, first.run))
+            {
+                self.fastest_sentences(&first.run.record);
             }
             self.note_at = self.html.len();
         }
@@ -358,13 +361,19 @@ impl Page {
         self.line("</div></div></section>");
     }
 
-    /// Writes a sentence on the fastest variant of each group of the only source.
-    fn fastest_sentences(&mut self, source: &ReportSource<'_>, groups: &[ChartGroup<'_>]) {
-        for group in groups {
-            let cases = &group.cases[0];
-            let Some(mut sentence) = fastest::sentence(&source.run.record, cases) else { continue };
-            if groups.len() > 1 {
-                sentence = format!("{}: {sentence}", cases[0].subject());
+    /// Writes a sentence on the fastest variant of each table of the only record.
+    fn fastest_sentences(&mut self, record: &Record) {
+        let sections = main_sections(record);
+        let kinds = distinct(sections.iter().map(|section| section.cases[0].subject())).len();
+        let devices = distinct(sections.iter().map(|section| section.device.index)).len();
+        for section in &sections {
+            let cases: Vec<&Case> = section.cases.iter().chain(&section.host).copied().collect();
+            let Some(mut sentence) = fastest::sentence(record, &cases) else { continue };
+            let kind = if kinds > 1 { cases[0].subject() } else { String::new() };
+            let device = if devices > 1 { &*section.device.name } else { "" };
+            let subject = join_filled(&[&kind, device], " on ");
+            if !subject.is_empty() {
+                sentence = format!("{subject}: {sentence}");
             }
             let sentence = format!("{}.", shortened(&sentence, MAX_SENTENCE));
             self.write_within(ANSWER_END, |page| page.paragraph("verdict", &sentence));
@@ -506,7 +515,12 @@ impl Page {
         end: usize,
     ) {
         let leaders: Vec<Vec<&Case>> = indices.iter().map(|source| group.leaders(*source)).collect();
-        let mut rows = distinct(leaders.iter().flatten().map(|case| row(case)));
+        let mut all_leaders: Vec<&Case> = leaders.iter().flatten().copied().collect();
+        if indices.len() > 1 {
+            // Sources may have sizes that others lack.
+            all_leaders.sort_by_key(|case| case.work.operations.max(case.work.bytes.0));
+        }
+        let mut rows = distinct(all_leaders.into_iter().map(row));
         let total = rows.len();
         if total == 0 {
             return;
@@ -537,6 +551,12 @@ impl Page {
         } else {
             let table = winners_side_by_side(&title, &leaders, &rows, verdicts);
             self.table_below(end, table, total, if verdicts.is_some() { "figures won stacked" } else { "figures won" });
+        }
+        for (source, leaders) in indices.iter().zip(&leaders).filter(|_| verdicts.is_none()) {
+            let name = if sources.len() > 1 { &*leaders.source.name } else { "" };
+            let table = means(&join_filled(&[&group.title(), name], ": "), leaders, &group.cases[*source]);
+            let total = table.len();
+            self.table_below(end, table, total, "figures won");
         }
     }
 
@@ -751,6 +771,31 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
         }
     }
     table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
+    table
+}
+
+/// Returns a table of the geometric means, over sizes, of each variant's time divided by that of the size's winner.
+/// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
+fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
+    let sizes = leaders.by_row.len();
+    let ratio = |case: &Case| Some((median(case)?.0 / median(leaders.of_row(&row(case)).first()?)?.0).ln());
+    let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
+    let mut variants = vec![];
+    for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
+        let mean = (ratios.iter().map(|(_, ratio)| ratio).sum::<f64>() / ratios.len() as f64).exp();
+        variants.push((ratios.len(), mean, ratios[0].0));
+    }
+    // A mean over some of the sizes does not compare with the others.
+    variants.sort_by(|(sizes, mean, _), (others, other, _)| others.cmp(sizes).then(mean.total_cmp(other)));
+    let mut table = Table::captioned(format!("{title}, {sizes} sizes")).text(["variant"]);
+    table = table.numbers(["time ÷ fastest (geometric mean)"]).text(["sizes"]);
+    if sizes > 1 && variants.len() > 1 {
+        for (measured, mean, case) in variants {
+            let measured = if measured < sizes { format!("{measured} of {sizes}") } else { String::new() };
+            table.row([Cell::from(series(case)), fastest::ratio_text(mean).into(), measured.into()]);
+        }
+    }
+    table.leave_out_empty(&["sizes"], "");
     table
 }
 
@@ -1057,7 +1102,7 @@ fn facts(case: &Case) -> Vec<String> {
     if let Some(verification) = case.verification() {
         facts.push(verification.figures());
         for metric in &verification.metrics {
-            let value = metric.value.map_or_else(|| "not finite".into(), |value| value.to_string());
+            let value = metric.value.map_or_else(|| "not finite".into(), number_text);
             facts.push(format!("{} {value}", metric.name));
         }
     }
@@ -1261,7 +1306,7 @@ mod tests {
         }
         let report = well_formed(&[run(full()), run(large)], None);
         assert!(!report.html.contains("side by side with") && !report.html.contains("dashed"));
-        assert_eq!(chart(&page_of(full()), "time"), chart(&report, "time"));
+        assert_eq!(chart(&page_of(full()), "rate"), chart(&report, "rate"));
     }
 
     #[test]
@@ -1309,16 +1354,31 @@ mod tests {
     }
 
     #[test]
-    fn bars_rank_times_whatever_the_shares_are() {
-        let mut record = full();
-        for case in &mut record.cases {
-            let fraction = if case.variant == "local" { 0.1 } else { 0.9 };
-            case.share = Some(Share { limit: Limit::Compute, least: Nanos(1.0), fraction, interval: None });
+    fn bars_rank_times_and_have_shares_of_one_limit() {
+        let mut record = six_cases();
+        set_shares(&mut record, Limit::Compute, 1.0, 0.1);
+        let bars = |record: &Record| texts(chart(&page_of(record.clone()), "time"), "text").join(", ");
+        let expected = "; % of the compute limit, local, 125.0 µs, 10.0 %, naive, 250.0 µs, 10.0 %";
+        assert!(bars(&record).ends_with(expected), "{}", bars(&record));
+        record.cases[0].share = Some(Share { limit: Limit::Memory, ..record.cases[1].share.expect("a share") });
+        assert!(bars(&record).ends_with("software, local, 125.0 µs, naive, 250.0 µs"), "{}", bars(&record));
+    }
+
+    #[test]
+    fn means_over_sizes_are_relative_to_the_fastest_and_name_missing_sizes() {
+        let mut record = large(3, 4, false);
+        for (index, case) in record.cases.iter_mut().enumerate() {
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
         }
-        let page = page_of(record);
-        let bars = chart(&page, "share");
-        let position = |text: &str| bars.find(text).unwrap_or_else(|| panic!("{text}: {bars}"));
-        assert!(position(">10.0 %, 125.0 µs</text>") < position(">90.0 %, 250.0 µs</text>"), "{bars}");
+        record.cases.remove(1);
+        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("it is measured") };
+        m.summary.median = Nanos(6e3);
+        let html = page_of(record).html;
+        let means = html.split("<table").find(|table| table.contains("4 sizes</caption>")).expect("means");
+        let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
+        let expected = ["varianttime ÷ fastest (geometric mean)sizes", "v01.19", "v22.3", "v12.03 of 4"];
+        assert_eq!(texts(&means, "tr"), expected);
     }
 
     #[test]
@@ -1335,7 +1395,7 @@ mod tests {
         let mut record = full();
         set_shares(&mut record, Limit::Compute, 1.0, 0.5);
         let html = page_of(record.clone()).html;
-        assert!(html.contains("sorted by time, fastest first</text>") && html.contains(">fastest</th>"), "{html}");
+        assert!(html.contains(">fastest</th>"), "{html}");
         record.cases.retain(|case| case.variant == "local");
         let html = page_of(record).html;
         assert!(!html.contains("astest") && html.contains(">variant</th>"), "{html}");
@@ -1410,8 +1470,6 @@ mod tests {
         let [similar, other] = pages.each_ref().map(|page| page.html.replace('\u{a0}', " "));
         assert!(other.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
         assert!(!similar.contains("% of memory"));
-        let shares = pages.map(|page| page.charts.iter().filter(|(name, _)| name.contains("share")).count());
-        assert_eq!(shares, [1, 2], "bars of one chart are of one limit");
     }
 
     #[test]
@@ -1430,6 +1488,30 @@ mod tests {
         let has_label = |name: &str| rate.contains(&format!(">{name}</text>"));
         assert!(["local", "naive", "other-0", "other-2"].into_iter().all(has_label), "{rate}");
         assert!(!has_label("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
+    }
+
+    #[test]
+    fn text_has_enough_contrast_in_both_schemes() {
+        let luminance = |scheme: &str, name: &str| {
+            let colour = scheme.split_once(&format!("--{name}: #")).expect("a colour").1;
+            let rgb = u32::from_str_radix(&colour[..6], 16).expect("six digits");
+            let [r, g, b] = [16, 8, 0].map(|shift| {
+                let channel = f64::from((rgb >> shift) & 255) / 255.0;
+                if channel <= 0.04 { channel / 12.92 } else { ((channel + 0.055) / 1.055).powf(2.4) }
+            });
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (light, dark) = STYLE.split_once("prefers-color-scheme: dark").expect("both schemes");
+        for scheme in [light, dark] {
+            for (text, ground) in ["ink", "quiet", "link", "slower", "faster"]
+                .into_iter()
+                .flat_map(|text| ["ground", "raised"].map(|ground| (text, ground)))
+            {
+                let [text_light, ground_light] = [text, ground].map(|name| luminance(scheme, name) + 0.05);
+                let contrast = (text_light / ground_light).max(ground_light / text_light);
+                assert!(contrast >= 4.5, "{text} on {ground}: {contrast}");
+            }
+        }
     }
 
     /// Returns a record of `variants` at each of `sizes`; with `kinds`, each size has its own algorithm.

@@ -6,7 +6,7 @@ use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
-use crate::basis::units::{Bytes, Nanos, significant};
+use crate::basis::units::{Bytes, Nanos, Work, significant};
 use crate::case::Computes;
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
@@ -30,9 +30,6 @@ pub(super) struct ReportSource<'a> {
 
 /// Maximum number of variants that a chart names; the others are grey.
 const MAX_NAMED: usize = 5;
-
-/// Maximum number of bars for the shares of a source; the table has all.
-const MAX_BARS: usize = 8;
 
 const MAX_SIZE_LABELS: usize = 7;
 
@@ -184,26 +181,20 @@ impl<'a> ChartGroup<'a> {
         indices.into_iter().map(|source| vec![source]).collect()
     }
 
-    /// Draws the charts: the most informative ones, and those that are collapsed.
+    /// Draws the charts, each case in one of them beside the roofline: a quantity over size, or bars of one size. Those
+    /// of the operations of chains over size are collapsed.
     pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let mut first = vec![];
         let mut folded = vec![];
         let has_chains = self.first.chain.is_some();
         let sources_by_chart = self.sources_by_chart();
         for indices in &sources_by_chart {
-            if self.has_one_size() || has_chains {
-                first.extend(self.times(sources, indices));
-            } else {
-                let rate = if self.first.work.operations > 0 { PlotQuantity::Rate } else { PlotQuantity::Bandwidth };
-                first.extend(self.plot(sources, indices, rate, None));
-                folded.extend(self.plot(sources, indices, PlotQuantity::Time, None));
+            if !self.has_one_size() && !has_chains {
+                first.extend(self.plot(sources, indices, PlotQuantity::of(self.first), None));
+                continue;
             }
-            // Bars of one chart are shares of the same limits.
-            let sources_per_chart = if self.has_same_limits(indices) { indices.len() } else { 1 };
-            for indices in indices.chunks(sources_per_chart) {
-                first.extend(self.shares(sources, indices));
-            }
-            if !self.has_one_size() && has_chains {
+            first.extend(self.times(sources, indices));
+            if !self.has_one_size() {
                 for operation in distinct(self.everything().map(operation)) {
                     folded.extend(self.plot(sources, indices, PlotQuantity::Time, operation));
                 }
@@ -211,10 +202,6 @@ impl<'a> ChartGroup<'a> {
         }
         for source in sources_by_chart.into_iter().flatten() {
             first.extend(self.roofline(&sources[source], source));
-        }
-        // Beside a single chart there is room for another.
-        if first.len() == 1 && !folded.is_empty() {
-            first.push(folded.remove(0));
         }
         [first, folded]
     }
@@ -357,85 +344,41 @@ impl<'a> ChartGroup<'a> {
         (indices.len() == 2).then(|| indices.iter().map(|source| sources[*source].name.clone()).enumerate().collect())
     }
 
-    /// Draws the times of one size, the fastest first, with the forms of an operation together.
+    /// Draws the times of one size, the fastest first, with the forms of an operation together. If all cases have the
+    /// same limit, each time has its share of it.
     fn times(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
         let size = self.representative_size(indices)?;
         let forms = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
+        let cases = indices.iter().flat_map(|source| &self.cases[*source]).copied();
+        let drawn = cases.filter(|case| case.row() == size && case.measured().is_some());
+        let limit = drawn.clone().find_map(finite_share).filter(|_| !limits_differ(drawn)).map(|share| share.limit);
         let to_bar = |case: &Case| {
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
             // The colour of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
-            let name = series(case);
-            Some(Bar { name, value: time.0, text: time.to_string(), style: form.unwrap_or(0), tip: tip(case, m) })
+            let share = limit.and(finite_share(case)).map(|share| share.told(percent));
+            let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");
+            Some(Bar { name: series(case), value: time.0, text, style: form.unwrap_or(0), tip: tip(case, m) })
         };
         let items = self.bars_of_size(indices, &size, &to_bar);
-        if items.is_empty() {
+        // A single bar compares with nothing.
+        if items.len() < 2 {
             return None;
         }
         let has_chains = self.first.chain.is_some();
         let time = if has_chains { "time per operation" } else { "time" };
         let forms = forms.iter().filter(|_| has_chains).map(ToString::to_string).enumerate();
+        let names: Vec<_> = indices.iter().map(|source| &*sources[*source].name).collect();
+        let share = limit.map_or_else(String::new, |limit| format!("% of the {} limit", limit.name()));
         let bars = Bars {
-            title: format!("{} {size}, {time}", self.first.algorithm),
-            source: indices.iter().map(|source| &*sources[*source].name).collect::<Vec<_>>().join(", "),
+            title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
+            source: join_filled(&[&names.join(", "), &share], "; "),
             description: format!("{time} of {} variants; values in the table below", items.len()),
             legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
             items,
-            rule: None,
         };
         Some(Chart::new(&format!("{} time", self.title()), &sources[indices[0]], |width| bars.svg(width)))
-    }
-
-    /// Whether the same cases of some sources have the same limits.
-    fn has_same_limits(&self, indices: &[usize]) -> bool {
-        let cases = indices.iter().flat_map(|source| self.cases[*source].iter().copied());
-        let namesakes = grouped(cases, |case| (series(case), case.row()));
-        !namesakes.into_iter().any(|cases| limits_differ(cases.into_iter()))
-    }
-
-    /// Draws the shares of one size, ranked by time: limits are those of a case's own arithmetic, so the largest share
-    /// need not be the fastest.
-    fn shares(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
-        let measured = |source: &usize| self.cases[*source].iter().filter(|case| case.measured().is_some());
-        let has_shares = |source: &&usize| measured(source).any(|case| case.share.is_some());
-        let indices: Vec<usize> = indices.iter().filter(has_shares).copied().collect();
-        let size = self.representative_size(&indices)?;
-        let to_bar = |case: &Case| {
-            let m = case.measured()?;
-            let share = finite_share(case)?;
-            let percent = share.told(percent);
-            let tip = format!("{}\n{percent} of the {} limit", tip(case, m), share.limit.name());
-            let text = format!("{percent}, {}", case.shown(m.summary.median));
-            Some(Bar { name: series(case), value: share.shown(), text, style: share.limit as usize, tip })
-        };
-        let mut items = self.bars_of_size(&indices, &size, &to_bar);
-        let total = items.len();
-        items.truncate(MAX_BARS * indices.len());
-        if items.is_empty() {
-            return None;
-        }
-        let order = match items.len() {
-            1 => String::new(),
-            drawn if drawn < total => format!("the fastest {drawn} of {total}, sorted by time"),
-            _ => "sorted by time, fastest first".into(),
-        };
-        // With two sources, the legend names them.
-        let source = if let [only] = indices[..] { &sources[only].name } else { "" };
-        let limits = || {
-            let shares =
-                indices.iter().flat_map(measured).filter(|case| case.row() == size).filter_map(|case| case.share);
-            distinct(shares.map(|share| (share.limit as usize, format!("{} limit", share.limit.name()))))
-        };
-        let bars = Bars {
-            title: format!("{} {} {size}, share of limit", self.first.algorithm, self.first.dtype),
-            source: join_filled(&[source, &order], ", "),
-            description: "how close each case comes to the limit that binds it; values in the table below".into(),
-            items,
-            legend: Self::legend_of_pair(sources, &indices).unwrap_or_else(limits),
-            rule: Some((1.0, "its limit")),
-        };
-        Some(Chart::new(&format!("{} share", self.title()), &sources[indices[0]], |width| bars.svg(width)))
     }
 
     /// Returns the winner of each size and class on a source.
@@ -502,6 +445,15 @@ enum PlotQuantity {
 }
 
 impl PlotQuantity {
+    /// Returns the quantity that sizes of a kind of case compare in.
+    fn of(case: &Case) -> Self {
+        match case.work {
+            Work { operations: 1.., .. } => Self::Rate,
+            Work { bytes: Bytes(1..), .. } => Self::Bandwidth,
+            Work { .. } => Self::Time,
+        }
+    }
+
     /// Returns the title of an axis, in a unit that keeps numbers short.
     fn title(self, axis: &LogAxis) -> &'static str {
         match (self, is_large(axis)) {
@@ -648,11 +600,24 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
     for RooflineLimit { name, working_set, rate } in bandwidths {
         let start = x.low.max(y.low / rate);
         let detail = working_set.map(|working_set| working_set.to_string());
-        ceilings.push(Ceiling { name: name.clone(), detail, from: (start, start * rate), to: (top / rate, top) });
+        let dashed = !ceilings.is_empty();
+        ceilings.push(Ceiling {
+            name: name.clone(),
+            detail,
+            dashed,
+            from: (start, start * rate),
+            to: (top / rate, top),
+        });
     }
     for RooflineLimit { name, rate, .. } in arithmetic {
         let start = (rate / steepest).max(x.low);
-        ceilings.push(Ceiling { name: name.clone(), detail: None, from: (start, *rate), to: (x.high, *rate) });
+        ceilings.push(Ceiling {
+            name: name.clone(),
+            detail: None,
+            dashed: false,
+            from: (start, *rate),
+            to: (x.high, *rate),
+        });
     }
     ceilings
 }
