@@ -381,6 +381,7 @@ pub enum Command {
         gpukern report run.json                              the tables again\n  \
         gpukern report run.json -o report.html               a page of one record\n  \
         gpukern report old.json new.json -o report.html      two, compared; or several\n  \
+        gpukern report h100.json rx7900.json                 devices in one table\n  \
         gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
         gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
     Report(Box<ReportArgs>),

@@ -5,9 +5,11 @@ use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::commands::cli::{OutputArgs, ReportArgs};
 use crate::compare::gate::Ruling;
+use crate::compare::overview::fleet_devices;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::merge::merge as merged;
+use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
 use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
@@ -58,13 +60,19 @@ fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> S
     if let Some(comparison) = comparison {
         return report::compare::text(comparison, &Ruling::default(), host.width());
     }
-    let mut texts = vec![];
-    for run in runs {
-        let record = run.record.across_processes();
-        let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
-        let form = OutputArgs::default().table_form(&record, false);
-        texts.push(name + &measuring::tables(&record, form, &View::of_width(host.width())));
+    let records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();
+    let records: Vec<&Record> = records.iter().map(|record| &**record).collect();
+    let fleet = report::fleet::text(&records, host.width());
+    if runs.len() > 1 && fleet_devices(&records).len() > MAX_DEVICES {
+        return format!("{fleet}left out: the tables of each record; `gpukern report RUN.json` prints them\n");
     }
+    let mut texts = vec![];
+    for (run, record) in runs.iter().zip(records) {
+        let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
+        let form = OutputArgs::default().table_form(record, false);
+        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())));
+    }
+    texts.extend((!fleet.is_empty()).then_some(fleet));
     texts.join("\n")
 }
 

@@ -609,6 +609,29 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
 }
 
 #[test]
+fn records_of_two_devices_are_a_fleet_and_not_two_sides() {
+    let records = Records::new();
+    let side = |name: &str, times: [f64; 2]| {
+        let mut other = quiet(&format!("{name}2"), times[1]);
+        (other["devices"][0]["name"], other["devices"][0]["vendor_id"]) = ("Radeon Pro W7900".into(), 0x1002.into());
+        let first = records.record(&format!("{name}1.json"), &quiet(&format!("{name}1"), times[0]));
+        [first, records.record(&format!("{name}2.json"), &other)]
+    };
+    let [a, b] = [side("a", [1e6, 2e6]), side("b", [1e6, 2.2e6])];
+    let text = stdout(&expect_exit(gpukern(&["report"]).args(&a).env("COLUMNS", "80"), 0));
+    let (tables, fleet) = text.split_once("\nover 2 devices").unwrap_or_else(|| panic!("{text}"));
+    assert!(tables.contains("a1.json\n") && tables.contains("a2.json\n") && !text.contains("candidate"), "{text}");
+    assert!(words(fleet).contains(", time ÷ fastest device case fastest device slowest device"), "{fleet}");
+    assert!(words(fleet).contains("2.000 Radeon Pro W7900"), "{fleet}");
+    let mut command = gpukern(&["compare", "--json", "-", "--baseline"]);
+    let output = expect_exit(command.args(&a).arg("--candidate").args(&b), 1);
+    let fleet = serde_json::from_str::<Value>(&stdout(&output)).expect("JSON")["fleet"].take();
+    assert_eq!((&fleet["devices"], &fleet["cases"][0]["slower_percent"]), (&json!(2), &json!(50.0)), "{fleet}");
+    assert_eq!(fleet["cases"][0]["worst"]["device"], "Radeon Pro W7900", "{fleet}");
+    assert_eq!((&fleet["vendors"][0]["name"], &fleet["vendors"][1]["name"]), (&json!("AMD"), &json!("NVIDIA")));
+}
+
+#[test]
 fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept() {
     let records = Records::new();
     let baseline = baseline(&records, 1.0);

@@ -16,6 +16,7 @@ pub fn compared(variant: &str, verdict: Verdict) -> Compared {
         subject: "matmul f32".into(),
         row: "64".into(),
         device: "llvmpipe".into(),
+        vendor: Some("Mesa".into()),
         baseline: side(1e6),
         candidate: side(1.05e6),
         ratio: Some(1.05),

@@ -1,7 +1,7 @@
 //! Thresholds for a candidate, from a TOML file of `[[threshold]]` tables; and the JSON document of a comparison, whose schema
 //! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
-use super::overview::Overview;
+use super::overview::{Fleet, Overview};
 use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
@@ -343,6 +343,9 @@ pub struct ComparisonDocument<'a> {
     /// fewer than two cases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     summary: Vec<Overview>,
+    /// Figures across devices; absent for fewer than two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<Fleet>,
     /// Exit code: 0 all same or faster, 1 slower, newly rejected or failed, or beyond a threshold, 4 undecided.
     exit: u8,
 }
@@ -350,7 +353,8 @@ pub struct ComparisonDocument<'a> {
 impl<'a> ComparisonDocument<'a> {
     /// Creates the document of a finished comparison.
     pub fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
-        Self { comparison, violations, summary: Overview::all(comparison), exit: exit as u8 }
+        let fleet = Fleet::of_comparison(comparison);
+        Self { comparison, violations, summary: Overview::all(comparison), fleet, exit: exit as u8 }
     }
 }
 

@@ -149,6 +149,9 @@ pub struct Compared {
     pub row: String,
     /// Name of the device.
     pub device: String,
+    /// Vendor of the device; `None` for the host.
+    #[serde(skip)]
+    pub vendor: Option<String>,
     /// Measurements of the baseline.
     pub baseline: SideSummary,
     /// Measurements of the candidate.

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
+use crate::device::capability::DeviceInfo;
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, SLOW};
 use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, Ratio, SideSamples};
@@ -373,6 +374,7 @@ impl CasePair<'_> {
             algorithm: last.algorithm.clone(),
             variant: last.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
+            vendor: self.baseline[0].device().and_then(DeviceInfo::vendor),
             baseline: summarize_side(&self.baseline),
             ratio: ratio.map(|ratio| ratio.value),
             interval: ratio.map(|ratio| ratio.interval),

@@ -11,6 +11,20 @@ use std::ops::RangeInclusive;
 
 /// Values of `VkPhysicalDeviceProperties::vendorID`.
 pub mod vendor {
+    /// Names of vendors, in tables.
+    pub const NAMES: [(u32, &str); 11] = [
+        (AMD, "AMD"),
+        (APPLE, "Apple"),
+        (0x13b5, "Arm"),
+        (0x14e4, "Broadcom"),
+        (0x1ae0, "Google"),
+        (0x1010, "Imagination"),
+        (INTEL, "Intel"),
+        (MESA, "Mesa"),
+        (NVIDIA, "NVIDIA"),
+        (QUALCOMM, "Qualcomm"),
+        (0x144d, "Samsung"),
+    ];
     pub const AMD: u32 = 0x1002;
     pub const APPLE: u32 = 0x106b;
     pub const INTEL: u32 = 0x8086;
@@ -725,6 +739,12 @@ fn need(names: &str) -> String {
 impl DeviceInfo {
     /// Features that every built-in kernel needs.
     pub const REQUIRED_FEATURES: &'static [Feature] = &[Feature::BufferDeviceAddress, Feature::ScalarBlockLayout];
+
+    /// Returns the name of the vendor, or its id if it has none here: `0x1414`. `None` for the host.
+    pub fn vendor(&self) -> Option<String> {
+        let name = vendor::NAMES.iter().find(|(id, _)| *id == self.vendor_id).map(|(_, name)| (*name).to_string());
+        (self.kind != DeviceKind::Host).then(|| name.unwrap_or_else(|| format!("{:#06x}", self.vendor_id)))
+    }
 
     /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
     pub fn memory(&self) -> Bytes {

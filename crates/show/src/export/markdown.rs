@@ -11,6 +11,7 @@ use crate::report::and_more;
 use crate::report::bench::{figure_cell, main_sections, marks_of};
 use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews, thresholds};
 use crate::report::document::{Document, FormattedText};
+use crate::report::fleet::{self, MAX_DEVICES};
 use crate::report::table::{Cell, Table};
 use std::collections::BTreeSet;
 
@@ -95,8 +96,11 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
     let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
-    let devices = devices.into_iter().collect::<Vec<_>>().join(" and ");
-    let place = if devices.is_empty() { String::new() } else { format!(" on {devices}") };
+    let place = match devices.len() {
+        0 => String::new(),
+        count if count > MAX_DEVICES => format!(" on {count} devices"),
+        _ => format!(" on {}", devices.into_iter().collect::<Vec<_>>().join(" and ")),
+    };
     document.line(FormattedText::strong(counts).plain(place));
     document.lines(headline(comparison).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter().map(difference_text);
@@ -114,6 +118,10 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(thresholds(ruling)).chain(inspected).chain(not_compared));
+    for table in fleet::comparison_tables(comparison, usize::MAX) {
+        document.line(table.caption());
+        document.table(table);
+    }
     let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
     if !others.is_empty() {

@@ -1,6 +1,7 @@
 //! Table of `compare`.
 
 use super::document::{Document, FormattedText};
+use super::fleet::{self, MAX_DEVICES};
 use super::table::{self, Cell, Table};
 use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped};
@@ -34,14 +35,25 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     if !comparison.differences.is_empty() {
         document.verbatim(differences(&comparison.differences) + "\n");
     }
-    let sorted = comparison.sorted();
-    let devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
+    fleet::write(&mut document, width, |max_name| fleet::comparison_tables(comparison, max_name));
+    let mut sorted = comparison.sorted();
+    let cases = sorted.len();
+    let mut devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
+    if devices.len() > MAX_DEVICES {
+        sorted.retain(|(_, case)| case.verdict != Verdict::Same);
+        devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
+    }
+    let left_out = cases - sorted.len();
     let other_device = comparison.differences.iter().find(|difference| difference.what == "device");
     let other_device = other_device.filter(|_| devices.len() == 1);
     for device in devices {
         let cases: Vec<_> = sorted.iter().filter(|(_, case)| case.device == device).copied().collect();
         let heading = other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate));
         write_device(&mut document, &heading, &cases, ruling, width);
+    }
+    if left_out > 0 {
+        document.line(format!("left out: {}; `compare --to markdown` lists them", counted(left_out, "unchanged case")));
+        document.gap();
     }
     for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
         document.line(device);
@@ -391,10 +403,13 @@ pub fn overviews(comparison: &Comparison) -> Vec<String> {
     let overviews = Overview::all(comparison);
     let Some(total) = overviews.first() else { return vec![] };
     let names = case_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
+    // The tables across devices sum up many of them.
+    let devices = distinct(overviews.iter().filter_map(|overview| overview.device.as_deref())).len();
+    let most = if devices > MAX_DEVICES { 1 } else { MAX_OVERVIEWS };
     let mut lines: Vec<_> =
-        overviews.iter().take(MAX_OVERVIEWS).map(|overview| overview_text(overview, total, &names)).collect();
-    if overviews.len() > MAX_OVERVIEWS {
-        lines.push(format!("`--json -` has {} more summaries", overviews.len() - MAX_OVERVIEWS));
+        overviews.iter().take(most).map(|overview| overview_text(overview, total, &names)).collect();
+    if overviews.len() > most {
+        lines.push(format!("`--json -` has {} more summaries", overviews.len() - most));
     }
     lines
 }

@@ -8,6 +8,7 @@ pub mod devices;
 pub mod document;
 pub mod explain;
 pub mod fastest;
+pub mod fleet;
 pub mod grid;
 pub mod history;
 pub mod html;

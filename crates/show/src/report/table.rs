@@ -152,6 +152,10 @@ impl Table {
         self.columns.last().is_some_and(|(last, _)| last.text == heading)
     }
 
+    pub fn caption(&self) -> &str {
+        &self.caption
+    }
+
     pub fn len(&self) -> usize {
         self.rows.len()
     }

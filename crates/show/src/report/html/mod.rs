@@ -334,6 +334,9 @@ impl Page {
                 self.fastest_sentences(&first.run.record);
             }
             self.note_at = self.html.len();
+            let mut records: Vec<_> = sources.iter().map(|source| &source.run.record).collect();
+            records.dedup_by(|a, b| std::ptr::eq(*a, *b));
+            self.fleet(super::fleet::record_tables(&records, usize::MAX));
         }
         // Of cases with the same id, the first one counts.
         let verdicts = comparison.map(|comparison| -> Verdicts<'_> {
@@ -427,6 +430,7 @@ impl Page {
             None => self.paragraph("verdict", sentence),
         }
         self.note_at = self.html.len();
+        self.fleet(super::fleet::comparison_tables(comparison, usize::MAX));
         let overviews = super::compare::overviews(comparison);
         if !overviews.is_empty() {
             self.list_below(VERDICTS_END, overviews);
@@ -457,6 +461,14 @@ impl Page {
         if let Some(commands) = &comparison.decide {
             self.element("p", &super::compare::above_commands(comparison));
             self.write_line_within(ANSWER_END, |page| page.line(&format!("<pre>{}</pre>", escape(commands))));
+        }
+    }
+
+    /// Writes the tables across devices.
+    fn fleet(&mut self, tables: Vec<Table>) {
+        for table in tables {
+            let rows = table.len();
+            self.table_below(VERDICTS_END, table, rows, "figures");
         }
     }
 

@@ -1,0 +1,234 @@
+//! Tables across devices.
+
+use super::document::Document;
+use super::table::{self, Cell, Table};
+use crate::basis::alike::distinct;
+use crate::basis::pattern::short_ids;
+use crate::basis::printable::printable;
+use crate::basis::units::{counted, significant, trimmed};
+use crate::compare::Comparison;
+use crate::compare::overview::{Extreme, Fleet, FleetRow, fleet_devices};
+use crate::device::capability::vendor;
+use crate::record::Record;
+use std::collections::HashMap;
+
+/// Maximum number of devices whose own tables are printed in full.
+pub const MAX_DEVICES: usize = 4;
+
+/// Maximum lengths of a device's name to try, in characters.
+const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
+
+/// Columns to hide on a narrow terminal, least important first.
+const HIDDEN_FIRST: [&str; 4] = ["best", "geomean", "undecided", "devices"];
+
+/// Returns the tables of a comparison of several devices, with names of devices of at most `max_name` characters.
+pub fn comparison_tables(comparison: &Comparison, max_name: usize) -> Vec<Table> {
+    let fleet = Fleet::of_comparison(comparison);
+    fleet.map_or_else(Vec::new, |fleet| ratio_tables(&fleet, "candidate ÷ baseline", "vendor", max_name))
+}
+
+/// Returns the tables of records of several devices: variants relative to the fastest, and times of devices.
+pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
+    let mut tables = vec![];
+    if let Some(fleet) = Fleet::by_variant(records) {
+        tables = ratio_tables(&fleet, "time ÷ fastest variant on the device", "vendor and variant", max_name);
+    }
+    if let Some(fleet) = Fleet::by_device(records) {
+        let what = "time ÷ fastest device";
+        let devices = DeviceNames::new(&fleet, max_name);
+        let mut times = Table::captioned(caption(&fleet, what)).text(["case"]);
+        times = times.numbers(["devices", "fastest device", "slowest device"]);
+        for (FleetRow { devices: count, overview, .. }, name) in fleet.cases.iter().zip(case_names(&fleet)) {
+            let fastest = Cell { detail: devices.name(&overview.best), ..Cell::time(overview.best.time) };
+            times.row([Cell::code(name), count.to_string().into(), fastest, devices.ratio(&overview.worst)]);
+        }
+        times.leave_out_empty(&["devices"], &fleet.devices.to_string());
+        tables.push(times);
+        tables.extend(ratio_tables(&fleet, what, "vendor", max_name).into_iter().skip(1));
+    }
+    tables
+}
+
+/// Prints the tables of records; empty for fewer than two devices.
+pub fn text(records: &[&Record], width: usize) -> String {
+    let mut document = Document::default();
+    if fleet_devices(records).len() > 1 {
+        if Fleet::by_device(records).is_none() {
+            document.line("no case was measured on several devices");
+        }
+        write(&mut document, width, |max_name| record_tables(records, max_name));
+        let method = |record: &Record| (record.method.clock, record.method.cache, record.method.validation);
+        if records.iter().any(|record| method(record) != method(records[0])) {
+            document.line("note: the records differ in clock, caches or validation layers, and so may their times");
+        }
+    }
+    document.terminal(width)
+}
+
+/// Writes tables for a terminal.
+pub fn write(document: &mut Document, width: usize, tables: impl Fn(usize) -> Vec<Table>) {
+    let fits = |max_name: &usize| tables(*max_name).iter().all(|table| table.width() <= width);
+    let shortest = NAME_LENGTHS[NAME_LENGTHS.len() - 1];
+    for mut table in tables(NAME_LENGTHS.into_iter().find(fits).unwrap_or(shortest)) {
+        let whole = table.width();
+        let hidden = table.fit(width, &HIDDEN_FIRST);
+        table.shorten_names(width);
+        document.line(table.caption());
+        document.table(table);
+        document.lines(table::hidden(&hidden, whole));
+        document.gap();
+    }
+}
+
+/// Returns the table of cases, and that of groups if there are several.
+fn ratio_tables(fleet: &Fleet, what: &str, group: &str, max_name: usize) -> Vec<Table> {
+    let devices = DeviceNames::new(fleet, max_name);
+    let groups = fleet.vendors.iter().map(|row| row.name.clone()).collect();
+    let mut tables = vec![];
+    for (heading, rows, names) in [("case", &fleet.cases, case_names(fleet)), (group, &fleet.vendors, groups)] {
+        let table = Table::captioned(caption(fleet, what)).text([heading]);
+        let mut table = table.numbers(["devices", "slower", "undecided", "geomean", "worst", "best"]);
+        for (FleetRow { devices: count, overview, .. }, name) in rows.iter().zip(names) {
+            let [slower, undecided] = [overview.slower_percent, overview.undecided_percent]
+                .map(|share| format!("{} %", trimmed(&format!("{share:.1}"))));
+            let (name, mean) = match heading {
+                "case" => (Cell::code(name), String::new()),
+                _ => (name.into(), significant(overview.geometric_mean)),
+            };
+            let counts = [count.to_string(), slower, undecided, mean].map(Cell::from);
+            let ends = [&overview.worst, &overview.best].map(|extreme| devices.ratio(extreme));
+            table.row([name].into_iter().chain(counts).chain(ends));
+        }
+        table.leave_out_empty(&["undecided"], "0 %");
+        table.leave_out_empty(&["geomean"], "");
+        table.leave_out_empty(&["devices"], &fleet.devices.to_string());
+        if heading == "case" || table.len() > 1 {
+            tables.push(table);
+        }
+    }
+    tables
+}
+
+fn caption(fleet: &Fleet, what: &str) -> String {
+    format!("over {}, {what}", counted(fleet.devices, "device"))
+}
+
+fn case_names(fleet: &Fleet) -> Vec<String> {
+    let ids: Vec<_> = fleet.cases.iter().map(|row| row.name.as_str()).collect();
+    short_ids(&ids).iter().map(|name| printable(name).into_owned()).collect()
+}
+
+/// Names of devices as tables show them.
+struct DeviceNames(HashMap<String, String>);
+
+impl DeviceNames {
+    /// Shortens names to `max_name` characters, or to as many more as keep them different.
+    fn new(fleet: &Fleet, max_name: usize) -> Self {
+        let ends = fleet.cases.iter().chain(&fleet.vendors).flat_map(|row| [&row.overview.worst, &row.overview.best]);
+        let names = distinct(ends.map(|extreme| extreme.device.as_str()));
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let shorten = |most| names.iter().map(|name| shortened(name, most)).collect::<Vec<_>>();
+        let is_distinct = |most: &usize| distinct(shorten(*most)).len() == names.len();
+        let most = (max_name.min(longest)..longest).find(is_distinct).unwrap_or(longest);
+        let short = shorten(most).iter().map(|name| printable(name).into_owned()).collect::<Vec<_>>();
+        Self(names.into_iter().map(String::from).zip(short).collect())
+    }
+
+    fn name(&self, extreme: &Extreme) -> String {
+        self.0[&extreme.device].clone()
+    }
+
+    fn ratio(&self, extreme: &Extreme) -> Cell {
+        Cell { detail: self.name(extreme), ..significant(extreme.ratio).into() }
+    }
+}
+
+/// Words that a device is known without.
+const GENERIC_WORDS: [&str; 4] = ["GeForce", "Graphics", "Radeon", "Device"];
+
+/// Shortens a name that is longer than `most` characters: leaves out the vendor, remarks in brackets and generic words,
+/// then cuts the end. `RX 7900 XTX` of `AMD Radeon RX 7900 XTX (RADV NAVI31)`.
+fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.into();
+    }
+    let plain = ["(R)", "(TM)", "(tm)"].iter().fold(name.to_string(), |name, sign| name.replace(sign, ""));
+    let plain = plain.split(" (").next().unwrap_or_default();
+    let is_telling = |word: &&str| {
+        let is_vendor = vendor::NAMES.iter().any(|(_, vendor)| vendor == word);
+        !is_vendor && !GENERIC_WORDS.contains(word)
+    };
+    let words: Vec<_> = plain.split(' ').filter(is_telling).collect();
+    let short = if words.is_empty() { plain.to_string() } else { words.join(" ") };
+    if short.chars().count() <= most {
+        return short;
+    }
+    short.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::table::tests::widest;
+    use super::*;
+    use crate::compare::gate::Ruling;
+    use crate::compare::{Compared, Verdict, fixture};
+    use crate::export::markdown;
+    use crate::record::fixture::{case, four_cases, timed};
+    use crate::report::{compare, html};
+
+    /// Vendors, each with the name of its devices.
+    const VENDORS: [(&str, &str, u32); 3] = [
+        ("NVIDIA", "NVIDIA GeForce RTX 40", vendor::NVIDIA),
+        ("AMD", "AMD Radeon RX 79", vendor::AMD),
+        ("Intel", "Intel(R) Arc(tm) A7", vendor::INTEL),
+    ];
+
+    /// Returns a comparison of two cases on twelve devices of three vendors; three devices changed.
+    fn twelve_devices() -> Comparison {
+        let mut cases = vec![];
+        for index in 0..12 {
+            let (vendor, device, _) = VENDORS[index % 3];
+            let verdict = Verdict::ALL[[3, 0, 2, 1][if index < 4 { index } else { 0 }]];
+            for (variant, verdict) in [("naive", Verdict::Same), ("local-2d-double", verdict)] {
+                let ratio = if verdict == Verdict::Same { 1.0 } else { 1.0 + 0.1 * index as f64 };
+                let (device, vendor) = (format!("{device}{index}0 (driver of 2026)"), Some(vendor.into()));
+                cases.push(Compared { device, vendor, ratio: Some(ratio), ..fixture::compared(variant, verdict) });
+            }
+        }
+        fixture::comparison(cases)
+    }
+
+    #[test]
+    fn a_fleet_is_compared_in_one_table_and_devices_without_a_change_have_none() {
+        let comparison = twelve_devices();
+        let text = compare::text(&comparison, &Ruling::default(), 80);
+        assert!(widest(&text) <= 80, "{text}");
+        insta::assert_snapshot!("comparison", text);
+        let whole = "AMD Radeon RX 7910 (driver of 2026)";
+        let markdown = markdown::comparison(&comparison, &Ruling::default());
+        assert!(markdown.contains("| 8.3 % | 8.3 % | 1.300 NVIDIA"), "{markdown}");
+        assert!(markdown.contains(" on 12 devices") && markdown.contains(whole), "{markdown}");
+        let runs = ["a", "b"].map(|name| crate::record::NamedRecord::new(name, four_cases()));
+        let page = html::report(&runs, Some(&comparison)).html;
+        assert!(page.contains("<caption>over 12 devices, candidate ÷ baseline</caption>") && page.contains(whole));
+    }
+
+    #[test]
+    fn records_of_a_fleet_show_the_variant_to_ship_and_the_fastest_device() {
+        let mut records = vec![];
+        for index in 0..12 {
+            let (_, name, vendor_id) = VENDORS[index % 3];
+            let mut record = four_cases();
+            record.devices[0].name = format!("{name}{index}0 (driver of 2026)");
+            record.devices[0].vendor_id = vendor_id;
+            let times = [("naive", 100.0), ("local", 100.0 - 5.0 * index as f64)];
+            record.cases = times.map(|(variant, time)| case(variant, timed(time, vec![]))).to_vec();
+            records.push(record);
+        }
+        let records: Vec<&Record> = records.iter().collect();
+        let text = [80, 50].map(|width| text(&records, width));
+        assert!(widest(&text[0]) <= 80 && widest(&text[1]) <= 50, "{}", text[1]);
+        insta::assert_snapshot!("records", text.join("========\n"));
+        assert_eq!(super::text(&records[..1], 80), "");
+    }
+}
