@@ -452,9 +452,11 @@ fn times(factor: f64) -> String {
     units::trimmed(&text).into()
 }
 
-/// Returns the names of cases, their ids.
+/// Returns the names of cases, their ids, with the device if there are several.
 fn case_names(cases: &[(usize, &Compared)]) -> Vec<String> {
-    cases.iter().map(|(_, case)| printable(&case.id).into_owned()).collect()
+    let has_devices = cases.iter().any(|(_, case)| case.device != cases[0].1.device);
+    let name = |case: &Compared| if has_devices { format!("{} on {}", case.id, case.device) } else { case.id.clone() };
+    cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect()
 }
 
 /// Returns the shortest abbreviations of their ids that distinguish the cases: `softmax/64x1024`.
