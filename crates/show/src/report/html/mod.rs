@@ -774,7 +774,7 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
             cells.extend(record.map(|_| Cell::from(leaders.source.name.as_str())));
             cells.extend([
                 variant(winner),
-                time_of(winner).into(),
+                figure_cell(&MEDIAN, winner).unwrap_or_default(),
                 or_dash(share_of(winner, with_limits)).into(),
                 faster_with_caveats(others, conditions).into(),
                 conditions.signs(winner).into(),
@@ -783,6 +783,7 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
         }
     }
     table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
+    table.unify_units(&["time"]);
     table
 }
 
