@@ -253,7 +253,8 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> Error {
         ErrorKind::PermissionDenied => "is it executable? chmod +x".to_string(),
         _ => "name a program, or an interpreter and a script: python infer.py".to_string(),
     };
-    usage!("cannot start '{}': {error}; {remedy}", brief(&name))
+    let reason = if error.kind() == ErrorKind::NotFound { "no such program".into() } else { error.to_string() };
+    usage!("cannot start '{}': {reason}; {remedy}", brief(&name))
 }
 
 fn profile(args: &CaptureArgs, status: ExitStatus, wall: Nanos, processes: &[Vec<LayerEvent>]) -> Profile {

@@ -47,7 +47,7 @@ use std::path::PathBuf;
         gpukern sanitize k.toml                       races, and what other devices get wrong\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
-        gpukern ab matmul --a local --b tiled -s 512  which of two variants is faster\n  \
+        gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
         gpukern peak                                  the limits of this device\n  \

@@ -6,7 +6,7 @@ use crate::commands::cli::HistoryArgs;
 use crate::export::otava;
 use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::record::is_commit;
-use crate::{CATALOGUE, Error, Exit, Host, Result, Shown, brief, input_file, report};
+use crate::{CATALOGUE, Error, Exit, Host, Result, Shown, brief, counted, input_file, report};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -39,9 +39,15 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     }
     if history.series.is_empty() {
         let folder = args.folder.shown();
-        let reasons = if notes.is_empty() { String::new() } else { format!("\n{}", notes.trim_end()) };
+        if let [first, others @ ..] = &history.left_out[..] {
+            return Err(usage!(
+                "none of the {} in the folder '{folder}' is left: {first}{}",
+                counted(others.len() + 1, "record"),
+                if others.is_empty() { "" } else { "; and so on" }
+            ));
+        }
         return Err(usage!(
-            "no measured case in the folder '{folder}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH{reasons}"
+            "no measured case in the folder '{folder}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH"
         ));
     }
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);

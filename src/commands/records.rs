@@ -3,6 +3,7 @@
 use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measuring, read_record, write_files};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
+use crate::basis::prose::wrapped_lines;
 use crate::commands::cli::{OutputArgs, ReportArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
@@ -70,7 +71,10 @@ fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> S
     for (run, record) in runs.iter().zip(records) {
         let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
         let form = OutputArgs::default().table_form(record, false);
-        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())));
+        let reasons = report::bench::outcomes(record);
+        let gap = if reasons.is_empty() { "" } else { "\n" };
+        let reasons = wrapped_lines(&reasons, Some(host.width()));
+        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())) + gap + &reasons);
     }
     texts.extend((!fleet.is_empty()).then_some(fleet));
     texts.join("\n")

@@ -41,6 +41,9 @@ struct SanitizeDocument<'a> {
 }
 
 pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+    if args.axes.0.has(&axes::SUBGROUP_SIZE) {
+        return Err(Error::Usage("sanitize simulates sub-group sizes by --subgroup, such as --subgroup 16".into()));
+    }
     let allowed = args.allow.iter().map(|id| fault_kind(id)).collect::<Result<Vec<_>>>()?;
     let options = SanitizeOptions {
         subgroup_sizes: subgroup_sizes(&args.subgroup).map_err(Error::Usage)?,

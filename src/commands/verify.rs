@@ -42,15 +42,18 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
-    let output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
+    let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let mut notes = report::bench::outcomes(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
-    let exit = match &known_failures {
-        None => measuring::exit_of_record(&record),
+    let (exit, passing) = match &known_failures {
+        None => (measuring::exit_of_record(&record), 0),
         Some(known) => judge_known(&record, known, &mut notes),
     };
+    if passing > 0 {
+        let _ = writeln!(output, "{} passed: take it out of --expect", counted(passing, "known failure"));
+    }
     if exit == Exit::Success {
         host.messages.line(RACES_NOTE);
     }
@@ -90,20 +93,24 @@ pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
 }
 
-/// Returns the exit code of the unexpected failures; 1 if there are none and a known failure passes.
-fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> Exit {
+/// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, and the number of known
+/// failures that pass.
+fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (Exit, usize) {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
     let unexpected = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
     let unexpected = Record { cases: unexpected.map(|(_, case)| case.clone()).collect(), ..record.clone() };
-    let _ = writeln!(notes, "{} known failures as expected", expected.len());
+    if !expected.is_empty() {
+        let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
+    }
     for known in &absent {
         let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
     }
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());
     }
-    match measuring::exit_of_record(&unexpected) {
+    let exit = match measuring::exit_of_record(&unexpected) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
-    }
+    };
+    (exit, gone.len())
 }

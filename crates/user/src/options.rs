@@ -74,10 +74,14 @@ fn read(path: &Path) -> Result<Described, Error> {
     let path = if of_case { path.join(CASE) } else { path.to_path_buf() };
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if of_case && !path.exists() {
+        let inner = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let cases = inner.filter(|entry| entry.path().join(CASE).exists()).count();
         let folder = folder.shown();
-        return Err(Error::Usage(format!(
-            "{folder} has no {CASE}; name a kernel, or a folder of `gpukern capture -o`"
-        )));
+        let remedy = match cases {
+            0 => "name a kernel, or a case that `gpukern capture -o` wrote".into(),
+            _ => format!("it holds {}: name {folder}/*, or one of them", counted(cases, "case")),
+        };
+        return Err(Error::Usage(format!("{folder} has no {CASE}; {remedy}")));
     }
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;

@@ -6,7 +6,7 @@ use super::{Change, Compared, Comparison, State, Verdict};
 use crate::basis::error::Exit;
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
-use crate::basis::units::{self, Nanos, counted, in_words, significant};
+use crate::basis::units::{self, Nanos, counted, in_words, significant, trimmed};
 use crate::record::Case;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,10 @@ impl ThresholdKind {
             return None;
         }
         let Self { name, verb, suffix, .. } = self;
-        Some(format!("{verb} {}{suffix}, {name} is {}", self.text(value), self.text(bound)))
+        // As in the file, without zeros that nobody wrote.
+        let bound = self.text(bound);
+        let bound = bound.split_once(' ').map_or(bound.clone(), |(number, unit)| format!("{} {unit}", trimmed(number)));
+        Some(format!("{verb} {}{suffix}, {name} is {bound}", self.text(value)))
     }
 }
 
@@ -251,14 +254,13 @@ impl Ruling {
         let others = comparison.unmatched.len() - rejected - failed;
         let broken = self.violations.len();
         let undecided = self.undecided.len();
+        let bad = [(rejected, "newly rejected"), (failed, "newly failed")];
         let more = [
-            (rejected, "newly rejected"),
-            (failed, "newly failed"),
             (others, NOT_COMPARED),
             (broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" }),
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
         ];
-        verdicts.into_iter().chain(changes).chain(more).filter(|(count, _)| *count > 0)
+        bad.into_iter().chain(verdicts).chain(changes).chain(more).filter(|(count, _)| *count > 0)
     }
 }
 
@@ -372,7 +374,7 @@ impl Threshold {
         if ratio <= 1.0 + most || !is_certain {
             return None;
         }
-        Some(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), percent(most)))
+        Some(format!("{} slower, max-slowdown is {} %", percent(ratio - 1.0), trimmed(&significant(100.0 * most))))
     }
 
     /// Returns a sentence for each figure of a case beyond its threshold, and counts the figures that the case lacks. A case

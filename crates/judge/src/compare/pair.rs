@@ -443,7 +443,7 @@ impl CasePair<'_> {
             return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
         };
         if self.is_identical() {
-            return "the same samples".into();
+            return "the same samples on both sides".into();
         }
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),

@@ -7,6 +7,7 @@ use crate::basis::threads;
 use crate::record::{NamedRecord, reader};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Lists the files below `folder` that may be records, in order, with a sentence for each unreadable folder.
@@ -18,7 +19,8 @@ pub fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
     let mut left_out = vec![];
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = folder.shown();
-        Error::Usage(format!("cannot read the folder '{shown}': {e}; name a folder of records"))
+        let reason = if e.kind() == ErrorKind::NotFound { "it does not exist".into() } else { e.to_string() };
+        Error::Usage(format!("cannot read the folder '{shown}': {reason}; name a folder of records"))
     })?;
     walk(entries, &mut files, &mut left_out);
     files.sort();

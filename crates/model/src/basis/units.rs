@@ -260,7 +260,8 @@ pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
     let quoted = brief(text);
     let Some(number) = number(text) else { return Err(format!("malformed {what} '{quoted}'; write {remedy}")) };
     let as_factor = rounded(number * 100.0);
-    let question = if number == as_factor { String::new() } else { format!(", or {as_factor}% if it is a factor") };
+    let may_be_factor = number < 1.0 && number != as_factor;
+    let question = if may_be_factor { format!(", or {as_factor}% if it is a factor") } else { String::new() };
     Err(format!("{what} '{quoted}' has no percent sign; write {number}%{question}"))
 }
 
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(fraction("share", " 0.5 % ", "2%"), Ok(0.005));
         for (text, expected) in [
             ("0.5", "share '0.5' has no percent sign; write 0.5%, or 50% if it is a factor"),
-            ("2", "share '2' has no percent sign; write 2%, or 200% if it is a factor"),
+            ("2", "share '2' has no percent sign; write 2%"),
             ("1e-3", "share '1e-3' has no percent sign; write 0.001%, or 0.1% if it is a factor"),
             ("0", "share '0' has no percent sign; write 0%"),
             ("two", "malformed share 'two'; write 2%"),

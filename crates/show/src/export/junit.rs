@@ -186,6 +186,9 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     for case in &comparison.unmatched {
         add(&case.device, unmatched(case));
     }
+    for (pattern, reason) in &ruling.undecided {
+        add("thresholds", undecided_threshold(pattern, reason));
+    }
     // Two devices of one name have cases of the same id.
     for suite in &mut suites {
         make_unique(suite.tests.iter_mut().map(|test| &mut test.name));
@@ -253,6 +256,13 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     }
     let class = class(&case.algorithm, &case.variant);
     CaseTest { name: case.id.clone(), class, time: Some(after), problems: problem.into_iter().collect(), facts }
+}
+
+/// Returns the test of a threshold that could not be checked.
+fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
+    let problem = TestProblem { element: "skipped", kind: "threshold".into(), message: reason.into() };
+    let [name, class] = [pattern, "threshold"].map(String::from);
+    CaseTest { name, class, time: None, problems: vec![problem], facts: String::new() }
 }
 
 fn unmatched(case: &Unmatched) -> CaseTest {

@@ -158,6 +158,7 @@ fn changes(cases: &[&Compared]) -> Table {
         table.row(names.chain(cells));
     }
     table.unify_units(&["baseline", "candidate"]);
+    table.leave_out_empty(&["why"], "");
     table
 }
 

@@ -49,7 +49,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
         list_doubts(side).for_each(|doubt| document.hanging(5, format!("     {doubt}")));
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
-        document.hanging(4, format!("  A made twice: the second differs by {low:.4} … {high:.4}"));
+        document.hanging(4, format!("  A against itself: ratio {low:.4} … {high:.4}"));
         document.line(format!("B/A is {RATIO_MEANING}"));
     }
     document
@@ -135,7 +135,7 @@ fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
     if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
         format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
     } else if finding.is_within_control(min_effect) {
-        "they differ, but not by more than A made twice".into()
+        "they differ, but not by more than A from itself".into()
     } else {
         format!("they differ, but perhaps by less than {effect}")
     }
@@ -150,7 +150,7 @@ fn p_text(finding: &Finding) -> String {
 }
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 4] = ["rounds", "baseline", "time", "p"];
+const HIDDEN_FIRST: [&str; 4] = ["rounds", "p", "baseline", "time"];
 
 /// Columns that name the cases of a table; the heading shows whatever all cases share.
 struct CaseNames {

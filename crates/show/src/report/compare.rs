@@ -32,10 +32,14 @@ const MAX_REMARKS: usize = 5;
 /// commands that would decide the undecided cases.
 pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let mut document = Document::default();
+    for difference in &comparison.differences {
+        document.hanging(4, format!("  {}", difference_text(difference)));
+    }
     if !comparison.differences.is_empty() {
-        document.verbatim(differences(&comparison.differences) + "\n");
+        document.gap();
     }
     fleet::write(&mut document, width, |max_name| fleet::comparison_tables(comparison, max_name));
+    let all_names = plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
     let mut sorted = comparison.sorted();
     let cases = sorted.len();
     let mut devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
@@ -49,7 +53,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     for device in devices {
         let cases: Vec<_> = sorted.iter().filter(|(_, case)| case.device == device).copied().collect();
         let heading = other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate));
-        write_device(&mut document, &heading, &cases, ruling, width);
+        write_device(&mut document, &heading, &cases, &all_names, ruling, width);
     }
     if left_out > 0 {
         document.line(format!("left out: {}; `compare --to markdown` lists them", counted(left_out, "unchanged case")));
@@ -67,7 +71,9 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.gap();
     }
     document.lines(thresholds(ruling));
-    document.lines(headline(comparison).filter(|_| comparison.cases.len() > 1));
+    // The summary says the same if nothing changed.
+    let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
+    document.lines(headline(comparison).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
@@ -151,22 +157,24 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once.
-fn write_device(document: &mut Document, device: &str, cases: &[(usize, &Compared)], ruling: &Ruling, width: usize) {
+/// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once. `all_names`
+/// has an abbreviation for each case of the comparison.
+fn write_device(
+    document: &mut Document,
+    device: &str,
+    cases: &[(usize, &Compared)],
+    all_names: &[String],
+    ruling: &Ruling,
+    width: usize,
+) {
     let ids = case_names(cases);
-    // Where ids leave no room for the tests, there are abbreviations of them, under the kinds of the cases.
-    let fits = !verdicts("", cases, &ids).fit(width, &HIDDEN_FIRST).contains(&TEST_HEADING);
+    // Where ids leave no room for all columns, there are abbreviations of them, under the kinds of the cases.
+    let fits = verdicts("", cases, &ids).width() <= width;
     let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()).filter(|_| !fits));
-    let names = if fits { ids } else { plain_names(cases) };
+    let names = if fits { ids } else { cases.iter().map(|(index, _)| all_names[*index].clone()).collect() };
     let mut table = verdicts("", cases, &names);
     let whole = table.width();
-    // A test that decided all cases needs no column.
-    let has_one_test = distinct(cases.iter().map(|(_, case)| case.test.as_str())).len() == 1;
-    let mut hidden_first = HIDDEN_FIRST;
-    if has_one_test {
-        hidden_first.rotate_right(1);
-    }
-    let mut hidden = table.fit(width, &hidden_first);
+    let mut hidden = table.fit(width, &HIDDEN_FIRST);
     document.line([&[device], &kinds[..]].concat().join(", "));
     document.table(table);
     // The remarks below show the tests instead.
@@ -199,7 +207,7 @@ fn differs_from_medians(case: &Compared) -> bool {
 const TEST_HEADING: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 3] = ["candidate", "baseline", TEST_HEADING];
+const HIDDEN_FIRST: [&str; 3] = [TEST_HEADING, "candidate", "baseline"];
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
@@ -226,7 +234,8 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         if is_settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
             reasons.push((position, "within its max-slowdown"));
         }
-        reasons.extend(case.why.iter().map(|reason| (position, reason.as_str())));
+        let others = case.why.iter().filter(|reason| **reason != case.test);
+        reasons.extend(others.map(|reason| (position, reason.as_str())));
     }
     let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);
     let mut groups = grouped(reasons, |(_, reason)| *reason);
@@ -434,7 +443,7 @@ fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> Str
         }
     }
     let extreme = |Extreme { ratio, case, .. }: &Extreme| {
-        format!("{}× ({})", units::trimmed(&units::significant(*ratio)), names[*case])
+        format!("{}× ({})", units::significant(*ratio), names[*case])
     };
     format!(
         "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",

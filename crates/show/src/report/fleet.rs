@@ -86,7 +86,8 @@ fn ratio_tables(fleet: &Fleet, what: &str, group: &str, max_name: usize) -> Vec<
     let groups = fleet.vendors.iter().map(|row| row.name.clone()).collect();
     let mut tables = vec![];
     for (heading, rows, names) in [("case", &fleet.cases, case_names(fleet)), (group, &fleet.vendors, groups)] {
-        let table = Table::captioned(caption(fleet, what)).text([heading]);
+        let by_group = if heading == "case" { "" } else { ", by vendor" };
+        let table = Table::captioned(caption(fleet, what) + by_group).text([heading]);
         let mut table = table.numbers(["devices", "slower", "undecided", "geomean", "worst", "best"]);
         for (FleetRow { devices: count, overview, .. }, name) in rows.iter().zip(names) {
             let [slower, undecided] = [overview.slower_percent, overview.undecided_percent]
@@ -96,7 +97,10 @@ fn ratio_tables(fleet: &Fleet, what: &str, group: &str, max_name: usize) -> Vec<
                 _ => (name.into(), significant(overview.geometric_mean)),
             };
             let counts = [count.to_string(), slower, undecided, mean].map(Cell::from);
-            let ends = [&overview.worst, &overview.best].map(|extreme| devices.ratio(extreme));
+            let [worst, best] = [&overview.worst, &overview.best].map(|extreme| devices.ratio(extreme));
+            // Where all devices tie, none is the worst.
+            let all = || Cell { detail: "all".into(), ..worst.text.as_str().into() };
+            let ends = if worst.text == best.text { [all(), all()] } else { [worst, best] };
             table.row([name].into_iter().chain(counts).chain(ends));
         }
         table.leave_out_empty(&["undecided"], "0 %");

@@ -153,6 +153,12 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
     let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
+    if cases.iter().any(|case| case.share.is_some_and(|share| !share.is_known())) {
+        marks.push(Mark::new(
+            "of hardware",
+            "not shown where its limit is uncertain by a factor of two; rerun `gpukern peak` when the device is idle",
+        ));
+    }
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
     if has_ranges {

@@ -20,11 +20,15 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
         let text = line.trim_start();
         let is_blank = text.is_empty();
         if text.starts_with("```") {
-            for code in lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")) {
+            let block: Vec<_> = lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")).collect();
+            // A sample of a table is as wide as the terminal.
+            let is_wide = block.iter().any(|line| line.width() + 2 * INDENT.len() > width && line.width() <= width);
+            let indent = if is_wide { String::new() } else { INDENT.repeat(2) };
+            for code in block {
                 let is_command = text == "```sh" || text == "```console" && code.starts_with("$ ");
-                let room = if is_command { width - 2 * INDENT.len() } else { usize::MAX };
+                let room = if is_command { width - indent.len() } else { usize::MAX };
                 for line in command_lines(code, room) {
-                    let _ = writeln!(out, "{}", format!("{INDENT}{INDENT}{line}").trim_end());
+                    let _ = writeln!(out, "{}", format!("{indent}{line}").trim_end());
                 }
             }
         } else if text.starts_with('#') {
