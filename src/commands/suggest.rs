@@ -2,8 +2,8 @@
 
 use crate::basis::printable::shell_word;
 use crate::{CATALOGUE, Format, brief};
-use clap::{ArgMatches, Command};
 use clap::error::{ContextKind, ContextValue, Error};
+use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -5,7 +5,7 @@ use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::{
     CATALOGUE, DeviceKind, Error, Exit, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, input_file, report,
+    Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;

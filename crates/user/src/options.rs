@@ -6,6 +6,7 @@ use super::fill::split;
 use crate::basis::error::{Error, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
+use crate::basis::units::counted;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};

@@ -20,9 +20,9 @@ use crate::kernel::spirv;
 use crate::plan::Sampling;
 use crate::user::{options, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions, Nanos,
-    Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned,
-    UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions,
+    Nanos, Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing,
+    Tuned, UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
 };
 use pairs::Pair;
 use rand::seq::SliceRandom;

@@ -442,9 +442,7 @@ fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> Str
             shares.push(format!("{} % {}", units::trimmed(&format!("{percent:.1}")), verdict.name()));
         }
     }
-    let extreme = |Extreme { ratio, case, .. }: &Extreme| {
-        format!("{}× ({})", units::significant(*ratio), names[*case])
-    };
+    let extreme = |Extreme { ratio, case, .. }: &Extreme| format!("{}× ({})", units::significant(*ratio), names[*case]);
     format!(
         "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
         overview.cases,
