@@ -651,11 +651,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Set an axis: M=512..4096 · M=128..1024:128 · K=4096,14336 · N=M
+    /// Set an axis: M=512..4096 · K=4096,14336 · N=M
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these kernels: names or patterns ('softmax*') [default: all]
+    /// Only these kernels, by name or pattern: 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 

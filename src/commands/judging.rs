@@ -157,16 +157,16 @@ mod tests {
             (
                 vec![(Undecided, 10.0), (Undecided, 0.1), (Same, 1.0)],
                 "2 cases undecided: matmul/naive/f32/1 may take 10× as long (9 … 26), and matmul/naive/f32/2 may be 10× as fast (0.09 … 0.26)",
-                "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10× (matmul/naive/f32/1)",
+                "geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 66.7 % undecided; worst 10.00× (matmul/naive/f32/1)",
                 Exit::Undecided,
             ),
             (
                 vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5), (Same, 1.0)],
                 "matmul/naive/f32/2 takes 2.5× as long; matmul/naive/f32/3 is 2× as fast; 1 case undecided",
-                "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10×",
+                "geometric mean 1.880× (candidate ÷ baseline); 25 % slower, 25 % faster, 25 % undecided; worst 10.00×",
                 Exit::Rejected,
             ),
-            (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", "0 % slower; worst 1.01×", Exit::Success),
+            (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", "0 % slower; worst 1.010×", Exit::Success),
         ] {
             let record = record(verdicts.len());
             let comparison = comparison(&record, &verdicts);
@@ -180,7 +180,8 @@ mod tests {
             let page = report::html::report(&runs, Some(&comparison)).html;
             let json = serde_json::to_string(&ComparisonDocument::new(&comparison, &[], exit)).expect("JSON");
             for (form, said) in [("Markdown", &markdown), ("JUnit", &junit), ("page", &page), ("text", &text)] {
-                let single = form == "text" && verdicts.len() == 1;
+                let is_unchanged = verdicts.iter().all(|(verdict, _)| *verdict == Same);
+                let single = form == "text" && (verdicts.len() == 1 || is_unchanged);
                 assert!(single || said.contains(headline), "{form} lacks '{headline}': {said}");
                 assert!(verdicts[0].0 != Undecided || single || said.contains(open), "{form}: {said}");
                 assert!(said.contains(summary), "{form} lacks '{summary}': {said}");

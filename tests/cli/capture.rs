@@ -110,10 +110,10 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
     for (program, remedy) in [
         (
             "no-such-program",
-            "cannot start 'no-such-program': No such file or directory; name a program in PATH, or give its path: \
+            "cannot start 'no-such-program': no such program; name a program in PATH, or give its path: \
              ./no-such-program",
         ),
-        ("./no-such-program", "cannot start './no-such-program': No such file or directory; check the path"),
+        ("./no-such-program", "cannot start './no-such-program': no such program; check the path"),
         (
             concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
             "cannot start './Cargo.toml': Permission denied; is it executable? chmod +x",
@@ -128,8 +128,8 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         (&["-o", full][..], "--output '@': it has files already; choose a folder that is new or empty"),
         (
             &["--kernel", "mul"],
-            "the following required arguments were not provided:\n  --output <DIR>\n\nUsage: gpukern capture --output \
-             <DIR> --kernel <REGEX> <PROGRAM>...\n\nFor more information, try '--help'.",
+            "the following required arguments were not provided:\n  --output <DIR>\n\nUsage: gpukern capture [OPTIONS] \
+             <PROGRAM>...\n\nFor more information, try '--help'.",
         ),
         (
             &["-o", "/nonexistent/cases", "--kernel", "("],

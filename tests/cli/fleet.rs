@@ -96,7 +96,7 @@ fn mistakes_are_named_with_a_remedy() {
         $ gpukern bench matmul --parallel --in-process
         --parallel takes other processes, and --in-process forbids them
         $ gpukern history /nonexistent
-        cannot read the folder '/nonexistent': No such file or directory; name a folder of records
+        cannot read the folder '/nonexistent': it does not exist; name a folder of records
         $ gpukern history src
         no measured case in the folder 'src'; put records there, written by `gpukern bench` or `gpukern run` with \
         --json PATH

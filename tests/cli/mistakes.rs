@@ -43,7 +43,7 @@ const MISTAKES: &str = "
     $ gpukern bench matmul --precision high
     malformed precision 'high'; write a percentage such as 1% or 0.5%
     $ gpukern bench matmul --precision 1
-    precision '1' has no percent sign; write 1%, or 100% if it is a factor
+    precision '1' has no percent sign; write 1%
     $ gpukern bench matmul --max-time 5
     --max-time: malformed time '5'; write 500ms, 5s or 1m
     $ gpukern bench matmul --subgroup-size 7
@@ -150,7 +150,7 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
         "matmul/naive/f32/1x1x70000 will be skipped: needs 70000 loop iterations an invocation; this driver silently \
          stops after 65535",
     );
-    assert_eq!(words(line(&stdout(&output), " 1x1x70000")), "1x1x70000 skipped");
+    assert_eq!(words(line(&stdout(&output), " 1x1x70000")), "1x1x70000 naive skipped");
     // The limit is that of a buffer, or of all the device's memory.
     let said = stderr(&expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 2));
     line(&said, "matmul/naive/f32/30000x30000x30000 will be skipped: needs ");

@@ -347,7 +347,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
     let table = |case: &str| format!("[[known]]\ncase = '{case}'\nstatus = 'crashed'\nreason = 'bug 1'\n");
     for (cases, code, note) in [
         (&["matmul/naive/*"][..], 0, "2 known failures as expected"),
-        (&["matmul/naive/f32/8x8x8"], 3, "1 known failures as expected"),
+        (&["matmul/naive/f32/8x8x8"], 3, "1 known failure as expected"),
         (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes"),
         (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) matches no case of this run"),
     ] {

@@ -41,7 +41,8 @@ pub fn abbreviates(name: &str, id: &str) -> bool {
 /// Sets of words of an id to keep, besides those from the size on: algorithm, variant and element type are 0, 1 and 2.
 const KEPT_WORDS: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
-/// Abbreviates ids of cases, all of an algorithm in the same way, to the shortest names that distinguish them. A variant
+/// Abbreviates ids of cases, all of an algorithm in the same way, to the shortest names that distinguish them and name the
+/// variant. A variant
 /// replaces the algorithm only if it begins with its name, as a user's kernel does: `softmax[LANES=64]/64x1024`. The
 /// element type is left out only if all have the same.
 pub fn short_ids(ids: &[&str]) -> Vec<String> {
@@ -59,11 +60,17 @@ pub fn short_ids(ids: &[&str]) -> Vec<String> {
             let distinct: BTreeSet<_> = of_algorithm.copied().collect();
             let is_usable = |kept: &&&[usize]| {
                 let names: BTreeSet<_> = distinct.iter().map(|id| abbreviate(id, kept)).collect();
+                // A variant is what most readers look for; that of a user's kernel may be called as its problem is.
+                let keeps_variant = kept.contains(&1)
+                    || distinct.iter().all(|id| id.split('/').nth(1).is_some_and(|variant| variant == algorithm));
                 let keeps_algorithm = kept.contains(&0)
                     || distinct
                         .iter()
                         .all(|id| id.split('/').nth(1).is_some_and(|variant| variant.starts_with(algorithm)));
-                names.len() == distinct.len() && keeps_algorithm && (types.len() == 1 || kept.contains(&2))
+                names.len() == distinct.len()
+                    && keeps_variant
+                    && keeps_algorithm
+                    && (types.len() == 1 || kept.contains(&2))
             };
             KEPT_WORDS.iter().find(is_usable).copied().unwrap_or(&[0, 1, 2])
         });
@@ -110,10 +117,10 @@ mod tests {
             }
         };
         check(&["saxpy/saxpy/f32/65536"], &["saxpy/65536"]);
-        check(&["saxpy/saxpy/f32/64", "lu/naive/f32/64/solve"], &["saxpy/64", "lu/64/solve"]);
+        check(&["saxpy/saxpy/f32/64", "lu/naive/f32/64/solve"], &["saxpy/64", "lu/naive/64/solve"]);
         let choices = ["k/k[N=1]/f32/8", "k/k[N=2]/f32/8", "lu/a/f32/8", "lu/b/f32/8"];
         check(&choices, &["k[N=1]/8", "k[N=2]/8", "lu/a/8", "lu/b/8"]);
-        check(&["lu/a/f32/8", "lu/a/f64/8"], &["lu/f32/8", "lu/f64/8"]);
+        check(&["lu/a/f32/8", "lu/a/f64/8"], &["lu/a/f32/8", "lu/a/f64/8"]);
         check(&["lu/a/f32/8", "lu/a/f64/8", "lu/b/f32/8"], &["lu/a/f32/8", "lu/a/f64/8", "lu/b/f32/8"]);
         assert!(!abbreviates("65536/saxpy", "saxpy/saxpy/f32/65536") && !abbreviates("lu/9", "lu/a/f32/8"));
     }

@@ -152,8 +152,8 @@ fn changes(cases: &[&Compared]) -> Table {
         let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
-        let cells =
-            [ratio.into(), interval.into(), case.test.as_str().into(), before, after, case.why.join("; ").into()];
+        let why: Vec<_> = case.why.iter().filter(|reason| **reason != case.test).map(String::as_str).collect();
+        let cells = [ratio.into(), interval.into(), case.test.as_str().into(), before, after, why.join("; ").into()];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells));
     }
