@@ -137,13 +137,14 @@ fn few_or_noisy_samples_are_undecided() {
     compare(&[&a, &a, "--process-noise", "50%"], 0);
     let again = records.record("again.json", &quiet("d", 1e6));
     insta::assert_snapshot!(findings(&[&a, &again, "--process-noise", "50%"], 4), @"
+    both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
     No change found; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
       fast (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.000× (candidate ÷ baseline); 0 % slower, 100 %
-      undecided; worst 1× (lu/case-0/f32/1024x1024), best 1×
+      undecided; worst 1.000× (lu/case-0/f32/1024x1024), best 1.000×
       (lu/case-0/f32/1024x1024)
     ");
 }
@@ -192,6 +193,8 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     short["cases"].as_array_mut().expect("cases").pop();
     let short = records.record("short.json", &short);
     insta::assert_snapshot!(findings(&[&a, &short], 0), @"
+    lu/case-0/1024x1024: within ±2 %
+
     not compared  lu/case-1/f32/1024x1024: only in the baseline
 
     1 same, 1 not compared (changes below 2 % do not matter)
@@ -280,12 +283,14 @@ fn thresholds_are_kept_and_crossed() {
       1.050× (lu/case-0/f32/1024x1024), best 1.050× (lu/case-0/f32/1024x1024)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
+    both: p < 0.0001
+
     threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
     2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
     2 slower, 1 threshold undecided (changes below 2 % do not matter)
     all, 2 cases: geometric mean 1.050× (candidate ÷ baseline); 100 % slower; worst
-      1.05× (lu/case-0/f32/1024x1024), best 1.05× (lu/case-0/f32/1024x1024)
+      1.050× (lu/case-0/f32/1024x1024), best 1.050× (lu/case-0/f32/1024x1024)
     ");
     // A case within the looser of two thresholds may still cross the stricter one.
     let threshold = |most: &str| format!("[[threshold]]\ncase = '*'\nmax-slowdown = '{most}'\n");
