@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Journal that is being written.
 pub(super) struct Journal {
@@ -121,14 +122,19 @@ fn check_no_journal(path: &Path) -> Result<()> {
     ))
 }
 
+/// Time that a process which is ending, or has just been started, may take to release a lock that it inherited.
+const LOCK_RELEASE_TIME: Duration = Duration::from_secs(1);
+
 /// Refuses a journal that another process is writing.
 fn check_free(journal: &Path) -> Result<()> {
-    match File::open(journal).map(|file| file.try_lock()) {
-        Ok(Err(TryLockError::WouldBlock)) => {
-            Err(usage!("'{}' is being written by another process; wait for it", journal.shown()))
+    let start = Instant::now();
+    while let Ok(Err(TryLockError::WouldBlock)) = File::open(journal).map(|file| file.try_lock()) {
+        if start.elapsed() > LOCK_RELEASE_TIME {
+            return Err(usage!("'{}' is being written by another process; wait for it", journal.shown()));
         }
-        _ => Ok(()),
+        std::thread::sleep(LOCK_RELEASE_TIME / 50);
     }
+    Ok(())
 }
 
 impl Journal {

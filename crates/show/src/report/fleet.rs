@@ -43,6 +43,7 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
             times.row([Cell::code(name), count.to_string().into(), fastest, devices.ratio(&overview.worst)]);
         }
         times.leave_out_empty(&["devices"], &fleet.devices.to_string());
+        times.unify_units(&["fastest device"]);
         tables.push(times);
         tables.extend(ratio_tables(&fleet, what, "vendor", max_name).into_iter().skip(1));
     }
