@@ -153,7 +153,7 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
     let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
-    if cases.iter().any(|case| case.share.is_some_and(|share| !share.is_known())) {
+    if is_shown("of hardware") && cases.iter().any(|case| case.share.is_some_and(|share| !share.is_known())) {
         marks.push(Mark::new(
             "of hardware",
             "not shown where its limit is uncertain by a factor of two; rerun `gpukern peak` when the device is idle",
@@ -184,11 +184,14 @@ pub(super) fn metric(case: &Case, name: &str) -> String {
     metric.map_or_else(String::new, |metric| metric.value.map_or_else(|| "not finite".into(), number_text))
 }
 
-/// Formats whole numbers as such, others with four significant digits.
+/// Formats whole numbers as such, others with six significant digits.
 pub(super) fn number_text(value: f64) -> String {
     match value {
         v if v == v.trunc() && v.abs() < 1e15 => format!("{v}"),
-        v if (1e-3..9999.5).contains(&v.abs()) => significant(v),
+        v if (1e-3..1e6).contains(&v.abs()) => {
+            let digits = (5 - v.abs().log10().floor() as i32).max(0) as usize;
+            format!("{v:.digits$}")
+        }
         v => format!("{v:.3e}"),
     }
 }
