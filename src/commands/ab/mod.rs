@@ -20,13 +20,12 @@ use crate::kernel::spirv;
 use crate::plan::Sampling;
 use crate::user::{options, resolve};
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions,
-    Nanos, Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing,
-    Tuned, UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions, Nanos,
+    Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned,
+    UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
 };
 use pairs::Pair;
 use rand::seq::SliceRandom;
-use std::cell::Cell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,8 +60,6 @@ struct Match<'a> {
 /// Matches of a command, and the options that they share.
 struct Contest<'a> {
     matches: Vec<Match<'a>>,
-    /// Kind of the device, once it is open: default sizes depend on it.
-    kind: Cell<Option<DeviceKind>>,
     devices: Vec<String>,
     sampling: Sampling,
     min_effect: f64,
@@ -152,7 +149,6 @@ pub(super) fn judge_run(
     options.insert("ab".into(), true.into());
     let contest = Contest {
         matches,
-        kind: Cell::default(),
         devices,
         sampling,
         min_effect: judging::settings(judging)?.min_effect,
@@ -274,7 +270,6 @@ impl<'a> Contest<'a> {
         let judging = Judging { min_effect: args.min_effect.clone(), ..Judging::default() };
         Ok(Self {
             matches,
-            kind: Cell::default(),
             devices,
             sampling,
             min_effect: judging::settings(&judging)?.min_effect,
@@ -284,17 +279,11 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Returns the matches of sizes for the device.
-    fn planned(&self) -> impl Iterator<Item = &Match<'a>> {
-        let kind = self.kind.get();
-        self.matches.iter().filter(move |current| kind.is_none_or(|kind| current.group.on.suits(kind)))
-    }
-
     /// Saves reproducers of the sides that failed in `folder`. Returns a note.
     fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String> {
         let command = trials.command.join(" ");
         let mut saved = 0;
-        for (current, trial) in self.planned().zip(&trials.cases) {
+        for (current, trial) in self.matches.iter().zip(&trials.cases) {
             let kernels = match &current.sides {
                 Sides::Kernels(kernels) => (**kernels).clone(),
                 Sides::Drivers(_) => {
@@ -315,7 +304,7 @@ impl<'a> Contest<'a> {
 
     /// Lets the sides of each match take turns. Returns the verdicts as the result of the command.
     fn judge(
-        &self,
+        mut self,
         json: Option<&PathBuf>,
         keep_failures: Option<&Path>,
         setup: &Setup,
@@ -324,6 +313,7 @@ impl<'a> Contest<'a> {
         let target = Target::open_if_named(JSON, json)?;
         let failures_folder = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
+        let session = if of_drivers { None } else { Some(self.open_device(setup, host)?) };
         let mut trials = Trials {
             schema: AB_SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -333,20 +323,19 @@ impl<'a> Contest<'a> {
             turns: if of_drivers { Turns::Processes } else { Turns::Batches },
             min_effect: self.min_effect,
             cases: vec![],
-            not_measured: self.planned().count(),
+            not_measured: self.matches.len(),
             exit: 0,
         };
         let mut add_trial = |trial| self.add_trial(trial, &mut trials, target.as_ref(), host);
-        let result = if of_drivers {
-            self.judge_drivers(setup, host, &mut add_trial)
-        } else {
-            self.judge_kernels(setup, host, &mut add_trial)
+        let result = match session {
+            Some(session) => self.judge_kernels(session, setup, host, &mut add_trial),
+            None => self.judge_drivers(setup, host, &mut add_trial),
         };
         if trials.cases.is_empty() {
             return Err(result.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
         let skipped_sides: Vec<_> = trials.cases.iter().map_while(skipped).collect();
-        if skipped_sides.len() == self.planned().count() {
+        if skipped_sides.len() == self.matches.len() {
             let (side, reason) = skipped_sides[0];
             return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }
@@ -369,7 +358,7 @@ impl<'a> Contest<'a> {
     /// Adds the trial of the next match. If there are several matches, prints a line about it and writes all trials so
     /// far, so that a killed process loses none of them; the trial of a single match is only written at the end.
     fn add_trial(&self, trial: Trial, trials: &mut Trials, target: Option<&Target>, host: &Host) -> Result<()> {
-        let count = self.planned().count();
+        let count = self.matches.len();
         trials.cases.push(trial);
         trials.correct();
         trials.not_measured = count - trials.cases.len();
@@ -389,7 +378,7 @@ impl<'a> Contest<'a> {
 
     /// Prints how long the matches may take, if that is long.
     fn announce_duration(&self, host: &Host) {
-        let count = self.planned().count();
+        let count = self.matches.len();
         let max_total = self.max_time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         if count > 1 && max_total >= MIN_ANNOUNCED_TIME {
             let [each, total] = [self.max_time, max_total].map(|time| about(time.into()));
@@ -397,19 +386,30 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Judges matches of kernels, in rounds of batches of samples on one device.
-    fn judge_kernels(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
-        let mut session = DeviceSession::open(setup, [&self.devices[..]], host)?;
+    /// Opens the device of kernels, and drops the matches of default sizes for other kinds of devices.
+    fn open_device<'s>(&mut self, setup: &'s Setup, host: &'s Host) -> Result<DeviceSession<'s>> {
+        let session = DeviceSession::open(setup, [&self.devices[..]], host)?;
         let devices = session.session.select_usable(&self.devices)?;
         let [device] = devices[..] else {
             return Err(usage!("ab runs on one device, --device matches {}; name one by its index", devices.len()));
         };
         host.messages.line(&format!("device {}: {}", device.index, device.name));
-        self.kind.set(Some(device.kind));
+        self.matches.retain(|current| current.group.on.suits(device.kind));
+        Ok(session)
+    }
+
+    /// Judges matches of kernels, in rounds of batches of samples on one device.
+    fn judge_kernels(
+        &self,
+        mut session: DeviceSession<'_>,
+        setup: &Setup,
+        host: &Host,
+        add_trial: &mut dyn FnMut(Trial) -> Result<()>,
+    ) -> Result<()> {
         user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
         session.on_each_device(&self.devices, Timing::Sample, |executor| {
-            for current in self.planned().take_while(|_| !host.is_interrupted()) {
+            for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
                 if let Sides::Kernels(kernels) = &current.sides {
                     add_trial(self.duel(current, kernels, executor))?;
                 }
@@ -422,7 +422,7 @@ impl<'a> Contest<'a> {
     /// Judges one match of kernels.
     fn duel(&self, current: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>) -> Trial {
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
-        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.planned().count());
+        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (mut cases, rounds) =
             executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         for case in &mut cases {
@@ -469,7 +469,7 @@ impl<'a> Contest<'a> {
         let mut first: [Option<SideResult>; 2] = [None, None];
         let mut rounds: Vec<Round> = vec![];
         let mut failure = None;
-        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.planned().count());
+        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let started = host.elapsed();
         let mut random = generator(orders_seed(), 0);
         while host.since(started) < self.max_time {
