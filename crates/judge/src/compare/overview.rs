@@ -61,8 +61,10 @@ struct RatedCase<'a> {
     id: &'a str,
     algorithm: &'a str,
     device: &'a str,
-    /// Vendor of the device, with the variant where variants are compared; empty for the host.
-    group: &'a str,
+    /// Vendor of the device; empty for the host.
+    vendor: &'a str,
+    /// Variant on the vendor's devices, where variants are compared.
+    variant: &'a str,
     verdict: Verdict,
     time: Nanos,
     ratio: f64,
@@ -120,8 +122,8 @@ fn rated_cases(comparison: &Comparison) -> impl Iterator<Item = RatedCase<'_>> {
         let ratio = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
         let [_, time] = case.times();
         let Compared { id, algorithm, device, vendor, verdict, .. } = case;
-        let group = vendor.as_deref().unwrap_or_default();
-        Some(RatedCase { index, id, algorithm, device, group, verdict: *verdict, time, ratio })
+        let vendor = vendor.as_deref().unwrap_or_default();
+        Some(RatedCase { index, id, algorithm, device, vendor, variant: "", verdict: *verdict, time, ratio })
     })
 }
 
@@ -162,9 +164,9 @@ struct DeviceCase<'a> {
 impl Fleet {
     /// Compares each device with its baseline; `None` for fewer than two devices.
     pub fn of_comparison(comparison: &Comparison) -> Option<Self> {
-        let rated: Vec<_> = rated_cases(comparison).filter(|rated| !rated.group.is_empty()).collect();
+        let rated: Vec<_> = rated_cases(comparison).filter(|rated| !rated.vendor.is_empty()).collect();
         let mut fleet = Self { cases: rows(&rated, |rated| rated.id), ..Self::default() };
-        fleet.vendors = rows(&rated, |rated| rated.group);
+        fleet.vendors = rows(&rated, |rated| rated.vendor);
         fleet.cases.sort_by(|a, b| by_slowness(b, a));
         fleet.vendors.sort_by(|a, b| by_slowness(b, a));
         fleet.if_several(&rated)
@@ -190,8 +192,8 @@ impl Fleet {
             fleet.cases.extend(rows(&rated, |rated| rated.id));
             all.extend(rated);
         }
-        for rated in grouped(all.iter().copied(), |rated| rated.group.split('/').next()) {
-            fleet.vendors.extend(rows(&rated, |rated| rated.group));
+        for rated in grouped(all.iter().copied(), |rated| (rated.vendor, rated.algorithm)) {
+            fleet.vendors.extend(rows(&rated, |rated| rated.variant));
         }
         fleet.if_several(&all)
     }
@@ -206,11 +208,11 @@ impl Fleet {
                 continue;
             }
             let fastest = cases.iter().map(|measured| measured.time.0).fold(f64::INFINITY, f64::min);
-            let rated: Vec<_> = cases.iter().map(|measured| measured.rated(fastest, &measured.vendor)).collect();
+            let rated: Vec<_> = cases.iter().map(|measured| measured.rated(fastest)).collect();
             fleet.cases.extend(rows(&rated, |rated| rated.id));
             all.extend(rated);
         }
-        fleet.vendors = rows(&all, |rated| rated.group);
+        fleet.vendors = rows(&all, |rated| rated.vendor);
         fleet.if_several(&all)
     }
 
@@ -249,18 +251,20 @@ fn rate_variants<'a>(problem: &[&'a DeviceCase<'a>]) -> Vec<RatedCase<'a>> {
     let rate = |measured: &&'a DeviceCase<'a>| {
         let competing = [&exact, &measured.class].map(|class| fastest.get(&(&*measured.device, class)));
         let reference = competing.into_iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        measured.rated(reference, &measured.variant)
+        measured.rated(reference)
     };
     problem.iter().map(rate).collect()
 }
 
 impl DeviceCase<'_> {
-    fn rated<'a>(&'a self, reference: f64, group: &'a str) -> RatedCase<'a> {
+    /// Returns the case with the ratio of its time to `reference`, in nanoseconds.
+    fn rated(&self, reference: f64) -> RatedCase<'_> {
         let Case { id, algorithm, .. } = self.case;
+        let Self { device, vendor, variant, time, .. } = self;
         let ratio = self.time.0 / reference;
         let is_slower = ratio >= 1.0 + Settings::default().min_effect;
         let verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
-        RatedCase { index: 0, id, algorithm, device: &self.device, group, verdict, time: self.time, ratio }
+        RatedCase { index: 0, id, algorithm, device, vendor, variant, verdict, time: *time, ratio }
     }
 }
 
