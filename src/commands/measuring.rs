@@ -91,14 +91,16 @@ pub(super) fn measure_and_report(
     let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();
     let form = output.table_form(&pooled, request.selection.sampling.energy);
-    let shows_grid = form == TableForm::Compact && request.noise.is_none() && path != Some(Path::new("-"));
+    let is_joined = run::are_captured(&setup.kernels);
+    let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
+    let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
-        None if run::are_captured(&setup.kernels) => report::long::joined(&pooled, &view),
+        None if is_joined => report::long::joined(&pooled, &view),
         None => tables(&pooled, form, &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());

@@ -4,7 +4,7 @@ use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measurin
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::prose::wrapped_lines;
-use crate::commands::cli::{OutputArgs, ReportArgs};
+use crate::commands::cli::{OutputArgs, ReportArgs, TableForm};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
@@ -13,7 +13,7 @@ use crate::record::merge::merge as merged;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
-use crate::{Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
+use crate::{Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -70,11 +70,12 @@ fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> S
     let mut texts = vec![];
     for (run, record) in runs.iter().zip(records) {
         let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
-        let form = OutputArgs::default().table_form(record, false);
-        let reasons = report::bench::outcomes(record);
-        let gap = if reasons.is_empty() { "" } else { "\n" };
-        let reasons = wrapped_lines(&reasons, Some(host.width()));
-        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())) + gap + &reasons);
+        let has_energy = record.cases.iter().filter_map(Case::measured).any(|measured| measured.energy.is_some());
+        let form = OutputArgs::default().table_form(record, has_energy);
+        let notes = report::bench::notes(record, form != TableForm::Long);
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        let notes = wrapped_lines(&notes, Some(host.width()));
+        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())) + gap + &notes);
     }
     texts.extend((!fleet.is_empty()).then_some(fleet));
     texts.join("\n")

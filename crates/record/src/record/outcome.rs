@@ -231,12 +231,17 @@ impl Correctness {
         }
     }
 
-    /// Returns a sentence with the reason if the answer was not checked.
-    pub fn unverified(&self) -> Option<String> {
+    /// Returns the reason if the answer was not checked.
+    pub fn unverified_reason(&self) -> Option<&str> {
         match self {
             Self::Verified(_) => None,
-            Self::Unverified { unverified } => Some(format!("unverified: {unverified}")),
+            Self::Unverified { unverified } => Some(unverified),
         }
+    }
+
+    /// Returns a sentence with the reason if the answer was not checked.
+    pub fn unverified(&self) -> Option<String> {
+        self.unverified_reason().map(|reason| format!("unverified: {reason}"))
     }
 }
 

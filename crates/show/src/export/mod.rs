@@ -18,7 +18,7 @@ use crate::basis::error::{Error, unknown};
 use crate::basis::printable;
 use crate::basis::units::in_words;
 use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Correctness, Measured, Outcome, Record};
+use crate::record::{Case, Measured, Outcome, Record};
 use crate::report::join_filled;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -184,10 +184,7 @@ fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>,
 /// Explains a missing or unverified time in the words of the record.
 fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Measured(m) => match &m.verification {
-            Correctness::Unverified { unverified } => Some(unverified.clone()),
-            Correctness::Verified(_) => None,
-        },
+        Outcome::Measured(m) => m.verification.unverified_reason().map(String::from),
         Outcome::Inspected => None,
         Outcome::Rejected(v) => {
             let figures = v.residual.map(|_| v.figures()).unwrap_or_default();

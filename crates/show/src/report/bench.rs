@@ -131,8 +131,7 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
             && run_algorithms.contains(&(case.device, &case.algorithm))
             && !run_variants.contains(&(case.device, &case.algorithm, &case.variant))
     };
-    let cases = record.cases.iter().filter(|case| !is_listed(case)).cloned().collect();
-    let mut out = outcomes(&Record { cases, ..record.clone() });
+    let mut out = outcomes_except(record, is_listed);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
@@ -150,8 +149,13 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
 /// Explains missing and wrong answers, each in a line, except that skips and usage errors with the same reason share
 /// one; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
+    outcomes_except(record, |_| false)
+}
+
+/// Does the same, but leaves out skipped cases that `is_listed` elsewhere.
+fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String {
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
-    for case in &record.cases {
+    for case in record.cases.iter().filter(|case| !is_listed(case)) {
         let Some(reason) = case.outcome.reason() else { continue };
         let may_share = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
         let group = groups.iter_mut().find(|(other, cases)| {
