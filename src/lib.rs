@@ -45,7 +45,7 @@ pub use kernel::buffer::BufferSpec;
 pub use kernel::program::{Program, Step};
 pub use kernel::shaders::Shader;
 pub use kernels::CATALOGUE;
-pub use kernels::matrix::for_factorisation;
+pub use kernels::matrix::for_factorization;
 pub use kernels::shaders::find as find_shader;
 pub use plan::axes::AxisValues;
 pub use plan::options::Selection;

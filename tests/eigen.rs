@@ -171,7 +171,7 @@ fn a_hundred_runs_give_the_same_bits() {
 }
 
 #[test]
-fn a_hundred_factorisations_give_the_same_bits() {
+fn a_hundred_factorizations_give_the_same_bits() {
     let (device, mut workbench) = workbench();
     let algorithm = CATALOGUE.find("lu").expect("an algorithm");
     let blocked = algorithm.variants.iter().filter(|variant| variant.name.starts_with("blocked"));
@@ -185,7 +185,7 @@ fn a_hundred_factorisations_give_the_same_bits() {
             ran += 1;
         }
     }
-    assert!(ran >= 4, "{ran} of the blocked factorisations ran");
+    assert!(ran >= 4, "{ran} of the blocked factorizations ran");
 }
 
 #[test]

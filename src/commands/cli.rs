@@ -4,7 +4,7 @@
 
 use super::old_options::OldOptions;
 use super::options::Typed;
-use super::{help, suggest};
+use super::{Stop, help, suggest};
 use crate::basis::alike::distinct;
 use crate::basis::command_line;
 use crate::basis::units::Bytes;
@@ -12,9 +12,9 @@ use crate::compare::{REFUSED, gate};
 use crate::plan::options::SamplingArgs;
 use crate::plan::request::KernelFiles;
 use crate::record::figure::LongColumn;
-use crate::{AxisValues, FieldOptions, Format, Record, Request, Selection, VulkanOptions, printable};
+use crate::{AxisValues, Error, FieldOptions, Format, Record, Request, Selection, VulkanOptions};
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub enum ColorWhen {
 impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables. A mistake gets a better
     /// suggestion than clap's, if there is one.
-    pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, clap::Error> {
+    pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, Stop> {
         let mut documented = help::command_line();
         let asks_for_all = |word: &OsString| word == "--help" || word == "help";
         if words.iter().take_while(|word| *word != "--").any(asks_for_all) {
@@ -107,7 +107,7 @@ impl Cli {
         let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
         let message = despite_mistakes.as_ref().and_then(|matches| suggest::kernels_elsewhere(matches, refused));
         if let Some(message) = message {
-            return Err(command.clone().error(ErrorKind::ValueValidation, message));
+            return Err(Error::Usage(message).into());
         }
         let cli = matches.and_then(|matches| {
             let mut cli = Self::from_arg_matches(&matches)?;
@@ -120,14 +120,19 @@ impl Cli {
             Ok(cli)
         });
         let name = despite_mistakes.as_ref().and_then(ArgMatches::subcommand_name);
-        cli.map_err(|error| suggest::improved(error, &command, name, words))
+        cli.map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::MissingSubcommand => {
+                Stop::Help(Box::new(error))
+            }
+            _ => Error::Usage(suggest::sentence(&error, &command, name, words)).into(),
+        })
     }
 }
 
 #[cfg(test)]
 impl Cli {
     /// Parses a command line without variables, of words between spaces, without the program's name.
-    pub(super) fn parsed_line(line: &str) -> Result<Self, clap::Error> {
+    pub(super) fn parsed_line(line: &str) -> Result<Self, Stop> {
         let words: Vec<_> = format!("gpukern {line}").split(' ').map(OsString::from).collect();
         Self::parsed(&words, &Variables::new())
     }
@@ -166,22 +171,6 @@ fn stated_options(command: &clap::Command, matches: &ArgMatches, variables: &Var
         stated.push(StatedOption { name: name.into(), from, value: values.join(",") });
     }
     stated
-}
-
-/// Returns the error with control characters in the words that it quotes shown escaped.
-pub(super) fn printable_mistake(mut error: clap::Error) -> clap::Error {
-    let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
-    for (kind, value) in context {
-        let value = match value {
-            ContextValue::String(text) => ContextValue::String(printable(&text).into_owned()),
-            ContextValue::Strings(texts) => {
-                ContextValue::Strings(texts.iter().map(|text| printable(text).into_owned()).collect())
-            }
-            _ => continue,
-        };
-        error.insert(kind, value);
-    }
-    error
 }
 
 /// The commands. There is one of them a process: its size is nothing.
@@ -904,7 +893,7 @@ pub struct TuneArgs {
 
     /// Choose tiles from the compiler's statistics; run none
     ///
-    /// The driver compiles the built-in tile, then its neighbours, until one does not spill registers. This also works
+    /// The driver compiles the built-in tile, then its neighbors, until one does not spill registers. This also works
     /// on stub devices that execute nothing. Measured results are never replaced.
     #[arg(long)]
     pub by_inspection: bool,

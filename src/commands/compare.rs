@@ -2,7 +2,7 @@
 
 use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
-use crate::basis::printable::{excerpt, shown_word};
+use crate::basis::printable::shown_word;
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
@@ -77,7 +77,7 @@ fn read_thresholds(path: &Path) -> Result<Vec<Threshold>> {
     let name = path.shown();
     let text = input_file::read_text(path)
         .map_err(|e| usage!("cannot read thresholds '{name}': {e}; `gpukern help gate` shows a file"))?;
-    gate::parse(&text).map_err(|reason| usage!("thresholds '{name}' are not valid: {}", excerpt(&reason)))
+    gate::parse(&text).map_err(|reason| usage!("{name}{reason}"))
 }
 
 #[cfg(test)]

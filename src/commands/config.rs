@@ -2,8 +2,7 @@
 
 use super::CommandOutput;
 use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
-use crate::basis::error;
-use crate::basis::printable::excerpt;
+use crate::basis::error::{self, toml_mistake};
 use crate::device::selector;
 use crate::plan::options;
 use crate::tuning::tuned;
@@ -65,12 +64,12 @@ impl Defaults {
     /// Parses the text of a file. Errors continue a line that starts with the name of the file.
     fn parse(text: &str) -> Result<Self, String> {
         let fields: BTreeMap<Spanned<String>, Spanned<Value>> =
-            toml::from_str(text).map_err(|e| format!(" is not valid TOML:\n{}", excerpt(&e.to_string())))?;
+            toml::from_str(text).map_err(|e| toml_mistake(text, &e))?;
         let mut defaults = Self::default();
         for (name, value) in fields {
             let line = text[..name.span().start].matches('\n').count() + 1;
             let texts = parse_field(name.get_ref(), value.get_ref());
-            let texts = texts.map_err(|reason| format!(", line {line}: {reason}"))?;
+            let texts = texts.map_err(|reason| format!(":{line}: {reason}"))?;
             defaults.fields.insert(name.into_inner(), FileField { texts, line });
         }
         Ok(defaults)
@@ -319,18 +318,18 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line_and_the_remedy() {
         for (text, expected) in [
-            ("\nprecision = '0.5'", ", line 2: "),
-            ("precision = 0.5", ", line 1: precision 0.5 is no text; write precision = \"1%\""),
-            ("# a\n\ncolour = 'never'", ", line 3: unknown field 'colour'; did you mean 'color'?"),
-            ("color = 'allways'", ", line 1: unknown color 'allways'; did you mean 'always'?"),
-            ("table = 'wide'", ", line 1: unknown table 'wide'; available: compact, long, both"),
-            ("device = ''", ", line 1: '' names no device"),
-            ("device = []", ", line 1: device [] names no device; write device = \"gpu\", or remove it"),
-            ("device = ['gpu', []]", ", line 1: device [] names no device"),
-            ("device = ['gpu', true]", ", line 1: device true is neither a text nor a number"),
-            ("device = ", " is not valid TOML:\nTOML parse error at line 1"),
-            ("[device]\nname = 'gpu'", ", line 1: device "),
-            ("color = 'auto'\ncolor = 'auto'", "line 2"),
+            ("\nprecision = '0.5'", ":2: "),
+            ("precision = 0.5", ":1: precision 0.5 is no text; write precision = \"1%\""),
+            ("# a\n\ncolour = 'never'", ":3: unknown field 'colour'; did you mean 'color'?"),
+            ("color = 'allways'", ":1: unknown color 'allways'; did you mean 'always'?"),
+            ("table = 'wide'", ":1: unknown table 'wide'; available: compact, long, both"),
+            ("device = ''", ":1: '' names no device"),
+            ("device = []", ":1: device [] names no device; write device = \"gpu\", or remove it"),
+            ("device = ['gpu', []]", ":1: device [] names no device"),
+            ("device = ['gpu', true]", ":1: device true is neither a text nor a number"),
+            ("device = ", ":1: "),
+            ("[device]\nname = 'gpu'", ":1: device "),
+            ("color = 'auto'\ncolor = 'auto'", ":2: "),
         ] {
             let error = Defaults::parse(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

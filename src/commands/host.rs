@@ -3,7 +3,6 @@
 use super::interrupt;
 use crate::basis::color;
 use crate::basis::messages::{self, Messages, Verbosity};
-use crate::basis::printable::printable_lines;
 use crate::{CacheFolder, Error, Result};
 use anstream::ColorChoice;
 use std::borrow::Cow;
@@ -166,20 +165,10 @@ impl Host {
         output.write_all(text.as_bytes()).and_then(|()| output.flush())
     }
 
-    /// Prints help, or a mistake of the command line. Text that a terminal or a CI service would interpret is shown escaped.
-    pub(super) fn print_mistake(&self, error: &clap::Error, choice: ColorChoice) -> io::Result<()> {
-        let plain = error.render().to_string();
-        let styled = || error.render().ansi().to_string();
-        let [output, errors] = self.colors(choice);
-        if !error.use_stderr() {
-            return self.print_raw(&if output { styled() } else { plain });
-        }
-        if errors && printable_lines(&plain) == plain && !self.messages.are_diverted() {
-            self.messages.write(&styled());
-        } else {
-            self.messages.say(&plain);
-        }
-        Ok(())
+    /// Prints help or the version.
+    pub(super) fn print_help(&self, help: &clap::Error, choice: ColorChoice) -> io::Result<()> {
+        let [colored, _] = self.colors(choice);
+        self.print_raw(&if colored { help.render().ansi().to_string() } else { help.render().to_string() })
     }
 
     /// Starts to listen for requests to end, which until then end the process. Returns the flag that the first one sets.

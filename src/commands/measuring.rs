@@ -98,6 +98,9 @@ pub(super) fn measure_and_report(
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
         notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
     }
+    if request.kernels.is_some() && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+        notes.push_str("note      `gpukern sanitize` says whether a race or an index out of bounds is why\n");
+    }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if is_joined => report::long::joined(&pooled, &view),

@@ -162,14 +162,13 @@ pub fn run(host: &mut Host) -> u8 {
             host.messages.say(&format!("error: {error}\n"));
             error.exit() as u8
         }
-        Err(Stop::Mistake(error)) => {
-            let error = cli::printable_mistake(*error);
+        Err(Stop::Help(error)) => {
             // clap counts options set by variables as arguments, and then prints no help for an empty command line.
             let printed = if error.kind() == ErrorKind::MissingSubcommand {
                 host.messages.say(&help::command_line().render_help().to_string());
                 Ok(())
             } else {
-                host.print_mistake(&error, help::color(&host.arguments))
+                host.print_help(&error, help::color(&host.arguments))
             };
             match printed {
                 Ok(()) => u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8),
@@ -180,9 +179,10 @@ pub fn run(host: &mut Host) -> u8 {
 }
 
 /// Reason why a command line has no result.
+#[derive(Debug)]
 enum Stop {
-    /// Mistake that clap found, or a request for help.
-    Mistake(Box<clap::Error>),
+    /// Request for help or the version, or an empty command line.
+    Help(Box<clap::Error>),
     Error(Error),
 }
 
@@ -195,13 +195,13 @@ impl From<Error> for Stop {
 fn parse(host: &Host) -> Result<Cli, Stop> {
     document::check_words(host)?;
     let parsed = |words: &[OsString]| Cli::parsed(words, &host.variables);
-    let cli = parsed(&host.arguments).map_err(|error| Stop::Mistake(Box::new(error)))?;
+    let cli = parsed(&host.arguments)?;
     match &cli.command {
         // `help bench` is `bench --help`; other words are topics.
         Command::Help { subject } if help::is_command(subject.as_deref()) => {
             let command = subject.iter().map(String::as_str);
             let words: Vec<_> = ["gpukern"].into_iter().chain(command).chain(["--help"]).map(OsString::from).collect();
-            parsed(&words).map_err(|error| Stop::Mistake(Box::new(error)))
+            parsed(&words)
         }
         _ => Ok(cli),
     }

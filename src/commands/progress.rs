@@ -431,7 +431,7 @@ fn outcome_line(case: &Case) -> String {
             if let Some(error) = summary.relative_error() {
                 let _ = write!(text, " ± {:.1} %", error * 100.0);
             }
-            format!("{text}, {} samples", summary.count)
+            format!("{text}, {}", counted(summary.count, "sample"))
         }
         outcome => format!("{}: {}", case.id, outcome.status()),
     }

@@ -1,9 +1,10 @@
 //! Suggestions by meaning: the equivalents of other benchmark tools' options and commands, and the command for a kernel.
 
+use crate::basis::error::{meant, unknown};
 use crate::basis::printable::shell_word;
 use crate::{CATALOGUE, Format, brief};
-use clap::error::{ContextKind, ContextValue, Error};
-use clap::{ArgMatches, Command};
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,37 +35,85 @@ const WRITE_JSON: &str = "bench run ab peak compare";
 /// Options of other tools whose value is an output format.
 const FORMATTED: &str = "format output-format benchmark-format benchmark-out-format style to";
 
-/// Replaces clap's suggestion, which goes by spelling, with one by meaning if the mistaken word is known from other tools.
-/// `command` is the subcommand that was typed, of `root`.
-pub(super) fn improved(mut error: Error, root: &Command, command: Option<&str>, words: &[OsString]) -> Error {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        _ => None,
+/// Says in a sentence, as all messages of gpukern are, what clap refuses: the word, the known word that was probably meant,
+/// by meaning or else by spelling, and where all are listed. `command` is the subcommand that was typed, of `root`.
+pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, words: &[OsString]) -> String {
+    let texts = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        _ => vec![],
     };
-    let tip = match (text(ContextKind::InvalidArg), text(ContextKind::InvalidSubcommand)) {
-        (_, Some(word)) => command_tip(&word),
-        (Some(option), _) if option.starts_with('-') => option_tip(command, &option, &value(&option, words)),
-        _ => None,
-    };
-    // clap suggests `-- --word`, but no argument here starts with dashes.
-    error.remove(ContextKind::Suggested);
-    // In clap's usage, every option that was typed looks required.
+    let text = |kind| texts(kind).first().cloned().unwrap_or_default();
     let mut root = root.clone();
     root.build();
-    if error.get(ContextKind::Usage).is_some()
-        && let Some(typed) = command.and_then(|name| root.find_subcommand_mut(name))
-    {
-        error.insert(ContextKind::Usage, ContextValue::StyledStr(typed.render_usage()));
+    let named = command.and_then(|name| root.find_subcommand(name));
+    let typed = named.map_or_else(|| "gpukern".into(), |command| format!("gpukern {}", command.get_name()));
+    let usage = named.unwrap_or(&root).clone().render_usage().to_string().replace("Usage: ", "");
+    // clap names an option with its value: `--table <FORM>`.
+    let word = text(ContextKind::InvalidArg);
+    let word = word.split(" <").next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = text(ContextKind::InvalidSubcommand);
+            let names: Vec<_> = root.get_subcommands().map(Command::get_name).collect();
+            let tip = command_tip(&word).map(offered).or_else(|| meant(&word, &names)).unwrap_or_default();
+            format!("unknown command '{}'; {}", brief(&word), and_list(&tip, "gpukern --help"))
+        }
+        ErrorKind::UnknownArgument if word.starts_with('-') => {
+            let names: Vec<_> = named.unwrap_or(&root).get_arguments().filter_map(Arg::get_long).collect();
+            let tip = option_tip(command, word, &value(word, words)).map(offered).or_else(|| {
+                let known: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
+                meant(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
+            });
+            let list = format!("{typed} --help");
+            format!("unknown option '{}'; {}", brief(word), and_list(&tip.unwrap_or_default(), &list))
+        }
+        ErrorKind::UnknownArgument => format!("'{}' is one word too many; usage: {usage}", brief(word)),
+        ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
+            format!("{word} lacks its value; `{typed} --help` explains it")
+        }
+        ErrorKind::InvalidValue => {
+            let known = texts(ContextKind::ValidValue);
+            let known: Vec<_> = known.iter().map(String::as_str).collect();
+            unknown("value", &text(ContextKind::InvalidValue), &format!(" for {word}"), &known)
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("`{typed}` also needs {}; usage: {usage}", texts(ContextKind::InvalidArg).join(" and "))
+        }
+        ErrorKind::ArgumentConflict => {
+            let others = texts(ContextKind::PriorArg);
+            if others.iter().any(|other| other.starts_with(word)) {
+                return format!("{word} is given twice; give it once");
+            }
+            format!("{word} does not go with {}; leave one out", others.join(" and "))
+        }
+        ErrorKind::ValueValidation if !word.is_empty() => {
+            let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            let reason = if reason == "invalid digit found in string" { "write a whole number".into() } else { reason };
+            format!("malformed value '{}' for {word}; {reason}", brief(&text(ContextKind::InvalidValue)))
+        }
+        // Messages of gpukern's own, and rare mistakes.
+        _ => {
+            let text = error.to_string();
+            let text = text.split("\n\n").next().unwrap_or_default();
+            text.trim_start_matches("error: ").trim_end().into()
+        }
     }
-    let Some(tip) = tip else { return error };
-    // A word of similar spelling would be misleading, and the usage shows it too.
-    for kind in
-        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedCommand, ContextKind::Usage]
-    {
-        error.remove(kind);
+}
+
+/// Offers code that stands alone: ``try `gpukern bench` ``; other tips are sentences.
+fn offered(tip: String) -> String {
+    let is_code = tip.split('`').step_by(2).all(|words| matches!(words.trim(), "" | "or" | ","));
+    if is_code { format!("try {tip}") } else { tip }
+}
+
+/// Ends a tip with the command that lists what is known; a tip by meaning stands alone.
+fn and_list(tip: &str, command: &str) -> String {
+    match tip {
+        "" => format!("`{command}` lists all"),
+        tip if tip.ends_with('?') => format!("{tip} `{command}` lists all"),
+        tip => tip.into(),
     }
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    error
 }
 
 /// Returns the value of an option in the words of a command line.
@@ -173,7 +222,10 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
     let first = *kernels.first()?;
     kernels.extend(refused.filter(is_kernel));
     let first = brief(first);
-    let words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel)).collect();
+    let mut words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel).to_string()).collect();
+    if command == "ab" && words.len() == 1 {
+        words.push("other.comp".into());
+    }
     let mut message = format!(
         "'{first}' is not a built-in algorithm, which `{command}` takes: `gpukern run {}{option}` {effect}",
         words.join(" ")
@@ -186,26 +238,29 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
 
 #[cfg(test)]
 mod tests {
-    use super::super::help;
+    use super::super::{Stop, help};
     use super::*;
     use crate::Cli;
 
     fn message(line: &str) -> String {
-        Cli::parsed_line(line).expect_err(line).to_string()
+        match Cli::parsed_line(line).expect_err(line) {
+            Stop::Error(error) => error.to_string(),
+            Stop::Help(_) => "help".into(),
+        }
     }
 
     #[test]
     fn words_of_other_tools_get_a_tip_by_meaning() {
         for (line, expected) in [
-            ("bench matmul --format json", "tip: `--json -` prints JSON"),
-            ("bench matmul --benchmark_format=json", "tip: `--json -` prints JSON"),
-            ("bench matmul --benchmark_out=x.json", "tip: `--json run.json` writes"),
+            ("bench matmul --format json", "`--json -` prints JSON"),
+            ("bench matmul --benchmark_format=json", "`--json -` prints JSON"),
+            ("bench matmul --benchmark_out=x.json", "; `--json run.json` writes"),
             ("bench matmul --format csv", "`gpukern export run.json --to csv`"),
             ("run k.comp --export-markdown t.md", "`gpukern export run.json --to markdown`"),
-            ("bench matmul --export-json a.json", "tip: `--json run.json` writes"),
-            ("bench matmul --output a.json", "tip: `--json run.json` writes"),
-            ("bench matmul -o a.json", "tip: `--json run.json` writes"),
-            ("bench matmul --warmup 3", "tip: leave it out: gpukern warms up"),
+            ("bench matmul --export-json a.json", "; `--json run.json` writes"),
+            ("bench matmul --output a.json", "; `--json run.json` writes"),
+            ("bench matmul -o a.json", "; `--json run.json` writes"),
+            ("bench matmul --warmup 3", "; leave it out: gpukern warms up"),
             ("bench matmul --runs 10", "`--precision 1%` and `--max-time 2s`"),
             ("bench matmul --min-time 3", "`--max-time 5s`"),
             ("bench --list", "`gpukern list` names"),
@@ -217,23 +272,42 @@ mod tests {
             ("compare a.json b.json --noise-threshold 0.1", "`--min-effect 2%`"),
             ("run k.comp --parameter-scan x", "`--size M=64..1024`"),
             ("bench matmul --axis n=[1:3]", "`--size 64..1024`"),
-            ("list --no-color", "tip: `--color never`"),
+            ("list --no-color", "try `--color never`"),
             ("--warmup", "gpukern warms up"),
-            ("version", "tip: `gpukern --version`"),
-            ("benchmark matmul", "tip: `gpukern bench`"),
-            ("matmul", "tip: `gpukern bench matmul`"),
-            ("k.comp", "tip: `gpukern run k.comp`"),
-            ("run.json", "tip: `gpukern report run.json"),
-            ("diff a b", "tip: `gpukern compare"),
+            ("version", "try `gpukern --version`"),
+            ("benchmark matmul", "try `gpukern bench`"),
+            ("matmul", "`gpukern bench matmul` measures it"),
+            ("k.comp", "`gpukern run k.comp` measures"),
+            ("run.json", "; `gpukern report run.json"),
+            ("diff a b", "try `gpukern compare"),
         ] {
             let text = message(line);
             assert!(text.contains(expected), "{line}: {text}");
-            assert!(text.matches("tip:").count() == 1 && !text.contains("similar"), "{line}: {text}");
+            assert!(!text.contains("did you mean"), "{line}: {text}");
         }
-        // clap handles plain misspellings.
-        assert!(message("bench matmul --jsno x").contains("a similar argument exists: '--json'"));
-        assert!(message("benhc").contains("a similar subcommand exists: 'bench'"));
-        assert!(!message("bench matmul --zzz").contains("tip"));
+    }
+
+    #[test]
+    fn a_mistake_is_told_in_a_sentence() {
+        for (line, expected) in [
+            (
+                "bench matmul --jsno x",
+                "unknown option '--jsno'; did you mean '--json'? `gpukern bench --help` lists all",
+            ),
+            ("benhc", "unknown command 'benhc'; did you mean 'bench'? `gpukern --help` lists all"),
+            ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
+            (
+                "compare a.json",
+                "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] [BASELINE] [CANDIDATE]",
+            ),
+            ("bench --table x", "unknown value 'x' for --table; available: compact, long, both"),
+            ("bench matmul --processes x", "malformed value 'x' for --processes; write a whole number"),
+            ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),
+            ("list a b", "'b' is one word too many; usage: gpukern list [OPTIONS] [ALGORITHM]"),
+            ("capture --call 0 -o d -- x", "malformed value '0' for --call; 0 is not in 1..18446744073709551615"),
+        ] {
+            assert_eq!(message(line), expected, "{line}");
+        }
     }
 
     #[test]

@@ -88,9 +88,9 @@ const EXAMPLE: &str =
     "write, for example:\n  [[known]]\n  case = \"matmul/tiled/f16/*\"\n  reason = \"driver bug 123\"";
 
 pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
-    let refuse = |reason| usage!("cannot read known failures in '{}': {reason}", path.shown());
-    let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
-    known::parse(&text).map_err(|reason| refuse(format!("{reason}\n{EXAMPLE}")))
+    let name = path.shown();
+    let text = input_file::read_text(path).map_err(|e| usage!("cannot read known failures in '{name}': {e}"))?;
+    known::parse(&text).map_err(|reason| usage!("{name}{reason}\n{EXAMPLE}"))
 }
 
 /// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, and the number of known

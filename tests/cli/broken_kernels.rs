@@ -146,14 +146,14 @@ fn every_variation_of_a_matmul_kernel_by_one_instruction_is_caught() {
 }
 
 #[test]
-fn every_variation_of_the_arithmetic_of_a_factorisation_is_caught() {
+fn every_variation_of_the_arithmetic_of_a_factorization_is_caught() {
     // Indices stay unchanged: those of the pivot check matter only if a pivot is bad.
     let posts = |variant: &str, _: &str| !variant.starts_with("blocked");
     every_variation_is_caught("lu", RESULT, posts, (&["35"], None), "diagonally-dominant", ARITHMETIC);
 }
 
 #[test]
-fn every_variation_of_the_arithmetic_of_a_blocked_factorisation_is_caught() {
+fn every_variation_of_the_arithmetic_of_a_blocked_factorization_is_caught() {
     // This size has three blocks.
     let without = |variant: &str, _: &str| variant == "blocked";
     every_variation_is_caught("lu", RESULT, without, (&["150"], None), "diagonally-dominant", ARITHMETIC);

@@ -11,7 +11,7 @@ mod cheats;
 mod commands;
 mod compare;
 mod exports;
-mod factorisations;
+mod factorizations;
 mod failures;
 mod fleet;
 mod images;

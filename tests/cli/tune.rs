@@ -85,7 +85,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 }
 
 #[test]
-fn the_widths_of_a_factorisation_are_searched_kept_and_taken() {
+fn the_widths_of_a_factorization_are_searched_kept_and_taken() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
     expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);

@@ -831,7 +831,7 @@ mod tests {
 
     #[test]
     fn kernel_names_are_unique_and_come_from_four_sources() {
-        let labelled =
+        let labeled =
             |pipeline, label: &str| DispatchEvent { label: Some(label.into()), ..dispatch(pipeline, 1, 10, 20) };
         let indirect = DispatchEvent { indirect: true, groups: [0; 3], ..dispatch(0, 1, 40, 50) };
         let events = [
@@ -850,8 +850,8 @@ mod tests {
                 0,
                 [0, 100],
                 vec![
-                    labelled(0, "label"),
-                    labelled(1, "label"),
+                    labeled(0, "label"),
+                    labeled(1, "label"),
                     dispatch(2, 1, 20, 30),
                     dispatch(3, 1, 30, 40),
                     indirect,
@@ -887,7 +887,7 @@ mod tests {
             let words: Vec<u32> = [0x0723_0203, 0x0001_0300, 0, 100, 0, source].into_iter().chain(operands).collect();
             LayerEvent::Pipeline(pipeline(id, 0, &words, "main0"))
         };
-        let labelled = DispatchEvent { label: Some("soft max".into()), ..dispatch(1, 1, 10, 20) };
+        let labeled = DispatchEvent { label: Some("soft max".into()), ..dispatch(1, 1, 10, 20) };
         let mut events = vec![
             process(1),
             LayerEvent::Device(device(0, 1.0)),
@@ -899,7 +899,7 @@ mod tests {
             submission(
                 0,
                 [0, 100],
-                vec![dispatch(0, 1, 0, 10), labelled, dispatch(2, 1, 20, 30), dispatch(3, 1, 30, 40)],
+                vec![dispatch(0, 1, 0, 10), labeled, dispatch(2, 1, 20, 30), dispatch(3, 1, 30, 40)],
             ),
         ];
         let names = |events: &[LayerEvent]| {

@@ -35,7 +35,7 @@ pub(super) enum Place<'a> {
     Script(Script),
 }
 
-/// Function that stands in for a device: recognises each job by its type, reports events and returns the job's `Done`.
+/// Function that stands in for a device: recognizes each job by its type, reports events and returns the job's `Done`.
 #[cfg(test)]
 pub type Script = Box<dyn FnMut(&dyn Any, Report<'_, Box<dyn Any>>) -> Result<Box<dyn Any>, WorkerEnd>>;
 

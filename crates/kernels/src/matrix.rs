@@ -31,7 +31,7 @@ pub fn wilkinson(n: usize) -> Vec<f32> {
 /// strictly dominant by rows and columns, so that elimination without pivoting is stable (Higham, *Accuracy and
 /// Stability*, section 9.6); `hilbert`; `singular`, uniform with a first row of zeros, which for n > 1 has no
 /// factorization L·U; `wilkinson`; `ill-scaled`, uniform with rows scaled by powers of two.
-pub fn for_factorisation(input: Input, n: usize, seed: u64) -> Vec<f32> {
+pub fn for_factorization(input: Input, n: usize, seed: u64) -> Vec<f32> {
     match input {
         Input::Hilbert => return hilbert(n),
         Input::Wilkinson => return wilkinson(n),
@@ -64,7 +64,7 @@ fn diagonal_summand(input: Input, n: usize) -> f64 {
     if input == Input::DiagonallyDominant { n as f64 } else { 0.0 }
 }
 
-/// Returns the matrices of [`for_factorisation`] in f64, with values that f32 cannot represent.
+/// Returns the matrices of [`for_factorization`] in f64, with values that f32 cannot represent.
 pub fn for_refinement(input: Input, n: usize, seed: u64) -> Vec<f64> {
     match input {
         Input::Hilbert => return (0..n * n).map(|i| 1.0 / ((i / n + i % n) as f64 + 1.0)).collect(),

@@ -93,7 +93,7 @@ real!(f64, u64, f64, std::convert::identity, std::convert::identity);
 real!(f16, u16, f32, f16::from_f32, |value| f16::from_f32(round_to_odd(value)));
 real!(bf16, u16, f32, bf16::from_f32, |value| bf16::from_f32(round_to_odd(value)));
 
-/// Rounds to the neighbour with an odd significand, so that rounding to a still narrower type afterwards errs no more
+/// Rounds to the neighbor with an odd significand, so that rounding to a still narrower type afterwards errs no more
 /// than a single rounding would.
 #[inline]
 fn round_to_odd(value: f64) -> f32 {

@@ -1,11 +1,11 @@
 //! Happens-before: whether an access of one invocation is ordered before a later one of another, by barriers and atomics,
 //! whatever the schedule.
 //!
-//! Time is a counter that advances at each synchronisation, and accesses are stamped with it, so that "accesses of X
+//! Time is a counter that advances at each synchronization, and accesses are stamped with it, so that "accesses of X
 //! before time T" says what is known of X. Buffers and shared memory have a clock each, because semantics name them
 //! separately.
 //!
-//! Barriers of a group are times that every access is compared with. Synchronisation by atomics is rare, so it only keeps
+//! Barriers of a group are times that every access is compared with. Synchronization by atomics is rare, so it only keeps
 //! *logs*, which are searched if nothing else orders two accesses: an invocation that releases logs the accesses before
 //! and refers to the log of its group; the atomic's location refers to the invocation's log; an invocation that acquires
 //! refers to the location's log; each up to the length that it has then.
@@ -116,7 +116,7 @@ impl Logs {
     }
 }
 
-/// Synchronisation of an invocation.
+/// Synchronization of an invocation.
 #[derive(Clone, Default)]
 struct Lane {
     /// Time of the last memory barrier of at least each rank.
@@ -153,7 +153,7 @@ impl Lane {
     }
 }
 
-/// Synchronisation of a work-group.
+/// Synchronization of a work-group.
 #[derive(Default)]
 struct Group {
     /// Accesses before this time, of earlier dispatches or of a group whose shared memory this one has, do not count.
@@ -174,7 +174,7 @@ struct Group {
     subgroups: Vec<(u32, u32)>,
     lanes: Vec<Lane>,
     /// Whether an invocation has read an atomic that others released.
-    synchronised: bool,
+    synchronized: bool,
 }
 
 impl Group {
@@ -209,7 +209,7 @@ pub(crate) struct SyncClock {
     invocations: u32,
     groups: Vec<Option<Box<Group>>>,
     logs: Logs,
-    /// Logs of atomics by object, offset, group and sub-group; `u32::MAX` for synchronisation beyond them.
+    /// Logs of atomics by object, offset, group and sub-group; `u32::MAX` for synchronization beyond them.
     variables: BTreeMap<(Object, u64, u32, u32), u32>,
     /// Bits of an invocation's number that are its local index.
     pub(crate) group_shift: u32,
@@ -330,7 +330,7 @@ impl SyncClock {
             }
             None => &mut group.log,
         };
-        for lane in group.lanes.iter_mut().skip(first).take(count).filter(|_| group.synchronised) {
+        for lane in group.lanes.iter_mut().skip(first).take(count).filter(|_| group.synchronized) {
             if let Some(rank) = covered {
                 lane.acquire(&mut self.logs, rank, self.now);
                 self.logs.refer(known, lane.log, u32::MAX);
@@ -353,7 +353,7 @@ impl SyncClock {
         }
     }
 
-    /// Synchronises by an atomic that read an object and, if `wrote`, wrote it.
+    /// Synchronizes by an atomic that read an object and, if `wrote`, wrote it.
     pub(crate) fn atomic(&mut self, who: Invocation, object: Object, offset: u64, semantics: Semantics, wrote: bool) {
         let Some(rank) = rank(semantics.scope) else { return };
         let (acquires, releases) = (self.covers(semantics, ACQUIRE), self.covers(semantics, RELEASE));
@@ -377,7 +377,7 @@ impl SyncClock {
                 } else {
                     self.logs.count += lane.observe(rank, entry);
                 }
-                group.synchronised = true;
+                group.synchronized = true;
             }
             let fence = if releases { self.now } else { lane.fences[rank].max(group.fences[rank]) };
             // Barriers of the group order more than a release within the group after them.

@@ -196,7 +196,7 @@ impl<'a> CellAccess<'a> {
         self.check(findings, accesses.far, kind);
     }
 
-    /// Adds a finding unless synchronisation orders the accesses.
+    /// Adds a finding unless synchronization orders the accesses.
     #[cold]
     #[inline(never)]
     fn judge(self, findings: &mut Findings, stamp: Stamp, kind: AccessKind) {
@@ -362,7 +362,7 @@ impl Memory {
         *slot = Some(region);
     }
 
-    /// Whether synchronisation takes as much memory as it may.
+    /// Whether synchronization takes as much memory as it may.
     pub(crate) fn is_full(&self) -> bool {
         self.clocks.iter().any(SyncClock::is_full)
     }

@@ -3,7 +3,7 @@
 
 use crate::code::{Code, RegisterOp};
 
-/// Most blocks and edges times loops to analyse; modules with more are taken to have their blocks in order.
+/// Most blocks and edges times loops to analyze; modules with more are taken to have their blocks in order.
 const MAX_WORK: usize = 1 << 24;
 
 /// Returns the rank of each block; lanes at the block of the lowest rank go first.

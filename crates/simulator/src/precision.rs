@@ -123,7 +123,7 @@ impl LooseDevice {
     }
 
     /// Returns the next value of the type, up or down.
-    fn neighbour(&self, value: f64, is_up: bool) -> f64 {
+    fn neighbor(&self, value: f64, is_up: bool) -> f64 {
         let bits = from_f64(self.scalar, value);
         let bits = match bits {
             _ if value == 0.0 => return to_f64(self.scalar, 1).copysign(if is_up { 1.0 } else { -1.0 }),
@@ -149,7 +149,7 @@ impl LooseDevice {
         let target = if error > 0.0 { exact + share * error } else { exact };
         let nearest = to_f64(self.scalar, from_f64(self.scalar, target));
         let beyond = if target == nearest { residual } else { target - nearest };
-        let other = if beyond == 0.0 || beyond.is_nan() { nearest } else { self.neighbour(nearest, beyond > 0.0) };
+        let other = if beyond == 0.0 || beyond.is_nan() { nearest } else { self.neighbor(nearest, beyond > 0.0) };
         let candidates = if random & 4 == 0 { [nearest, other] } else { [other, nearest] };
         let is_allowed = |value: &f64| error == 0.0 || (value - exact).abs() <= error;
         let value = candidates.into_iter().find(is_allowed).unwrap_or(exact);

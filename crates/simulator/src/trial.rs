@@ -130,6 +130,6 @@ mod tests {
             &[(Op::Store, &[11, TWO]), (Op::Return, &[])],
         );
         let reason = try_kernel(&too_long).expect_err("the value does not fit");
-        assert!(reason.ends_with("initialises a variable with a value of another type"), "{reason}");
+        assert!(reason.ends_with("initializes a variable with a value of another type"), "{reason}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::expression::{Expression, Values};
 use super::resolved::Tolerance;
-use crate::basis::error::{self, Error};
+use crate::basis::error::{self, Error, toml_mistake};
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::CANNOT_START;
 use crate::kernel::image::ImageSampler;
@@ -537,14 +537,14 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
 }
 
 impl Description {
-    /// Parses TOML. Errors name the line.
+    /// Parses TOML. Errors continue the name of the file, with the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if let Ok(root) = DeTable::parse(text) {
             check_buffers(text, root.get_ref())?;
             check_values(text, &DeValue::Table(root.into_inner()), 0)?;
         }
-        toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())
+        toml::from_str(text).map_err(|e| toml_mistake(text, &e))
     }
 
     /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost
@@ -663,7 +663,7 @@ fn check_buffers(text: &str, root: &DeTable<'_>) -> Result<(), String> {
         for (key, value) in fields {
             let name: &str = key.get_ref();
             if !BUFFER_FIELDS.contains(&name) && !matches!(value.get_ref(), DeValue::Table(_)) {
-                return Err(format!("line {}: {}", line_number(text, key.span().start), unknown_field(name)));
+                return Err(format!(":{}: {}", line_number(text, key.span().start), unknown_field(name)));
             }
         }
     }
@@ -675,7 +675,7 @@ fn check_buffers(text: &str, root: &DeTable<'_>) -> Result<(), String> {
 fn check_values(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), String> {
     let refuse = |offset: usize, kind: &str, quoted: &str| {
         let line = line_number(text, offset);
-        Err(format!("line {line}: the {kind} '{}' has a line break; write it in one line", brief(quoted)))
+        Err(format!(":{line}: the {kind} '{}' has a line break; write it in one line", brief(quoted)))
     };
     match value {
         DeValue::String(string) if string.contains('\n') => refuse(offset, "value", string),
@@ -685,10 +685,7 @@ fn check_values(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), St
                 return Ok(());
             }
             let line = line_number(text, offset);
-            Err(format!(
-                "line {line}: {} is beyond 64 bits: integers go from -2^63 to 2^64 - 1",
-                brief(integer.as_str())
-            ))
+            Err(format!(":{line}: {} is beyond 64 bits: integers go from -2^63 to 2^64 - 1", brief(integer.as_str())))
         }
         DeValue::Array(values) => {
             for value in values {

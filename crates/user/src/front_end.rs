@@ -1,5 +1,5 @@
 //! Compiles GLSL and WGSL in a separate process. The compilers are recursive, expand macros without limit and cannot be
-//! cancelled, so a source that overflows the stack, exhausts memory or never finishes ends only that process. It has a
+//! canceled, so a source that overflows the stack, exhausts memory or never finishes ends only that process. It has a
 //! thread with a large stack, a memory limit and a time limit, and compiles one source after the other until it fails.
 
 use super::compile::{Compiled, KernelSource};
@@ -117,7 +117,7 @@ pub fn serve() -> Result<(), Error> {
 }
 
 /// Waits until `done` disconnects. If the compilation of the file `shown` reaches a limit before, answers with that and
-/// ends this process, because a compiler cannot be cancelled.
+/// ends this process, because a compiler cannot be canceled.
 fn exit_at_limit(done: &Receiver<()>, shown: &str) {
     let mut limit = format!("longer than {:?}", POLL_INTERVAL * MAX_POLLS);
     for _ in 0..MAX_POLLS {

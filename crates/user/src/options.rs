@@ -3,7 +3,7 @@
 use super::axes::find_independent;
 use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
 use super::fill::split;
-use crate::basis::error::{Error, unknown};
+use crate::basis::error::{Error, in_our_words, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::counted;
@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<Described, Error> {
     }
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;
-    let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}: {reason}")))?;
+    let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}{reason}")))?;
     Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, ..Described::default() })
 }
 
@@ -292,7 +292,7 @@ impl Description {
     fn with(&self, path: &[String], value: Value) -> Result<Self, String> {
         let mut fields = Table::try_from(self).map_err(|e| e.to_string())?;
         put(&mut fields, path, value)?;
-        fields.try_into().map_err(|e: toml::de::Error| e.to_string().trim_end().replace('\n', " "))
+        fields.try_into().map_err(|e: toml::de::Error| in_our_words(e.message()))
     }
 }
 

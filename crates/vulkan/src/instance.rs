@@ -14,7 +14,7 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 pub enum Validation {
     /// No layer.
     Off,
-    /// The layer with synchronisation validation; its messages are collected.
+    /// The layer with synchronization validation; its messages are collected.
     On,
 }
 

@@ -499,7 +499,7 @@ impl Compiler {
         }
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; Vulkan
-        // synchronises access to the cache.
+        // synchronizes access to the cache.
         let pipelines = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };
         // SAFETY: a pipeline does not need its module after creation.
         unsafe { self.device.destroy_shader_module(module, None) };

@@ -462,7 +462,7 @@ impl<'a> TileSearch<'a> {
             }
         }
         let CaseGroup { algorithm, spec, .. } = self.group;
-        if let Some(rule) = tuned::favourite(algorithm, spec, &self.info)
+        if let Some(rule) = tuned::favorite(algorithm, spec, &self.info)
             && rule.name != self.variant.name
             && let Ok(program) = algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info)
         {

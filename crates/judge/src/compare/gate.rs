@@ -3,7 +3,7 @@
 
 use super::overview::{Fleet, Overview};
 use super::{Change, Compared, Comparison, State, Verdict};
-use crate::basis::error::Exit;
+use crate::basis::error::{Exit, toml_mistake};
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
 use crate::basis::units::{self, Nanos, counted, in_words, significant, trimmed};
@@ -16,9 +16,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ThresholdsFile {
-    /// `limit` is the spelling of earlier versions.
-    #[serde(alias = "limit")]
+    #[serde(default)]
     threshold: Vec<ThresholdTable>,
+    /// Thresholds in the spelling of earlier versions.
+    #[serde(default)]
+    limit: Vec<ThresholdTable>,
 }
 
 /// Threshold as written in the file.
@@ -153,13 +155,14 @@ pub struct Violation {
 /// Parses a file of thresholds.
 ///
 /// # Errors
-/// A TOML error, or the invalid entry.
+/// A TOML error, or the invalid entry; the message continues the name of the file.
 pub fn parse(text: &str) -> Result<Vec<Threshold>, String> {
-    let file: ThresholdsFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
-    if file.threshold.is_empty() {
-        return Err("it has no threshold; add a [[threshold]] table".into());
+    let ThresholdsFile { mut threshold, limit } = toml::from_str(text).map_err(|e| toml_mistake(text, &e))?;
+    threshold.extend(limit);
+    if threshold.is_empty() {
+        return Err(": there is no threshold; add a [[threshold]] table".into());
     }
-    file.threshold.into_iter().map(Threshold::try_from).collect()
+    threshold.into_iter().map(|table| Threshold::try_from(table).map_err(|reason| format!(": {reason}"))).collect()
 }
 
 impl TryFrom<ThresholdTable> for Threshold {

@@ -1,6 +1,7 @@
 //! Known failures: a TOML file of `[[known]]` tables, each with a reason. Unlisted failures are new, and listed cases
 //! that pass are gone: both need a person's attention.
 
+use crate::basis::error::toml_mistake;
 use crate::basis::pattern::matches;
 use crate::record::{Case, Outcome, Record};
 use serde::Deserialize;
@@ -63,11 +64,11 @@ pub struct Expectations {
 /// Parses a file of known failures.
 ///
 /// # Errors
-/// A TOML error, or the invalid entry.
+/// A TOML error, or the invalid entry; the message continues the name of the file.
 pub fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
-    let file: KnownFailuresFile = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_string())?;
+    let file: KnownFailuresFile = toml::from_str(text).map_err(|e| toml_mistake(text, &e))?;
     match file.known.iter().find(|known| known.reason.trim().is_empty()) {
-        Some(known) => Err(format!("'{}' has no reason; say why it fails", known.case)),
+        Some(known) => Err(format!(": '{}' has no reason; say why it fails", known.case)),
         None => Ok(file.known),
     }
 }

@@ -25,9 +25,9 @@ fn record(started: &str, times: &[f64]) -> Record {
     record
 }
 
-/// Returns a record with times of 0.5 % around `centre`; its name is the start time of its process, `a` or `b`.
-fn steady(name: &str, centre: f64) -> Record {
-    record(name, &times(centre, 0.005, 50, u64::from(name.as_bytes()[0] - b'a' + 1)))
+/// Returns a record with times of 0.5 % around `center`; its name is the start time of its process, `a` or `b`.
+fn steady(name: &str, center: f64) -> Record {
+    record(name, &times(center, 0.005, 50, u64::from(name.as_bytes()[0] - b'a' + 1)))
 }
 
 fn set(case: &mut Case, times: &[f64]) {
@@ -42,11 +42,11 @@ fn kernel(name: &str, hash: &str, statistics: Vec<Metric>) -> CompiledKernel {
     CompiledKernel { name: name.into(), hash: hash.into(), statistics, inspection: None }
 }
 
-/// Returns `count` times around `centre`, at most `spread` away relative to it.
-fn times(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
+/// Returns `count` times around `center`, at most `spread` away relative to it.
+fn times(center: f64, spread: f64, count: usize, seed: u64) -> Vec<f64> {
     use rand::Rng;
     let mut generator = generator(seed, 3);
-    let mut next = || centre * (1.0 + spread * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0));
+    let mut next = || center * (1.0 + spread * (2.0 * f64::from(generator.next_u32()) / 2f64.powi(32) - 1.0));
     std::iter::repeat_with(&mut next).take(count).collect()
 }
 
@@ -90,8 +90,8 @@ fn five_percent_is_slower_its_reverse_faster_and_within_a_larger_effect_the_same
 fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
     let a = steady("a", 1e6);
     let settings = Settings::default();
-    let against = |centre: f64, spread: f64, count: usize| {
-        let b = record("b", &times(centre, spread, count, 2));
+    let against = |center: f64, spread: f64, count: usize| {
+        let b = record("b", &times(center, spread, count, 2));
         verdicts(from_ref(&a), &[b], &settings)[0]
     };
     assert_eq!(against(1.002e6, 0.005, 50), Verdict::Same);
@@ -102,8 +102,8 @@ fn what_does_not_matter_is_the_same_and_what_might_is_undecided() {
 
 #[test]
 fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
-    let on_host = |started, seed, centre| {
-        let mut record = record(started, &times(centre, 0.005, 50, seed));
+    let on_host = |started, seed, center| {
+        let mut record = record(started, &times(center, 0.005, 50, seed));
         record.devices[0].kind = DeviceKind::Cpu;
         record
     };
@@ -320,9 +320,9 @@ fn rate(runs: usize, between: f64, disturbed: f64, effect: f64, is_hit: fn(Verdi
         let centres = times(1.0, 3f64.sqrt() * between, runs, seed);
         let luck = times(1.0, 1.0, runs, seed + 1_000_000);
         let mut records = vec![];
-        for (number, (centre, luck)) in (0..).zip(centres.into_iter().zip(luck)) {
+        for (number, (center, luck)) in (0..).zip(centres.into_iter().zip(luck)) {
             let factor = if luck / 2.0 < disturbed { 1.3 } else { 1.0 };
-            let times = times(1e6 * factor * centre * scale, 0.01, 20, 100 * seed + number);
+            let times = times(1e6 * factor * center * scale, 0.01, 20, 100 * seed + number);
             let mut record = record(&format!("{name}{number}"), &times);
             record.cases.truncate(1);
             records.push(record);
@@ -379,12 +379,12 @@ fn assert_penalty_of_a_look(a: &Record, b: &Record) {
 
 #[test]
 fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
-    let side = |started: &str, centre: f64| {
-        let mut whole = record(started, &times(centre, 0.01, 30, 1));
+    let side = |started: &str, center: f64| {
+        let mut whole = record(started, &times(center, 0.01, 30, 1));
         let cases = whole.cases.clone();
         for process in 1..3 {
             whole.cases.extend(cases.iter().cloned().map(|mut case| {
-                set(&mut case, &times(centre * (1.0 + 1e-3 * process as f64), 0.01, 30, process as u64 + 1));
+                set(&mut case, &times(center * (1.0 + 1e-3 * process as f64), 0.01, 30, process as u64 + 1));
                 Case { process, ..case }
             }));
         }
@@ -426,10 +426,10 @@ fn no_more_of_the_candidate_is_measured_where_the_baseline_saw_a_slower_device_o
 }
 
 /// Returns a side of `count` processes on a device of this kind, each under these conditions.
-fn side(kind: DeviceKind, name: &str, centre: f64, count: usize, conditions: Conditions) -> Vec<Record> {
+fn side(kind: DeviceKind, name: &str, center: f64, count: usize, conditions: Conditions) -> Vec<Record> {
     let process = |i: usize| {
         let seed = name.bytes().fold(i as u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
-        let mut record = record(&format!("{name}{i}"), &times(centre, 0.005, 50, seed));
+        let mut record = record(&format!("{name}{i}"), &times(center, 0.005, 50, seed));
         record.devices[0].kind = kind;
         for case in &mut record.cases {
             let measured = measured_mut(case);
@@ -495,7 +495,7 @@ fn a_change_that_no_disturbance_explains_is_one() {
     let moved = std::cell::Cell::new(1 << 16);
     let verdict_of = |change: f64, count: usize, [before, after]: [Conditions; 2]| {
         let [mut a, mut b] = [("a", 1e6, before), ("b", change * 1e6, after)]
-            .map(|(name, centre, conditions)| side(DeviceKind::Cpu, name, centre, count, conditions));
+            .map(|(name, center, conditions)| side(DeviceKind::Cpu, name, center, count, conditions));
         for case in a.iter_mut().chain(&mut b).flat_map(|record| &mut record.cases) {
             case.work.bytes = Bytes(moved.get());
         }
@@ -552,8 +552,8 @@ fn times_of_other_numbers_of_threads_are_not_compared_by_what_the_threads_take()
 
 #[test]
 fn another_board_of_one_model_is_no_change_of_the_code() {
-    let boards = |name: &str, centre: f64, uuids: &[&str]| -> Vec<Record> {
-        let mut records = side(DeviceKind::DiscreteGpu, name, centre, uuids.len(), seen(75.0, None));
+    let boards = |name: &str, center: f64, uuids: &[&str]| -> Vec<Record> {
+        let mut records = side(DeviceKind::DiscreteGpu, name, center, uuids.len(), seen(75.0, None));
         for (record, uuid) in records.iter_mut().zip(uuids) {
             record.devices[0].uuid = (*uuid).into();
         }
@@ -637,8 +637,8 @@ fn kernels(files: &[&str]) -> Request {
 }
 
 /// Returns a record of this request that can be completed.
-fn completable(started: &str, centre: f64, request: Request) -> Record {
-    let mut record = record(started, &times(centre, 0.01, 50, started.len() as u64));
+fn completable(started: &str, center: f64, request: Request) -> Record {
+    let mut record = record(started, &times(center, 0.01, 50, started.len() as u64));
     record.request = Some(request);
     record.plan = Some("1".into());
     record.devices[0].kind = DeviceKind::Cpu;
@@ -648,7 +648,7 @@ fn completable(started: &str, centre: f64, request: Request) -> Record {
 
 /// Returns sides of one process each, of which the candidate takes 5 % longer, with a request for LU at these sizes.
 fn lu_sides(sizes: &[&str]) -> [Record; 2] {
-    [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| completable(started, centre, lu(sizes)))
+    [("a", 1e6), ("bb", 1.05e6)].map(|(started, center)| completable(started, center, lu(sizes)))
 }
 
 /// Returns the commands that would decide the comparison of two records at these paths.
@@ -731,16 +731,16 @@ fn a_recipe_has_the_paths_the_driver_and_the_comparison() {
 
 #[test]
 fn a_recipe_measures_few_open_cases_alone_and_counts_their_own_processes() {
-    let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, centre)| {
-        let mut record = completable(started, centre, lu(&["64", "96", "128"]));
-        let case_of = |id: &str, centre: f64| {
-            let case = self::record(started, &times(centre, 0.01, 50, 7)).cases.remove(0);
+    let sides = [("a", 1e6), ("bb", 1.05e6)].map(|(started, center)| {
+        let mut record = completable(started, center, lu(&["64", "96", "128"]));
+        let case_of = |id: &str, center: f64| {
+            let case = self::record(started, &times(center, 0.01, 50, 7)).cases.remove(0);
             Case { id: if id.is_empty() { case.id.clone() } else { id.into() }, ..case }
         };
         // The first case differs between processes, the others are always the same.
         let others = ["lu/blocked/f32/64", "lu/blocked/f32/96", "lu/blocked/f32/128"];
         let process = |at: usize| {
-            let first = case_of("", centre * [1.0, 1.03, 0.98][at]);
+            let first = case_of("", center * [1.0, 1.03, 0.98][at]);
             let cases = std::iter::once(first).chain(others.iter().map(|id| case_of(id, 1e6)));
             cases.map(|case| Case { process: at, ..case }).collect::<Vec<_>>()
         };
@@ -998,15 +998,15 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
 
 #[test]
 fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
-    let side = |name: &str, spread: f64, centre: f64| -> Vec<Record> {
+    let side = |name: &str, spread: f64, center: f64| -> Vec<Record> {
         let process = |i: usize| {
             let factor = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2.0, 1.0 - spread / 2.0][i];
-            completable(&format!("{name}{}", "-".repeat(i)), centre * factor, lu(&[]))
+            completable(&format!("{name}{}", "-".repeat(i)), center * factor, lu(&[]))
         };
         (0..5).map(process).collect()
     };
-    let compared_at = |spread: f64, centre: f64| {
-        let [a, b] = [side("a", spread, 1e6), side("b", spread, centre)];
+    let compared_at = |spread: f64, center: f64| {
+        let [a, b] = [side("a", spread, 1e6), side("b", spread, center)];
         (compare(&a, &b, &Settings::default()), advice([&a, &b], ["a.json", "b.json"]).1)
     };
     let (comparison, text) = compared_at(0.03, 1.0);
@@ -1065,11 +1065,11 @@ fn a_command_names_its_files_as_they_are_found_from_here() {
 
 #[test]
 fn a_verdict_names_the_test_that_decided_or_failed() {
-    let verdict_and_test = |count: usize, centre: f64, spread: f64, canary: f64| {
+    let verdict_and_test = |count: usize, center: f64, spread: f64, canary: f64| {
         let a = side(DeviceKind::DiscreteGpu, "a", 1e6, count, seen(75.0, None));
-        let mut b = side(DeviceKind::DiscreteGpu, "b", centre, count, seen(75.0 * canary, None));
+        let mut b = side(DeviceKind::DiscreteGpu, "b", center, count, seen(75.0 * canary, None));
         for (record, seed) in b.iter_mut().zip(0..) {
-            record.cases.iter_mut().for_each(|case| set(case, &times(centre, spread, 50, seed)));
+            record.cases.iter_mut().for_each(|case| set(case, &times(center, spread, 50, seed)));
         }
         let case = compare(&a, &b, &Settings::default()).cases.remove(0);
         (case.verdict, case.test)

@@ -8,7 +8,7 @@
 //! the whole chain; `nothing-subgroup` does as well.
 //!
 //! The shared-memory variants communicate within the same sub-groups, so both forms compute the same function, but they
-//! synchronise with work-group barriers, as code without knowledge of sub-groups must.
+//! synchronize with work-group barriers, as code without knowledge of sub-groups must.
 //!
 //! The device chooses the sub-group size, so the kernel reports it and the host checks against the reported size.
 //!

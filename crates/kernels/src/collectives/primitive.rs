@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn xor_swaps_neighbours_or_reverses_as_in_the_figures() {
+    fn xor_swaps_neighbors_or_reverses_as_in_the_figures() {
         assert_eq!(xor(&COUNT, 1), [1, 0, 3, 2, 5, 4, 7, 6]);
         assert_eq!(xor(&COUNT, 7), [7, 6, 5, 4, 3, 2, 1, 0]);
     }

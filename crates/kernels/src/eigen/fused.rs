@@ -88,7 +88,7 @@ fn one_round(
     let dispatch = over_rows(Teams::products(case, device), shader, &arguments, case, device);
     let group = u64::from(dispatch.shader.interface.local_size[0].value(&dispatch.constants));
     let iterations = dispatch.loop_iterations + 2 * extent(case).div_ceil(group);
-    dispatch.loops(iterations).constant("NEIGHBOUR", neighbour(case))
+    dispatch.loops(iterations).constant("NEIGHBOUR", neighbor(case))
 }
 
 /// Returns the arguments for the problem's buffers.
@@ -119,11 +119,11 @@ fn single_group(
         .constant("ROWS", rows)
         .constant("ROUNDS", MAX_ROUNDS)
         .constant("PADDED", n.next_multiple_of(4))
-        .constant("NEIGHBOUR", neighbour(case))
+        .constant("NEIGHBOUR", neighbor(case))
         .loops(u64::from(MAX_ROUNDS) * u64::from(turns * (steps + 1) + steps + 1) + 2 * u64::from(n))
 }
 
 /// Returns 1 if the stop rule compares neighbors, else 0: the value of a constant.
-fn neighbour(case: &CaseSpec) -> u32 {
+fn neighbor(case: &CaseSpec) -> u32 {
     u32::from(case.stop_rule().test == StopTest::Neighbour)
 }

@@ -11,7 +11,7 @@
 //! 1. The eigenvalue. diag(d)⁻¹·M·diag(d) is D⁻¹·(A + E)·D with |E| ≤ `γ_7k`·A, one reciprocal and two products a round, so
 //!    λ(A) is in \[low, high\] up to `γ_7k`, and the λ returned is `high` up to `γ_m`: it differs from the λ(A) of an f64
 //!    power iteration by at most (high − low) + high·(`γ_m` + `γ_7k`). This holds for both stop rules. For `bracket`,
-//!    high − low is at most about eps·λ; for `neighbour` the rule itself promises no more than ⌊n/2⌋·eps, so what was
+//!    high − low is at most about eps·λ; for `neighbor` the rule itself promises no more than ⌊n/2⌋·eps, so what was
 //!    reached is used.
 //! 2. The λ returned is `high` up to `γ_m`.
 //! 3. The stop rule holds for s, up to `γ_m` a sum.
@@ -64,7 +64,7 @@ pub static EIGEN: Algorithm = Algorithm {
 
 /// Builds the program of `pipeline`.
 fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
-    let [sum_native, sum_cas, max, vector, neighbour, bracket, next] = shaders else {
+    let [sum_native, sum_cas, max, vector, neighbor, bracket, next] = shaders else {
         unreachable!("the registry names seven kernels")
     };
     let sum = if has_float_atomics(device) { sum_native } else { sum_cas };
@@ -75,7 +75,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
     body.push(Step::Dispatch(eigenvector_step(vector, S, LAMBDA, V, case, device)));
     match case.stop_rule().test {
         StopTest::Neighbour => {
-            body.extend(stop_check::steps(neighbour, BufferId(S), BufferId(STOP), eps, case, device));
+            body.extend(stop_check::steps(neighbor, BufferId(S), BufferId(STOP), eps, case, device));
         }
         StopTest::Bracket => {
             let buffers = buffers([("s", S), ("maximum", LAMBDA), ("stop", STOP)]);

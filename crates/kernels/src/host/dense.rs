@@ -71,7 +71,7 @@ pub(crate) static FACTORISATION: Baseline = Baseline {
     summary: "recursive factorization P·A = L·U on all cores, in place and column major, with partial pivoting (which most \
               variants lack)",
     make: |case, inputs| match inputs {
-        [HostArray::F32(a), _] => Some(Box::new(Factorisation::new(extent(case), a))),
+        [HostArray::F32(a), _] => Some(Box::new(Factorization::new(extent(case), a))),
         [HostArray::F32(a), _, HostArray::F32(b)] => {
             Some(Box::new(DenseSystem::new(extent(case), a, b, outputs_in_f32)))
         }
@@ -82,7 +82,7 @@ pub(crate) static FACTORISATION: Baseline = Baseline {
 
 /// Solver of A·x = b in a single type, from the factors of A.
 struct DenseSystem<'a, T> {
-    factors: Factorisation<'a, T>,
+    factors: Factorization<'a, T>,
     b: &'a [T],
     /// b before a run, the solution after it.
     x: Mat<T>,
@@ -94,7 +94,7 @@ impl<'a, T: ComplexField + Copy> DenseSystem<'a, T> {
     fn new(n: usize, a: &'a [T], b: &'a [T], outputs: fn(&Self) -> Vec<HostArray>) -> Self {
         let scratch = MemBuffer::new(solve_in_place_scratch::<usize, T>(n, 1, Par::rayon(0)));
         let x = MatRef::from_row_major_slice(b, n, 1).to_owned();
-        Self { factors: Factorisation::new(n, a), b, x, scratch, outputs }
+        Self { factors: Factorization::new(n, a), b, x, scratch, outputs }
     }
 }
 
@@ -121,7 +121,7 @@ impl<T: ComplexField + Copy> HostProgram for DenseSystem<'_, T> {
 
     fn run(&mut self) {
         self.factors.run();
-        let Factorisation { n, packed, permutation, inverse, .. } = &self.factors;
+        let Factorization { n, packed, permutation, inverse, .. } = &self.factors;
         let order = PermRef::new_checked(permutation, inverse, *n);
         let stack = MemStack::new(&mut self.scratch);
         solve_in_place(packed.as_ref(), packed.as_ref(), order, self.x.as_mut(), Par::rayon(0), stack);
@@ -133,7 +133,7 @@ impl<T: ComplexField + Copy> HostProgram for DenseSystem<'_, T> {
 }
 
 /// Factorization P·A = L·U.
-struct Factorisation<'a, T> {
+struct Factorization<'a, T> {
     n: usize,
     /// Matrix A as given, row-major.
     a: &'a [T],
@@ -148,7 +148,7 @@ struct Factorisation<'a, T> {
     scratch: MemBuffer,
 }
 
-impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
+impl<'a, T: ComplexField + Copy> Factorization<'a, T> {
     fn new(n: usize, a: &'a [T]) -> Self {
         let scratch = lu_in_place_scratch::<usize, T>(n, n, Par::rayon(0), Spec::default());
         Self {
@@ -172,7 +172,7 @@ impl<'a, T: ComplexField + Copy> Factorisation<'a, T> {
     }
 }
 
-impl HostProgram for Factorisation<'_, f32> {
+impl HostProgram for Factorization<'_, f32> {
     fn restore(&mut self) {
         self.restore();
     }

@@ -44,7 +44,7 @@ pub(super) fn transform(m: &mut [f32], s: &[f32]) {
 
 /// Whether every |s\[i\] − s\[(i+1) mod n\]| < eps. A task checks all of its pairs, because a loop with an early exit
 /// is not vectorized; no task starts after another has found a pair too far apart.
-pub(super) fn neighbours_agree(s: &[f32], eps: f32) -> bool {
+pub(super) fn neighbors_agree(s: &[f32], eps: f32) -> bool {
     let n = s.len();
     let agree = |a: f32, b: f32| (a - b).abs() < eps;
     if !agree(s[n - 1], s[0]) {
@@ -84,7 +84,7 @@ pub(crate) static NEXT_MATRIX: Baseline = loops("rows in parallel, in place, one
 
 pub(crate) static STOP_CHECK: Baseline =
     loops("chunks of the vector in parallel; none starts after one has found a pair too far apart", |_, inputs| {
-        let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbours_agree(s, STOP_CHECK_EPS));
+        let run = |[s]: [&[f32]; 1], stop: &mut [i32]| stop[0] = i32::from(neighbors_agree(s, STOP_CHECK_EPS));
         Some(Box::new(HostLoop::new(operands(inputs)?, vec![0], HostArray::I32, run)))
     });
 
@@ -179,7 +179,7 @@ impl<'a> Transform<'a> {
     fn agrees(&self) -> bool {
         let eps = self.stop.eps as f32;
         match self.stop.test {
-            StopTest::Neighbour => neighbours_agree(&self.s, eps),
+            StopTest::Neighbour => neighbors_agree(&self.s, eps),
             // n comparisons, compared with n² additions of the sums: not worth parallelizing.
             StopTest::Bracket => self.s.iter().all(|s| self.lambda - s < eps * self.lambda),
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pivoting_factorises_matrices_that_need_it() {
+    fn pivoting_factorizes_matrices_that_need_it() {
         let lu = CATALOGUE.find("lu").expect("it is in the registry");
         let case = CaseSpec::new(lu, Size::Uniform(65), DType::F32).with(|options| options.input = Input::Singular);
         run_twice(lu, &case);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_too_far_apart_are_found_wherever_they_are() {
+    fn neighbors_too_far_apart_are_found_wherever_they_are() {
         let stop_check = CATALOGUE.find("stop-check").expect("it is in the registry");
         for input in [Input::Boundary, Input::Wrap, Input::Converged] {
             // A single pair, no pair across pieces, and pieces that end in a single element.

@@ -60,7 +60,7 @@ pub(super) fn buffers(n: u64) -> Vec<BufferSpec> {
 
 /// Generates A and the identity permutation, the contents of the buffers that the host fills.
 pub(super) fn inputs(n: u64, input: Input, seed: u64) -> Vec<HostArray> {
-    let a = matrix::for_factorisation(input, n as usize, seed);
+    let a = matrix::for_factorization(input, n as usize, seed);
     vec![HostArray::F32(a), HostArray::I32((0..n as i32).collect())]
 }
 
@@ -231,10 +231,10 @@ impl Oracle for FactorsOracle {
 mod tests {
     use super::*;
     use crate::lu::LU;
-    use crate::matrix::for_factorisation;
+    use crate::matrix::for_factorization;
 
     #[test]
-    fn a_factorisation_of_order_1024_is_two_thirds_of_a_cube_of_operations() {
+    fn a_factorization_of_order_1024_is_two_thirds_of_a_cube_of_operations() {
         let problem = problem(&CaseSpec::new(&LU, Size::Uniform(1024), DType::F32)).expect("a sensible size");
         assert_eq!(problem.work(), Work { operations: 2 * (1 << 30) / 3, bytes: Bytes(12 << 20) });
     }
@@ -268,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn a_right_factorisation_passes_whatever_its_growth() {
+    fn a_right_factorization_passes_whatever_its_growth() {
         for (input, seed) in
             [(Input::Uniform, 1), (Input::Uniform, 2), (Input::DiagonallyDominant, 1), (Input::Hilbert, 1)]
         {
             let n = 60;
-            let a = for_factorisation(input, n, seed);
+            let a = for_factorization(input, n, seed);
             let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
             assert!(check.passes() && check.residual > 0.0, "{input} {seed}: {check:?}");
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn one_wrong_element_and_one_outside_the_triangle_are_rejected() {
         let n = 40;
-        let a = for_factorisation(Input::DiagonallyDominant, n, 5);
+        let a = for_factorization(Input::DiagonallyDominant, n, 5);
         let oracle = FactorsOracle::new(n as u64, 1, HostArray::F32(a.clone()));
         for (buffer, at, expected) in [
             (1, 20 * n + 3, "(L·U)[20]"),
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_bad_pivot_is_an_answer_of_its_own() {
-        let a = for_factorisation(Input::Singular, 3, 1);
+        let a = for_factorization(Input::Singular, 3, 1);
         let oracle = FactorsOracle::new(3, 1, HostArray::F32(a.clone()));
         for (word, expected) in [(0, "zero pivot at column 0"), (5, "non-finite pivot at column 2")] {
             let mut outputs = factors(&a, 3);
@@ -345,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn growth_and_residual_agree_with_an_independent_factorisation_in_f64() {
+    fn growth_and_residual_agree_with_an_independent_factorization_in_f64() {
         let n = 100;
         for seed in 1..=10 {
-            let a = for_factorisation(Input::DiagonallyDominant, n, seed);
+            let a = for_factorization(Input::DiagonallyDominant, n, seed);
             let oracle = FactorsOracle::new(n as u64, seed, HostArray::F32(a.clone()));
             let check = oracle.check(&factors(&a, n)).expect("sound pivots");
             // In matrices dominated by their diagonal along columns, partial pivoting never exchanges rows.

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_two_stages_where_a_group_factorises_it_at_once() {
+    fn a_block_takes_two_stages_where_a_group_factorizes_it_at_once() {
         let program = program(1024, &gpu());
         // Rows, first panel, two for each block but the last, which is followed by store and finish.
         assert_eq!(program.launches(), 2 + 32 * 2 + 1);

@@ -172,7 +172,7 @@ mod tests {
     use crate::lu::LU;
 
     #[test]
-    fn a_refinement_is_a_round_and_its_factorisation_is_not() {
+    fn a_refinement_is_a_round_and_its_factorization_is_not() {
         let case = CaseSpec::new(&LU, Size::Uniform(1000), DType::F64).with(|options| options.goal = Goal::Solution);
         let program = crate::fixture::program(&LU, "refined", &case, &gpu());
         let round = program.rounds.as_ref().expect("rounds");

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_solution_costs_a_launch_for_each_block_and_for_y_two_beside_a_factorisation() {
+    fn a_solution_costs_a_launch_for_each_block_and_for_y_two_beside_a_factorization() {
         let additional_launches = |variant, n| {
             let launches = |goal| program(variant, n, goal, &gpu()).launches();
             launches(Goal::Solution) - launches(Goal::Result)
@@ -382,7 +382,7 @@ mod tests {
                 program.dispatches().for_each(|dispatch| replay.dispatch(dispatch, n));
                 assert_eq!(replay.solved.len() as u64, n.div_ceil(BLOCK), "{} {n}", variant.name);
                 // At most two blocks are left when the factorization is done.
-                let end = replay.written.values().max().expect("a factorisation");
+                let end = replay.written.values().max().expect("a factorization");
                 let left = replay.solved.iter().filter(|stage| *stage > end).count();
                 assert!(left <= 2, "{} {n}: {left}", variant.name);
             }

@@ -61,7 +61,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             })
         }
     },
-    variant! { "blocked", "one large product per block of columns, with the next diagonal block factorised alongside",
+    variant! { "blocked", "one large product per block of columns, with the next diagonal block factorized alongside",
     from "right-looking with look-ahead; docs/studies/lu.md",
     measures NO_PIVOTING,
     &["lu/blocked-pad", "lu/blocked-corner", "lu/blocked-solve", "lu/blocked-update"] => &blocked::without_pivoting },

@@ -107,7 +107,7 @@ mod tests {
     use crate::lu::LU;
 
     #[test]
-    fn widths_of_a_factorisation_are_searched_and_taken() {
+    fn widths_of_a_factorization_are_searched_and_taken() {
         for device in [software_device(), gpu()] {
             for tunable in LU.tunable {
                 let variant = LU.variant(tunable.variant).expect("it is in the table");

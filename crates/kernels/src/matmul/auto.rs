@@ -77,8 +77,8 @@ fn is_feasible(matmul: &Algorithm, variant: &str, case: &CaseSpec, device: &Devi
 /// otherwise the built-in tile only.
 fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
     WITH_TILES.iter().flat_map(move |(variant, table)| {
-        let modelled = table.division.is_modelled(device);
-        let tiles = if modelled { table.subdivided_tiles(case, device) } else { vec![table.built_in(case, device)] };
+        let modeled = table.division.is_modelled(device);
+        let tiles = if modeled { table.subdivided_tiles(case, device) } else { vec![table.built_in(case, device)] };
         tiles.into_iter().map(move |tile| (*variant, Some(tile)))
     })
 }
@@ -90,7 +90,7 @@ fn without_tiles(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Opt
 }
 
 /// Predicts the time of a variant, with this tile if it has one; `None` if the variant cannot compute the case or is
-/// not modelled.
+/// not modeled.
 pub(super) fn predict(
     constants: &Constants,
     (variant, tile): (&str, Option<ProductTile>),

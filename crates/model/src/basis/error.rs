@@ -57,6 +57,32 @@ pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
     format!("unknown {what} '{}'{scope}; {question}available: {}", brief(name), known.join(", "))
 }
 
+/// Says what is wrong in a TOML file; the text continues the name of the file: `:3: unknown field 'nmae'; did you mean …`.
+pub fn toml_mistake(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    format!(":{line}: {}", in_our_words(error.message()))
+}
+
+/// Rewrites a message of serde's about names as [`unknown`] says it; others are only put on one line.
+pub fn in_our_words(message: &str) -> String {
+    let quoted: Vec<_> = message.split('`').skip(1).step_by(2).collect();
+    match (&quoted[..], &message.split(' ').take(2).collect::<Vec<_>>()[..]) {
+        ([name, known @ ..], ["unknown", what]) if !known.is_empty() => {
+            unknown(if *what == "variant" { "value" } else { what }, name, "", known)
+        }
+        ([name], ["missing", "field"]) => format!("'{name}' is missing"),
+        ([name], ["duplicate", "field" | "key"]) => format!("'{name}' stands twice; keep one"),
+        _ => brief_lines(message),
+    }
+}
+
+/// Joins the lines of a message.
+fn brief_lines(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(|line| brief(line.trim()).into_owned()).collect();
+    lines.join("; ")
+}
+
 /// Least similarity of a name that is suggested in place of another.
 const MIN_SIMILARITY: f64 = 0.65;
 
@@ -109,6 +135,38 @@ mod tests {
         let message = unknown("dtype", "F32", "", &["i32", "f32", "f16"]);
         assert_eq!(message, "unknown dtype 'F32'; did you mean 'f32'? available: i32, f32, f16");
         assert_eq!(unknown("variant", "xyz", "", &["naive"]), "unknown variant 'xyz'; available: naive");
+    }
+
+    #[test]
+    fn a_mistake_in_toml_is_told_like_others_with_its_line() {
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        struct Fields {
+            name: String,
+            #[serde(default)]
+            color: Option<Color>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Color {
+            Always,
+            Never,
+        }
+        for (text, expected) in [
+            ("# a\nnmae = 'a'", ":2: unknown field 'nmae'; did you mean 'name'? available: name, color"),
+            (
+                "name = 'a'\ncolor = 'alway'",
+                ":2: unknown value 'alway'; did you mean 'always'? available: always, never",
+            ),
+            ("color = 'always'", ":1: 'name' is missing"),
+            ("name = 'a'\nname = 'b'", ":2: duplicate key"),
+            ("name = 1", ":1: invalid type: integer `1`, expected a string"),
+            ("\nname = ", ":2: string values must be quoted, expected literal string"),
+        ] {
+            let error = toml::from_str::<Fields>(text).expect_err(text);
+            assert_eq!(toml_mistake(text, &error), expected, "{text}");
+        }
     }
 
     #[test]

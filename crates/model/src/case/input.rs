@@ -30,9 +30,9 @@ pub enum Input {
     Slow,
     /// The 3×3 example whose dominant eigenvalue is (7 + √65)/2 (`matrix::EXAMPLE`).
     Example,
-    /// A vector whose neighbours are all nearer than eps.
+    /// A vector whose neighbors are all nearer than eps.
     Converged,
-    /// A vector with one pair of neighbours too far apart, across a boundary between sub-groups.
+    /// A vector with one pair of neighbors too far apart, across a boundary between sub-groups.
     Boundary,
     /// A vector whose last and first element are too far apart.
     Wrap,

@@ -236,7 +236,7 @@ fn shift(baseline: &[f64], candidate: &[f64], scratch: &mut Vec<f64>) -> f64 {
 struct Resampler<'a> {
     side: SideSamples<'a>,
     /// Median of the processes' log medians, around which resampled ones are stretched.
-    centre: f64,
+    center: f64,
     /// Factor √(n/(n−1)): resampled processes vary less than processes do.
     stretch: f64,
     /// Latest resample, one log median per process.
@@ -248,11 +248,11 @@ impl<'a> Resampler<'a> {
         let logs = side.log_medians();
         let n = side.runs.len() as f64;
         let stretch = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
-        Self { side, centre: median(&logs).unwrap_or_default(), stretch, drawn: Vec::with_capacity(logs.len()) }
+        Self { side, center: median(&logs).unwrap_or_default(), stretch, drawn: Vec::with_capacity(logs.len()) }
     }
 
     /// Draws as many processes as the side has, with replacement. Returns a resampled log median of each, stretched
-    /// about the centre, plus the noise between processes.
+    /// about the center, plus the noise between processes.
     fn draw(&mut self, normal: &mut Normal<'_, impl Rng>) -> &[f64] {
         self.drawn.clear();
         for _ in self.side.runs {
@@ -263,7 +263,7 @@ impl<'a> Resampler<'a> {
             };
             let log = run.resampled(normal.next());
             let noise = self.side.noise * normal.next();
-            self.drawn.push(self.centre + (log - self.centre) * self.stretch + noise);
+            self.drawn.push(self.center + (log - self.center) * self.stretch + noise);
         }
         &self.drawn
     }
@@ -295,14 +295,14 @@ mod tests {
     use super::*;
     use crate::basis::random::generator;
 
-    /// Returns `count` times around `centre` with relative deviation `spread`, autocorrelated by `memory`.
-    fn series(centre: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {
+    /// Returns `count` times around `center` with relative deviation `spread`, autocorrelated by `memory`.
+    fn series(center: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {
         let mut generator = generator(seed, 7);
         let mut normal = Normal { generator: &mut generator, spare: None };
         let mut state = normal.next();
         let mut next = || {
             state = memory * state + (1.0 - memory * memory).sqrt() * normal.next();
-            centre * (spread * state).exp()
+            center * (spread * state).exp()
         };
         std::iter::repeat_with(&mut next).take(count).collect()
     }
@@ -407,7 +407,7 @@ mod tests {
     /// Returns `runs` processes that differ by 3 %.
     fn differing_processes(runs: usize, seed: u64) -> Vec<ProcessSamples> {
         let centres = series(1e6, 0.03, 0.0, runs, 1000 + seed);
-        let of_centre = |(index, centre): (u64, f64)| run(&series(centre, 0.01, 0.3, 30, 17 * seed + index));
+        let of_centre = |(index, center): (u64, f64)| run(&series(center, 0.01, 0.3, 30, 17 * seed + index));
         (0..).zip(centres).map(of_centre).collect()
     }
 
@@ -427,7 +427,7 @@ mod tests {
         let side = |seed: u64, disturbed: f64| -> Vec<ProcessSamples> {
             let mut centres = series(1e6, 0.005, 0.0, 6, seed);
             centres[2] *= disturbed;
-            centres.into_iter().map(|centre| run(&[centre; 20])).collect()
+            centres.into_iter().map(|center| run(&[center; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
         let estimate = ratio_of(&a, &b, 0.0, 9);

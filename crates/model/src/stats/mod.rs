@@ -31,7 +31,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises `samples`, in any order; `None` when there are none.
+    /// Summarizes `samples`, in any order; `None` when there are none.
     pub fn of(samples: &[Nanos]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);

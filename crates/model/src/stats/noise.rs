@@ -44,10 +44,10 @@ pub fn interval(medians: &[f64]) -> Option<[f64; 2]> {
         return None;
     }
     let deviation = between(medians)? / (count as f64).sqrt();
-    let centre = medians.iter().map(|median| median.ln()).sum::<f64>() / count as f64;
+    let center = medians.iter().map(|median| median.ln()).sum::<f64>() / count as f64;
     let half = student_quantile(Z, Some(count - 1)) * deviation;
     let median = super::median(medians)?;
-    Some([(centre - half).exp().min(median), (centre + half).exp().max(median)])
+    Some([(center - half).exp().min(median), (center + half).exp().max(median)])
 }
 
 /// Returns the smallest relative effect that a comparison with `processes` per side detects with a power of 80 %, if

@@ -123,7 +123,7 @@ pub static GOAL: Axis = Axis {
     same: |a, b| a.goal == b.goal,
     iterative: false,
     within_size: false,
-    // Both goals share the product or factorisation that the tile is for.
+    // Both goals share the product or factorization that the tile is for.
     separates: Separates { problems: true, tables: true, tiles: false, times: true },
     column: Some(Column {
         name: "goal",
@@ -271,7 +271,7 @@ pub static STOP: Axis = Axis {
     name: "stop",
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or their (max - min) / max does \
+        "eigen: stop when neighboring row sums differ by less than --eps (`neighbor`), or their (max - min) / max does \
          (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {

@@ -15,12 +15,12 @@ pub use shard::Shard;
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::alike::distinct;
-use crate::basis::error::{Error, nearest};
+use crate::basis::error::{Error, nearest, toml_mistake};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::abbreviates;
 use crate::basis::pattern::is_pattern;
-use crate::basis::printable::{Shown, brief, excerpt};
+use crate::basis::printable::{Shown, brief, shell_word};
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, StopRule};
 use crate::device::cache::fingerprint;
@@ -429,13 +429,23 @@ fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Ve
     merged
 }
 
+/// Returns the command for a file that describes a kernel, and is no configuration.
+fn description_hint(file: &str, text: &str) -> String {
+    let describes = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("buffer"));
+    if describes {
+        format!("; it describes a kernel: `gpukern run {}` measures it", shell_word(file))
+    } else {
+        String::new()
+    }
+}
+
 fn read_config(path: &Path) -> Result<Config, Error> {
     let file = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
     })?;
     let mut config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("configuration '{file}' is not valid:\n{}", excerpt(&e.to_string()))))?;
+        .map_err(|e| Error::Usage(format!("{file}{}{}", toml_mistake(&text, &e), description_hint(&file, &text))))?;
     // Measure identical tables once.
     let mut tables = HashSet::new();
     config.bench.retain(|table| tables.insert(format!("{table:?}")));

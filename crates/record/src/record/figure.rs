@@ -148,6 +148,9 @@ pub static RESIDUAL: CaseFigure = fixed("residual", "residual", Residual, |case|
 static TOLERANCE: CaseFigure = fixed("tolerance", "allowed", Residual, |case| Some(case.verification()?.tolerance));
 /// Share of the limit that binds the case.
 pub static SHARE: CaseFigure = fixed("share", "of hardware", Share, |case| Some(case.share?.fraction));
+static SHARE_LOW: CaseFigure = fixed("share_low", "", Share, |case| Some(case.share?.interval?[0]));
+/// Upper end of the share, as its limit is known.
+pub static SHARE_HIGH: CaseFigure = fixed("share_high", "", Share, |case| Some(case.share?.interval?[1]));
 /// Median of the host baseline divided by the case's.
 pub static SPEEDUP: CaseFigure = fixed("speedup", "× host", Plain, |case| case.speedup);
 /// Registers that the case's worst kernel spills; `None` if the driver does not count them.
@@ -158,11 +161,12 @@ pub static SPILLS: CaseFigure = fixed("", "", Count, |case| {
 /// Times in exports, in the order of their columns.
 pub static TIMES: [&CaseFigure; 7] = [&MEDIAN, &MEDIAN_LOW, &MEDIAN_HIGH, &MIN, &LOWER_QUARTILE, &UPPER_QUARTILE, &MAX];
 /// Other figures in exports.
-pub static RESULTS: [&CaseFigure; 8] = [&RATE, &BANDWIDTH, &JOULES, &WATTS, &RESIDUAL, &TOLERANCE, &SHARE, &SPEEDUP];
+pub static RESULTS: [&CaseFigure; 10] =
+    [&RATE, &BANDWIDTH, &JOULES, &WATTS, &RESIDUAL, &TOLERANCE, &SHARE, &SHARE_LOW, &SHARE_HIGH, &SPEEDUP];
 /// Columns of a page's table of all cases.
 pub static PAGE: [&CaseFigure; 6] = [&MEDIAN, &ERROR, &MIN, &RATE, &BANDWIDTH, &SAMPLES];
-/// Columns of the Markdown table of all cases.
-pub static MARKDOWN: [&CaseFigure; 5] = [&MEDIAN, &ERROR, &RATE, &BANDWIDTH, &SHARE];
+/// Columns of the Markdown table of all cases, before the share.
+pub static MARKDOWN: [&CaseFigure; 4] = [&MEDIAN, &ERROR, &RATE, &BANDWIDTH];
 
 /// Content of a column of the long table.
 pub enum Content {

@@ -1,4 +1,4 @@
-//! Search for tiles: the order of candidates (promising ones, then neighbours of the best so far, then the rest at
+//! Search for tiles: the order of candidates (promising ones, then neighbors of the best so far, then the rest at
 //! random) and the results, which `tuned` stores. Uses a device's description only.
 
 pub mod tuned;
@@ -10,10 +10,10 @@ use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-/// Largest distance between neighbouring tiles: two, because a lane's tile changes with its warp's.
+/// Largest distance between neighboring tiles: two, because a lane's tile changes with its warp's.
 const NEAR: u32 = 2;
 
-/// Untried tiles of a search space. Untried neighbours of the best tile come next (coordinate descent). The same seed
+/// Untried tiles of a search space. Untried neighbors of the best tile come next (coordinate descent). The same seed
 /// and times give the same order.
 #[derive(Debug)]
 pub struct Search {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_the_best_come_before_the_rest() {
+    fn neighbors_of_the_best_come_before_the_rest() {
         let better = |tile: &Tile| {
             let [bm, bn, bk] = block(tile);
             bm.abs_diff(128) + bn.abs_diff(128) + bk

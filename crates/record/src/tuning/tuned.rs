@@ -5,7 +5,7 @@ use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Variant};
 use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
-use crate::basis::error::Error;
+use crate::basis::error::{Error, toml_mistake};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, excerpt};
 use crate::basis::size::Size;
@@ -27,7 +27,7 @@ const SCHEMA: &str = "gpukern-tuned/1";
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
-# it, which an invocation or a cooperative matrix holds; of a factorisation it is the columns of an outer block. A result
+# it, which an invocation or a cooperative matrix holds; of a factorization it is the columns of an outer block. A result
 # without a tile is a variant that was measured beside them, for `--variant auto`; one with spills in place of a rate was
 # compiled and never run (--by-inspection).
 # Delete a result, or the file, to forget it.
@@ -198,27 +198,27 @@ impl Tuned {
         match input_file::read_text(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unusable(path, &error.to_string())),
+            Err(error) => Err(unusable(path, &format!(": {error}"))),
         }
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         // Check the schema first: a newer one may have unknown fields.
-        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| unusable(path, &e.to_string()))?;
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| unusable(path, &toml_mistake(text, &e)))?;
         match table.get("schema").and_then(toml::Value::as_str) {
             Some(SCHEMA) => {}
-            Some(other) => return Err(unusable(path, &format!("its schema is '{other}', not '{SCHEMA}'"))),
-            None => return Err(unusable(path, &format!("it has no schema '{SCHEMA}'"))),
+            Some(other) => return Err(unusable(path, &format!(": its schema is '{other}', not '{SCHEMA}'"))),
+            None => return Err(unusable(path, &format!(": it has no schema '{SCHEMA}'"))),
         }
-        let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &e.to_string()))?;
+        let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &toml_mistake(text, &e)))?;
         for TuningResult { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
             for rate in [gflops, built_in_gflops].into_iter().flatten() {
                 if !rate.is_finite() || *rate <= 0.0 {
-                    return Err(unusable(path, &format!("the rate of {variant} at {sizes}, {rate}, cannot be")));
+                    return Err(unusable(path, &format!(": the rate of {variant} at {sizes}, {rate}, cannot be")));
                 }
             }
             if gflops.is_none() && spills.is_none() {
-                return Err(unusable(path, &format!("{variant} at {sizes} has no gflops")));
+                return Err(unusable(path, &format!(": {variant} at {sizes} has no gflops")));
             }
         }
         Ok(tuned)
@@ -329,7 +329,7 @@ fn is_device(path: &Path) -> bool {
 /// Returns the error for a file that cannot be used, with the remedies.
 fn unusable(path: &Path, reason: &str) -> Error {
     Error::Usage(format!(
-        "cannot use the tuning results in '{}': {}; delete the file and run `gpukern tune` again, name another with \
+        "cannot use tuning results: {}{}; delete the file and run `gpukern tune` again, name another with \
          --tuned, or ignore it with `gpukern bench --no-tuned`",
         path.shown(),
         excerpt(reason)
@@ -415,10 +415,10 @@ pub fn with_tile<'a>(
 /// different arithmetic, which users have to request by name.
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
-    let by_model = favourite(algorithm, spec, device)?;
+    let by_model = favorite(algorithm, spec, device)?;
     let (measured, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).partition(|result| result.gflops.is_some());
-    let candidates = favourites(algorithm, spec, device);
+    let candidates = favorites(algorithm, spec, device);
     if measured.iter().any(|result| result.variant == by_model.name) {
         let mut fastest: Option<(&Variant, &TuningResult)> = None;
         for result in measured {
@@ -450,14 +450,14 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
 }
 
 /// Returns the model's first choice that `device` can run, or its last, whose case reports why it cannot.
-pub fn favourite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
-    let variants = favourites(algorithm, spec, device);
+pub fn favorite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
+    let variants = favorites(algorithm, spec, device);
     let first = variants.iter().find(|variant| feasible(algorithm, variant, spec, device).is_ok());
     first.or(variants.last()).copied()
 }
 
 /// Returns the variants of the model, the fastest first.
-fn favourites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
+fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
     let Some(model) = algorithm.candidates else { return vec![] };
     let mut variants: Vec<&Variant> = vec![];
     for candidate in model(algorithm, spec, device) {
@@ -691,7 +691,7 @@ mod tests {
         let device = software_device();
         let auto_group = group(&[], true, 1024);
         let reason = |results: &[TuningResult]| notes(&auto_group, &device, &tuned(results)).remove(0).pop();
-        let first = &favourites(&MATMUL, &auto_group.spec, &device)[0].name;
+        let first = &favorites(&MATMUL, &auto_group.spec, &device)[0].name;
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
         let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
@@ -798,7 +798,7 @@ mod tests {
                             panic!("one variant")
                         };
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
-                        let any = favourites(&MATMUL, &group.spec, &device);
+                        let any = favorites(&MATMUL, &group.spec, &device);
                         let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());
                         let program = runs(variant, spec);
                         assert_eq!(program.is_ok(), any, "{kind} without {lacks}, {dtype} {n}: {program:?}");

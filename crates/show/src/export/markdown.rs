@@ -7,12 +7,13 @@ use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::Record;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::report::and_more;
 use crate::report::bench::{figure_cell, main_sections, marks_of};
 use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews, thresholds};
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
+use crate::report::long::{certain, share_text};
 use crate::report::table::{Cell, Table};
+use crate::report::{and_more, or_dash};
 use std::collections::BTreeSet;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
@@ -78,11 +79,12 @@ fn origin_line(record: &Record) -> String {
 /// Returns a table of the measured cases.
 fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
     let table = Table::default().text(["case"]).numbers(MARKDOWN.map(|figure| figure.heading));
-    let mut table = table.text([""]);
+    let mut table = table.numbers([SHARE.heading]).text([""]);
     for named in timed {
         let figures = MARKDOWN.map(|figure| figure_cell(figure, named.case).unwrap_or_else(|| "–".into()));
+        let share = or_dash(certain(named.case.share).map(share_text)).into();
         let marks = Cell::from(conditions.signs(named.case));
-        table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([marks]));
+        table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([share, marks]));
     }
     table.leave_out_empty(&[SHARE.heading, ""], "–");
     table.unify_units(&[MEDIAN.heading]);

@@ -6,7 +6,7 @@ use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
 use crate::plan::axes;
 use crate::record::Record;
-use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE, TIMES};
+use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
 use crate::record::marks::RunConditions;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
         .with("bytes", case.work.bytes.0);
     for figure in RESULTS {
         row = row.with(figure.key, figure.value(case));
-        if figure.key == SHARE.key {
+        if figure.key == SHARE_HIGH.key {
             row = row.with("limit", case.share.map(|share| share.limit.name()));
         }
     }

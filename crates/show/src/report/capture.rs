@@ -37,7 +37,7 @@ pub fn text(profile: &Profile, top: usize, width: usize) -> String {
         }
         document.lines(notes(process));
     }
-    document.lines(serialised(profile));
+    document.lines(serialized(profile));
     document.terminal(width)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn notes(process: &ProfiledProcess) -> Vec<String> {
 }
 
 /// Says whether dispatches were serialized.
-pub(super) fn serialised(profile: &Profile) -> Option<String> {
+pub(super) fn serialized(profile: &Profile) -> Option<String> {
     if profile.devices().all(|(_, device)| device.dispatches == 0) {
         return None;
     }

@@ -183,7 +183,8 @@ fn write_device(
     hidden.reverse();
     document.lines(table::hidden(&hidden, whole));
     if cases.iter().any(|(_, case)| differs_from_medians(case)) {
-        document.line("ratio: the typical one over pairs of processes; it may differ from candidate ÷ baseline");
+        document
+            .line("ratio: the typical one over pairs of processes or samples; it may differ from candidate ÷ baseline");
     }
     let reasons = reasons(cases, &names, ruling, are_tests_hidden);
     if !reasons.is_empty() {
@@ -407,10 +408,14 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
     }
 }
 
+/// Fewest cases that overviews sum up.
+const MIN_SUMMARIZED: usize = 5;
+
 /// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
 pub fn overviews(comparison: &Comparison) -> Vec<String> {
     let overviews = Overview::all(comparison);
-    let Some(total) = overviews.first() else { return vec![] };
+    // A short table shows the worst and the best at a glance.
+    let Some(total) = overviews.first().filter(|total| total.cases >= MIN_SUMMARIZED) else { return vec![] };
     let names = case_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
     // The tables across devices sum up many of them.
     let devices = distinct(overviews.iter().filter_map(|overview| overview.device.as_deref())).len();
@@ -425,29 +430,30 @@ pub fn overviews(comparison: &Comparison) -> Vec<String> {
 
 /// Describes an overview. `total` is that of all cases, which have these names.
 fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> String {
+    // The counts below the table say how many of all cases changed.
+    let is_total = overview.cases == total.cases;
     let subject = match (&overview.algorithm, &overview.device) {
-        _ if overview.cases == total.cases => "all".to_string(),
+        _ if is_total => "all".to_string(),
         (Some(algorithm), _) if total.device.is_some() => algorithm.clone(),
         (algorithm, device) => {
             join_filled(&[algorithm, device].map(|name| name.as_deref().unwrap_or_default()), " on ")
         }
     };
-    let mut shares = vec![];
+    let mut shares = String::new();
     for (percent, verdict) in [
         (overview.slower_percent, Verdict::Slower),
         (overview.faster_percent, Verdict::Faster),
         (overview.undecided_percent, Verdict::Undecided),
     ] {
-        if percent > 0.0 || verdict == Verdict::Slower {
-            shares.push(format!("{} % {}", units::trimmed(&format!("{percent:.1}")), verdict.name()));
+        if !is_total && (percent > 0.0 || verdict == Verdict::Slower) {
+            let _ = write!(shares, "{} % {}; ", units::trimmed(&format!("{percent:.1}")), verdict.name());
         }
     }
     let extreme = |Extreme { ratio, case, .. }: &Extreme| format!("{}× ({})", units::significant(*ratio), names[*case]);
     format!(
-        "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {}; worst {}, best {}",
+        "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {shares}worst {}, best {}",
         overview.cases,
         units::significant(overview.geometric_mean),
-        shares.join(", "),
         extreme(&overview.worst),
         extreme(&overview.best)
     )

@@ -153,20 +153,18 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
     let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
-    if is_shown("of hardware") && cases.iter().any(|case| case.share.is_some_and(|share| !share.is_known())) {
-        marks.push(Mark::new(
-            "of hardware",
-            "not shown where its limit is uncertain by a factor of two; rerun `gpukern peak` when the device is idle",
-        ));
-    }
+    let is_left_out = |case: &&Case| case.share.is_some_and(|share| !share.is_known());
+    let leaves_out = is_shown("of hardware") && cases.iter().any(is_left_out);
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
-    if has_ranges {
-        marks.push(Mark::new(
-            "…",
-            "the true share is in this range: the limits are uncertain; rerun `gpukern peak` when the device is idle",
-        ));
-    }
+    let sign = if has_ranges { "…" } else { "of hardware" };
+    let uncertain = match [has_ranges, leaves_out] {
+        [false, false] => return marks,
+        [true, false] => "the true share is in this range: the limits are uncertain",
+        [true, true] => "the true share is in this range, or not shown if uncertain by a factor of two",
+        [false, true] => "not shown where its limit is uncertain by a factor of two",
+    };
+    marks.push(Mark::new(sign, format!("{uncertain}; rerun `gpukern peak` when the device is idle")));
     marks
 }
 
@@ -197,15 +195,15 @@ pub(super) fn number_text(value: f64) -> String {
 }
 
 /// Drops a share whose limit is too uncertain to show (see [`Share::is_known`]).
-fn certain(share: Option<Share>) -> Option<Share> {
+pub fn certain(share: Option<Share>) -> Option<Share> {
     share.filter(|share| share.is_known())
 }
 
 /// Formats the share of its limit that a case reaches, with the limit.
-fn share_text(share: Share) -> String {
+pub fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
-    let decimals = usize::from(share.fraction < MAX_DECIMAL_SHARE);
+    let decimals = [MAX_TWO_DECIMALS, MAX_DECIMAL_SHARE].iter().filter(|most| share.fraction < **most).count();
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
@@ -218,6 +216,9 @@ fn range(share: Share) -> Option<[f64; 2]> {
 
 /// Share below which percentages have a decimal.
 const MAX_DECIMAL_SHARE: f64 = 0.1;
+
+/// Share below which they have two, so that no end is `0.0 %`.
+const MAX_TWO_DECIMALS: f64 = 0.005;
 
 /// Relative uncertainty of a share from which its bounds are shown.
 const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;

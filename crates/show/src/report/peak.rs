@@ -2,8 +2,8 @@
 
 use super::bench;
 use super::document::Document;
-use super::or_dash;
 use super::table::{self, Table};
+use super::{and_more, or_dash};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
 use crate::record::peak::{Extent, Peak, Quantity};
@@ -31,18 +31,44 @@ pub fn text(peak: &Peak, width: usize) -> String {
         }
     }
     write_bandwidths(&mut document, peak);
-    let disturbed = peak.figures.iter().filter(|figure| figure.disturbed).count();
-    if disturbed > 0 {
-        document.gap();
-        document.line(format!(
-            "{disturbed} of {} figures were measured while the device was busy, or over 10 % slower than its best: later \
-             runs do not use them",
-            peak.figures.len()
-        ));
-    }
+    write_unkept(&mut document, peak);
     document.lines(peak.missing.iter().map(|missing| format!("no figure  {}: {}", missing.case, missing.reason)));
     document.terminal(width)
 }
+
+/// Says which figures are not kept because the device was busy; names those that are kept if these are fewer.
+fn write_unkept(document: &mut Document, peak: &Peak) {
+    let (unkept, kept): (Vec<_>, Vec<_>) = peak.figures.iter().partition(|figure| figure.disturbed);
+    if unkept.is_empty() {
+        return;
+    }
+    let (those, named) = if kept.len() < unkept.len() { ("kept", kept) } else { ("not kept", unkept.clone()) };
+    let names = named.iter().map(|figure| match figure.quantity {
+        Quantity::Bandwidth { pattern: Pattern::Read, working_set } => format!("read of {working_set}"),
+        Quantity::Bandwidth { pattern: Pattern::Write, working_set } => format!("write of {working_set}"),
+        Quantity::Bandwidth { pattern: Pattern::Copy, working_set } => format!("copy of {working_set}"),
+        quantity => quantity.facts().name,
+    });
+    let names: Vec<_> = names.collect();
+    let names = match names.len() {
+        0 => String::new(),
+        count => format!(
+            "; {those}: {}{}",
+            names[..count.min(MAX_NAMED)].join("; "),
+            and_more(count.saturating_sub(MAX_NAMED))
+        ),
+    };
+    document.gap();
+    document.line(format!(
+        "{} of {} figures were measured while the device was busy, or over 10 % slower than its best: later runs do not use \
+         them{names}",
+        unkept.len(),
+        peak.figures.len()
+    ));
+}
+
+/// Most figures that the remark on kept ones names.
+const MAX_NAMED: usize = 8;
 
 /// Returns the table of all limits but bandwidths.
 fn figures(peak: &Peak) -> Table {

@@ -1,5 +1,6 @@
 //! Tables of `sanitize`, and the faults below them.
 
+use super::and_more;
 use super::table::{Table, prose};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::units::counted;
@@ -7,8 +8,8 @@ use crate::simulator::fault::KernelFault;
 use crate::simulator::sanitize::{CaseReport, SizeResult, spans};
 use std::fmt::Write;
 
-/// Most sizes of a kernel that a row lists.
-const MAX_LISTED_SIZES: usize = 2;
+/// Longest list of a kernel's sizes in a row; longer ones are counted.
+const MAX_LISTED_SIZES: usize = 20;
 
 /// Width of the kind of a fault, the longest and a gap.
 const KIND_WIDTH: usize = 23;
@@ -23,11 +24,9 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
         |report: &&CaseReport| (report.kernel.clone(), sub_groups(report), report.answer(), report.faults.len());
     for reports in grouped(reports.iter(), row_key) {
         let [first, ..] = reports[..] else { continue };
-        let sizes = if reports.len() > MAX_LISTED_SIZES {
-            counted(reports.len(), "size")
-        } else {
-            reports.iter().map(|report| report.extents.as_str()).collect::<Vec<_>>().join(" ")
-        };
+        let listed = reports.iter().map(|report| report.extents.as_str()).collect::<Vec<_>>().join(" ");
+        let sizes =
+            if listed.len() > MAX_LISTED_SIZES && reports.len() > 1 { counted(reports.len(), "size") } else { listed };
         table.row([first.kernel.clone(), sizes, sub_groups(first), first.answer(), first.faults.len().to_string()]);
     }
     let mut out = table.terminal(width);
@@ -51,7 +50,7 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
     if shown.len() > MAX_SHOWN {
         let _ = writeln!(out, "\nand {}; --json has all", counted(shown.len() - MAX_SHOWN, "more fault"));
     }
-    out + &wrong_answers(reports, width) + "\n" + &summary(reports)
+    out + &wrong_answers(reports, width) + "\n" + &summary(reports, shown.len())
 }
 
 /// Returns the sub-group sizes at which a case was judged.
@@ -105,12 +104,15 @@ fn more_cases(cases: &[&CaseReport]) -> String {
     if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() }
 }
 
-/// Counts the faults, cases and runs: `no faults in 12 cases, 216 runs`.
-fn summary(reports: &[CaseReport]) -> String {
-    let faults: usize = reports.iter().map(|report| report.faults.len()).sum();
+/// Counts the different faults, and the cases and runs that were simulated: `no faults in 12 cases, 216 runs`.
+fn summary(reports: &[CaseReport], faults: usize) -> String {
     let faults = if faults == 0 { "no faults".into() } else { counted(faults, "fault") };
     let runs: usize = reports.iter().map(|report| report.runs as usize).sum();
-    let mut text = format!("{faults} in {}, {}", counted(reports.len(), "case"), counted(runs, "run"));
+    let simulated = reports.iter().filter(|report| report.runs > 0).count();
+    let mut text = match simulated {
+        0 => "no case was simulated".into(),
+        _ => format!("{faults} in {}, {}", counted(simulated, "case"), counted(runs, "run")),
+    };
     for (count, what) in [
         (reports.iter().filter(|report| report.is_wrong()).count(), "wrong"),
         (reports.iter().filter(|report| report.has_failed()).count(), "not simulated"),
@@ -143,11 +145,16 @@ pub fn notes(reports: &[CaseReport]) -> String {
             SizeResult::Failed { reason } => Some(reason),
             _ => None,
         });
-        lines.extend(report.error.as_ref().map(|reason| format!("{} was not simulated: {reason}", report.id)));
         lines.extend(report.unverified.as_ref().map(|reason| format!("{kernel} is unverified: {reason}")));
         if report.assumed_progress {
             lines.push(format!("{kernel} has work-groups that wait for others; these were assumed to make progress"));
         }
+    }
+    let failed = reports.iter().filter_map(|report| Some((report, report.error.as_ref()?)));
+    for cases in grouped(failed, |(_, reason)| *reason) {
+        let [(first, reason), others @ ..] = &cases[..] else { continue };
+        let was = if others.is_empty() { "was" } else { "were" };
+        lines.push(format!("{}{} {was} not simulated: {reason}", first.id, and_more(others.len())));
     }
     distinct(lines).iter().map(|line| format!("note      {line}\n")).collect()
 }
@@ -201,7 +208,7 @@ mod tests {
             "\n                       transpose.comp:21 writes it (invocation 12,3), with no\n",
             "\n                       remedy: barrier() after line 21\n",
             " and 1 more case, sub-groups\n",
-            "\n2 faults in 2 cases, 12 runs; 2 wrong\n",
+            "\n1 fault in 2 cases, 12 runs; 2 wrong\n",
         ] {
             assert!(text.contains(part), "lacks {part:?}:\n{text}");
         }

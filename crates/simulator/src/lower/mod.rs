@@ -221,7 +221,7 @@ impl Lowerer {
         }
     }
 
-    /// Allocates registers for a variable of functions or of the module's private memory, and initialises them.
+    /// Allocates registers for a variable of functions or of the module's private memory, and initializes them.
     fn private_variable(&mut self, inst: &Inst, class: StorageClass, pointee: Id) -> Result<LoweredValue, String> {
         let count = self.module.scalar_count(pointee)? as u32;
         let first = self.new_registers(count)?;
@@ -229,7 +229,7 @@ impl Lowerer {
             Some(initial) => {
                 let values = self.registers(*initial)?;
                 if values.len() != count as usize {
-                    return Err("initialises a variable with a value of another type".into());
+                    return Err("initializes a variable with a value of another type".into());
                 }
                 for (to, from) in (first..).zip(values) {
                     self.emit(RegisterOp::Copy { to, from })?;

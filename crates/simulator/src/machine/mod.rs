@@ -252,7 +252,7 @@ impl<'a> SimulatedDevice<'a> {
 
     fn check_deadline(&self, done: usize, total: usize) -> Result<(), Stopped> {
         if self.memory.is_full() {
-            return Err(Stopped::TooLarge("its invocations synchronise too often; choose a smaller size".into()));
+            return Err(Stopped::TooLarge("its invocations synchronize too often; choose a smaller size".into()));
         }
         if self.is_late || self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(Stopped::TooLong(format!("{done} of {total} work-groups were done; choose a smaller size")));

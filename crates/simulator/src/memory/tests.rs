@@ -1,4 +1,4 @@
-//! Rules of races and unwritten bytes: each idiom, and the idiom without the synchronisation that it needs.
+//! Rules of races and unwritten bytes: each idiom, and the idiom without the synchronization that it needs.
 //!
 //! A script is a sequence of steps `INVOCATION:OPERATION`. The invocation is `group.local`, or `group.*` for all eight in
 //! turn; sub-groups have four. Operations are `r` (load), `w` (store), `a` (atomic add) and `p` (atomic load) of a cell of
@@ -166,7 +166,7 @@ fn atomics_race_with_plain_accesses_only() {
 }
 
 #[test]
-fn atomics_synchronise_groups() {
+fn atomics_synchronize_groups() {
     check(&[
         ("flag", "0.0:wb1=7 0.0:ab9/release 1.0:pb9/acquire 1.0:rb1", ""),
         ("flag without release", "0.0:wb1=7 0.0:ab9 1.0:pb9/acquire 1.0:rb1", "race-storage 4-1"),

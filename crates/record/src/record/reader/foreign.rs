@@ -20,7 +20,7 @@ pub(super) fn schema(name: &str) -> String {
 
 /// Returns the message for JSON without a schema, with the name of the tool that wrote it if its shape is known.
 pub(super) fn explain(text: &str) -> String {
-    match recognise(text) {
+    match recognize(text) {
         Some(document) => format!("it is {document}, not a record of gpukern; {RECORD}"),
         None => format!("it is JSON, but not a record; {RECORD}"),
     }
@@ -30,7 +30,7 @@ pub(super) fn explain(text: &str) -> String {
 pub(super) type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Names a document of another tool, or of another command, by the keys of its outermost objects.
-fn recognise(text: &str) -> Option<&'static str> {
+fn recognize(text: &str) -> Option<&'static str> {
     let has = |keys: &Keys<'_>, names: &[&str]| names.iter().all(|name| keys.contains_key(*name));
     if let Ok(list) = serde_json::from_str::<Vec<Keys<'_>>>(text) {
         let first = list.first()?;

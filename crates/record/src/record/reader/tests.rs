@@ -86,7 +86,7 @@ fn other_text_is_distinguished_from_truncated_json() {
 }
 
 #[test]
-fn documents_of_other_tools_are_recognised() {
+fn documents_of_other_tools_are_recognized() {
     refused(r#"[{"name":"a","unit":"ns","value":1}]"#, &["the input of github-action-benchmark"]);
     refused(r#"{"lastUpdate":1,"repoUrl":"","entries":{}}"#, &["the history of github-action-benchmark"]);
     refused(r#"{"context":{},"benchmarks":[]}"#, &["Google Benchmark"]);

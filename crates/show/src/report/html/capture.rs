@@ -2,12 +2,12 @@
 
 use super::Page;
 use super::chart::{
-    Colour, GRID, HEADING, Legend, MARGIN, QUIET, SERIES, Width, bar_symbol, label, opening, with_tooltip,
+    Color, GRID, HEADING, Legend, MARGIN, QUIET, SERIES, Width, bar_symbol, label, opening, with_tooltip,
 };
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, TimeUnit, percent, trimmed};
 use crate::capture::profile::{Profile, ProfiledDevice, Span};
-use crate::report::capture::{footers, headline, kernels, named, notes, process_title, serialised, summary};
+use crate::report::capture::{footers, headline, kernels, named, notes, process_title, serialized, summary};
 use crate::report::document::Document;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ pub fn page(profile: &Profile, top: usize) -> String {
             document.line(summary(profile, device));
             if !device.timeline.dispatches.is_empty() {
                 document.heading(3, "Timeline");
-                document.quiet("The height is the part of the time in which the queue ran commands; the grey line below shows when submissions were pending.");
+                document.quiet("The height is the part of the time in which the queue ran commands; the gray line below shows when submissions were pending.");
                 document.charts(vec![[Width::Wide, Width::Narrow].map(|width| timeline(device, width))]);
             }
             if !device.kernels.is_empty() {
@@ -40,7 +40,7 @@ pub fn page(profile: &Profile, top: usize) -> String {
         }
         document.quiet_lines(notes(process));
     }
-    document.quiet_lines(serialised(profile));
+    document.quiet_lines(serialized(profile));
     page.html.push_str(&document.html());
     page.close();
     page.html
@@ -53,7 +53,7 @@ const COMMANDS_HEIGHT: u32 = 48;
 const PENDING_HEIGHT: u32 = 5;
 /// Width of a step of time, in pixels.
 const STEP_WIDTH: u32 = 2;
-/// Number of kernels with a colour of their own.
+/// Number of kernels with a color of their own.
 const COLOURED_KERNELS: usize = SERIES.len();
 
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
@@ -83,8 +83,8 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
         }
     }
     let mut legend = Legend::new(pixels);
-    for (kernel, colour) in device.kernels.iter().zip(SERIES) {
-        legend.add(&kernel.name, |x, y| bar_symbol(x, y, colour));
+    for (kernel, color) in device.kernels.iter().zip(SERIES) {
+        legend.add(&kernel.name, |x, y| bar_symbol(x, y, color));
     }
     if device.kernels.len() > COLOURED_KERNELS {
         legend.add("others", |x, y| bar_symbol(x, y, QUIET));
@@ -139,10 +139,10 @@ fn runs(steps: &[BTreeMap<usize, u32>]) -> Vec<(Range<usize>, &BTreeMap<usize, u
     runs
 }
 
-fn rectangle(steps: &Range<usize>, y: u32, height: u32, colour: Colour) -> String {
+fn rectangle(steps: &Range<usize>, y: u32, height: u32, color: Color) -> String {
     let x = MARGIN + STEP_WIDTH * steps.start as u32;
     let width = STEP_WIDTH * steps.len() as u32;
-    format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>"#)
+    format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}"/>"#)
 }
 
 /// Draws the commands of a run of steps on top of each other, with a tooltip.
@@ -154,13 +154,13 @@ fn bars(device: &ProfiledDevice, steps: &Range<usize>, heights: &BTreeMap<usize,
         // Rounding may have made the sum higher than the row.
         let height = (*height).min(foot - top);
         foot -= height;
-        let mut colour = QUIET;
+        let mut color = QUIET;
         let mut name = "others".to_string();
         if let Some(profiled) = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS) {
-            colour = SERIES[*kernel];
+            color = SERIES[*kernel];
             name = format!("{} {}", profiled.name, profiled.grid_text());
         }
-        drawing.push_str(&rectangle(steps, foot, height, colour));
+        drawing.push_str(&rectangle(steps, foot, height, color));
         let _ = writeln!(tip, "{name}: {}", percent(f64::from(height) / f64::from(COMMANDS_HEIGHT)));
     }
     with_tooltip(tip.trim_end(), &drawing)

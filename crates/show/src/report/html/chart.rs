@@ -25,43 +25,43 @@ impl Width {
     }
 }
 
-/// Colour on a light and on a dark background. Attributes of the SVG have the light one, so that a chart looks right
-/// anywhere; a CSS rule for each colour replaces it in dark mode, because style sheets override attributes.
+/// Color on a light and on a dark background. Attributes of the SVG have the light one, so that a chart looks right
+/// anywhere; a CSS rule for each color replaces it in dark mode, because style sheets override attributes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Colour {
+pub(super) struct Color {
     pub(super) light: RGBColor,
     dark: RGBColor,
 }
 
-const fn colour(light: u32, dark: u32) -> Colour {
+const fn color(light: u32, dark: u32) -> Color {
     const fn rgb(hex: u32) -> RGBColor {
         RGBColor((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
     }
-    Colour { light: rgb(light), dark: rgb(dark) }
+    Color { light: rgb(light), dark: rgb(dark) }
 }
 
-/// Hues of series, in an order in which colour-blind readers can distinguish neighbors best. Later series repeat them.
-pub(super) const SERIES: [Colour; 8] = [
-    colour(0x2a_78d6, 0x39_87e5),
-    colour(0xeb_6834, 0xd9_5926),
-    colour(0x1b_af7a, 0x19_9e70),
-    colour(0x4a_3aa7, 0x90_85e9),
-    colour(0xe8_7ba4, 0xd5_5181),
-    colour(0xb0_7a00, 0xc9_8500),
+/// Hues of series, in an order in which color-blind readers can distinguish neighbors best. Later series repeat them.
+pub(super) const SERIES: [Color; 8] = [
+    color(0x2a_78d6, 0x39_87e5),
+    color(0xeb_6834, 0xd9_5926),
+    color(0x1b_af7a, 0x19_9e70),
+    color(0x4a_3aa7, 0x90_85e9),
+    color(0xe8_7ba4, 0xd5_5181),
+    color(0xb0_7a00, 0xc9_8500),
     RED,
     GREEN,
 ];
-pub(super) const RED: Colour = colour(0xe3_4948, 0xe6_6767);
-pub(super) const GREEN: Colour = colour(0x00_8300, 0x3f_a53f);
-pub(super) const INK: Colour = colour(0x0b_0b0b, 0xf5_f5f4);
-/// Colour of secondary text, such as labels of axes.
-pub(super) const QUIET: Colour = colour(0x52_514e, 0xc3_c2b7);
-pub(super) const GRID: Colour = colour(0xe1_e0d9, 0x3a_3a37);
-pub(super) const AXIS: Colour = colour(0xa0_9f98, 0x6b_6a64);
-pub(super) const BACKGROUND: Colour = colour(0xfc_fcfb, 0x1a_1a19);
+pub(super) const RED: Color = color(0xe3_4948, 0xe6_6767);
+pub(super) const GREEN: Color = color(0x00_8300, 0x3f_a53f);
+pub(super) const INK: Color = color(0x0b_0b0b, 0xf5_f5f4);
+/// Color of secondary text, such as labels of axes.
+pub(super) const QUIET: Color = color(0x52_514e, 0xc3_c2b7);
+pub(super) const GRID: Color = color(0xe1_e0d9, 0x3a_3a37);
+pub(super) const AXIS: Color = color(0xa0_9f98, 0x6b_6a64);
+pub(super) const BACKGROUND: Color = color(0xfc_fcfb, 0x1a_1a19);
 
-/// Writes the light colour as SVG does.
-impl fmt::Display for Colour {
+/// Writes the light color as SVG does.
+impl fmt::Display for Color {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(self.light))
     }
@@ -74,9 +74,9 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 /// Returns the CSS rules of charts in dark mode.
 pub(super) fn dark_rules() -> String {
     let mut rules = String::new();
-    for colour in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
-        let dark = hex(colour.dark);
-        let _ = writeln!(rules, r#"svg [fill="{colour}"]{{fill:{dark}}} svg [stroke="{colour}"]{{stroke:{dark}}}"#);
+    for color in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
+        let dark = hex(color.dark);
+        let _ = writeln!(rules, r#"svg [fill="{color}"]{{fill:{dark}}} svg [stroke="{color}"]{{stroke:{dark}}}"#);
     }
     rules
 }
@@ -94,7 +94,7 @@ pub(super) struct ChartPoint {
 /// Marks of one variant.
 pub(super) struct Series {
     pub(super) name: String,
-    /// Index of colour and shape; `None` for a less important series, which is grey and unnamed.
+    /// Index of color and shape; `None` for a less important series, which is gray and unnamed.
     pub(super) style: Option<usize>,
     /// Whether the line is dashed and the marks are hollow: the series is of the second of two sources.
     pub(super) dashed: bool,
@@ -104,7 +104,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    fn colour(&self) -> Colour {
+    fn color(&self) -> Color {
         self.style.map_or(AXIS, hue)
     }
 
@@ -121,10 +121,10 @@ impl Series {
             return String::new();
         }
         let corners: Vec<_> = corners.iter().map(|(x, y)| format!("{x} {y}")).collect();
-        let colour = self.colour();
+        let color = self.color();
         let width = if self.style.is_some() { 2 } else { 1 };
         let dashes = dashes(self.dashed);
-        format!(r#"<path d="M{}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>"#, corners.join("L"))
+        format!(r#"<path d="M{}" fill="none" stroke="{color}" stroke-width="{width}"{dashes}/>"#, corners.join("L"))
     }
 
     /// Draws the icon of a legend: a piece of the line, if there is one, with a mark.
@@ -140,7 +140,7 @@ impl Series {
         if let Some([low, high]) = ends
             && low.abs_diff(high) > 8
         {
-            let _ = write!(out, r#"<path d="M{x} {low}V{high}" stroke="{}" stroke-width="1"/>"#, self.colour());
+            let _ = write!(out, r#"<path d="M{x} {low}V{high}" stroke="{}" stroke-width="1"/>"#, self.color());
         }
         if let Some(style) = self.style {
             out.push_str(&mark(style, self.dashed, x, y));
@@ -215,7 +215,7 @@ const MAX_LABEL_LINE: usize = 30;
 /// Length of a name, in characters, above which its brackets go on a line of their own.
 const MAX_UNBROKEN_LABEL: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
-/// Distance of the ends of an icon's line from its centre.
+/// Distance of the ends of an icon's line from its center.
 const ICON_REACH: i32 = 10;
 /// Distance below another limit from which there is room for a name in between.
 const MIN_LIMIT_DISTANCE: i32 = 20;
@@ -250,15 +250,15 @@ impl Plot {
         out
     }
 
-    /// Describes the sources and the grey lines. On a phone, the legend names a pair of sources.
+    /// Describes the sources and the gray lines. On a phone, the legend names a pair of sources.
     fn source_text(&self, width: Width) -> String {
         let source = match &self.sources[..] {
             [source] => source.clone(),
             [solid, dashed] if width == Width::Wide => format!("solid: {solid}, dashed and hollow: {dashed}"),
             _ => String::new(),
         };
-        let has_grey = self.series.iter().any(|series| series.style.is_none());
-        join_filled(&[&source, if has_grey { "thin grey: all others" } else { "" }], "; ")
+        let has_gray = self.series.iter().any(|series| series.style.is_none());
+        join_filled(&[&source, if has_gray { "thin gray: all others" } else { "" }], "; ")
     }
 
     /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
@@ -349,8 +349,8 @@ impl Plot {
     /// Draws the lines and marks of all series, the important ones above the others.
     fn marks(&self, to_pixels: &dyn Fn((f64, f64)) -> (i32, i32)) -> String {
         let mut out = String::new();
-        let (important, grey): (Vec<_>, Vec<_>) = self.series.iter().partition(|series| series.style.is_some());
-        for series in grey.into_iter().chain(important) {
+        let (important, gray): (Vec<_>, Vec<_>) = self.series.iter().partition(|series| series.style.is_some());
+        for series in gray.into_iter().chain(important) {
             out.push_str(&series.line(to_pixels));
             for point in &series.points {
                 let ends = point.ends.map(|ends| ends.map(|end| to_pixels((point.x, self.clamp_y(end))).1));
@@ -527,14 +527,14 @@ fn source_icon(is_second: bool, x: i32, y: i32) -> String {
     line + &if is_second { ring(&circle, QUIET) } else { shape(&circle, QUIET, BACKGROUND) }
 }
 
-pub(super) fn bar_symbol(x: u32, y: u32, colour: Colour) -> String {
-    format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{colour}"/>"#, x - 5, y - 5)
+pub(super) fn bar_symbol(x: u32, y: u32, color: Color) -> String {
+    format!(r#"<rect x="{}" y="{}" width="12" height="10" fill="{color}"/>"#, x - 5, y - 5)
 }
 
-pub(super) fn label(x: u32, y: u32, anchor: &str, colour: Colour, text: &str) -> String {
+pub(super) fn label(x: u32, y: u32, anchor: &str, color: Color, text: &str) -> String {
     let text = escape(text);
     format!(
-        r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="12" fill="{colour}">{text}</text>"#
+        r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="12" fill="{color}">{text}</text>"#
     )
 }
 
@@ -554,7 +554,7 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Draws a mark. Each hue has its own shape, so that marks differ without their colour; `is_hollow` for a second source.
+/// Draws a mark. Each hue has its own shape, so that marks differ without their color; `is_hollow` for a second source.
 fn mark(style: usize, is_hollow: bool, x: i32, y: i32) -> String {
     let path = match style % SERIES.len() {
         0 => circle(x.into(), y.into()),
@@ -570,7 +570,7 @@ fn mark(style: usize, is_hollow: bool, x: i32, y: i32) -> String {
     if is_hollow { ring(&path, hue(style)) } else { shape(&path, hue(style), BACKGROUND) }
 }
 
-fn hue(style: usize) -> Colour {
+fn hue(style: usize) -> Color {
     SERIES[style % SERIES.len()]
 }
 
@@ -578,12 +578,12 @@ pub(super) fn circle(x: f64, y: f64) -> String {
     format!("M{} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5)
 }
 
-pub(super) fn shape(path: &str, fill: Colour, stroke: Colour) -> String {
+pub(super) fn shape(path: &str, fill: Color, stroke: Color) -> String {
     format!(r#"<path d="{path}" fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
 /// Draws a hollow shape, through which the mark of a first source remains visible.
-fn ring(path: &str, stroke: Colour) -> String {
+fn ring(path: &str, stroke: Color) -> String {
     format!(r#"<path d="{path}" fill="none" stroke="{stroke}" stroke-width="1.5"/>"#)
 }
 
@@ -738,32 +738,32 @@ const STRIPES: [&str; SERIES.len()] = ["1 0", "0 1", "2 4", "6 2", "1 2", "8 4",
 
 /// Draws a bar whose stripes distinguish its style without the hue.
 fn styled_bar((left, top): (u32, u32), (right, bottom): (u32, u32), style: usize) -> String {
-    let colour = hue(style);
+    let color = hue(style);
     let stripes = STRIPES[style % STRIPES.len()];
     let width = right - left;
     let height = bottom - top;
     let middle = top + height / 2;
     let frame = format!(
-        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="{BACKGROUND}" stroke="{colour}"/>"#
+        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="{BACKGROUND}" stroke="{color}"/>"#
     );
     let stripes = format!(
-        r#"<path d="M{left} {middle}h{width}" stroke="{colour}" stroke-width="{height}" stroke-dasharray="{stripes}"/>"#
+        r#"<path d="M{left} {middle}h{width}" stroke="{color}" stroke-width="{height}" stroke-dasharray="{stripes}"/>"#
     );
     frame + &stripes
 }
 
 /// Draws a rectangle from its upper left to its lower right corner, as plotters writes it.
-pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), colour: Colour) -> String {
+pub(super) fn filled((left, top): (u32, u32), (right, bottom): (u32, u32), color: Color) -> String {
     let width = right - left;
     let height = bottom - top;
     format!(
-        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{colour}" stroke="none"/>"#
+        r#"<rect x="{left}" y="{top}" width="{width}" height="{height}" opacity="1" fill="{color}" stroke="none"/>"#
     )
 }
 
 /// Draws a straight line, as plotters writes it.
-pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], colour: Colour) -> String {
-    format!(r#"<polyline fill="none" opacity="1" stroke="{colour}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
+pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], color: Color) -> String {
+    format!(r#"<polyline fill="none" opacity="1" stroke="{color}" stroke-width="1" points="{x},{y} {to_x},{to_y} "/>"#)
 }
 
 const MAX_BINS: usize = 40;
@@ -874,7 +874,7 @@ mod tests {
 
     #[test]
     fn styles_differ_without_their_hues_and_a_legend_has_what_is_drawn() {
-        let hueless = |svg: String| SERIES.iter().fold(svg, |svg, colour| svg.replace(&colour.to_string(), "hue"));
+        let hueless = |svg: String| SERIES.iter().fold(svg, |svg, color| svg.replace(&color.to_string(), "hue"));
         let distinct = |drawings: Vec<String>| crate::basis::alike::distinct(drawings.into_iter().map(hueless)).len();
         let styles = 0..SERIES.len();
         let both = styles.clone().flat_map(|style| [false, true].map(|is_hollow| mark(style, is_hollow, 0, 0)));
@@ -915,9 +915,9 @@ mod tests {
     }
 
     #[test]
-    fn no_light_colour_has_two_dark_ones() {
-        let colours = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]);
-        let light = colours.map(|colour| colour.to_string());
+    fn no_light_color_has_two_dark_ones() {
+        let colors = SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]);
+        let light = colors.map(|color| color.to_string());
         assert_eq!(crate::basis::alike::distinct(light).len(), SERIES.len() + 5);
     }
 }

@@ -210,8 +210,8 @@ fn draw(grid: &mut String, size: (u32, u32), runs: usize, series: &CaseSeries, h
     }
     root.present().ok()?;
     drop(chart);
-    let colour = SERIES[0];
-    Some(format!(r#"<g stroke="{colour}" stroke-width="4" stroke-linecap="round" fill="none">{dots}</g>"#))
+    let color = SERIES[0];
+    Some(format!(r#"<g stroke="{color}" stroke-width="4" stroke-linecap="round" fill="none">{dots}</g>"#))
 }
 
 #[cfg(test)]

@@ -1500,14 +1500,14 @@ mod tests {
         let rate = chart(&page, "rate");
         let has_label = |name: &str| rate.contains(&format!(">{name}</text>"));
         assert!(["local", "naive", "other-0", "other-2"].into_iter().all(has_label), "{rate}");
-        assert!(!has_label("other-3") && rate.contains("grey: all others") && rate.contains("other-8"), "{rate}");
+        assert!(!has_label("other-3") && rate.contains("gray: all others") && rate.contains("other-8"), "{rate}");
     }
 
     #[test]
     fn text_has_enough_contrast_in_both_schemes() {
         let luminance = |scheme: &str, name: &str| {
-            let colour = scheme.split_once(&format!("--{name}: #")).expect("a colour").1;
-            let rgb = u32::from_str_radix(&colour[..6], 16).expect("six digits");
+            let color = scheme.split_once(&format!("--{name}: #")).expect("a color").1;
+            let rgb = u32::from_str_radix(&color[..6], 16).expect("six digits");
             let [r, g, b] = [16, 8, 0].map(|shift| {
                 let channel = f64::from((rgb >> shift) & 255) / 255.0;
                 if channel <= 0.04 { channel / 12.92 } else { ((channel + 0.055) / 1.055).powf(2.4) }

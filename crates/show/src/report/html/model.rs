@@ -28,7 +28,7 @@ pub(super) struct ReportSource<'a> {
     pub(super) conditions: RunConditions,
 }
 
-/// Maximum number of variants that a chart names; the others are grey.
+/// Maximum number of variants that a chart names; the others are gray.
 const MAX_NAMED: usize = 5;
 
 const MAX_SIZE_LABELS: usize = 7;
@@ -355,7 +355,7 @@ impl<'a> ChartGroup<'a> {
         let to_bar = |case: &Case| {
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
-            // The colour of a chain is that of its form, so that the forms of an operation compare.
+            // The color of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
             let share = limit.and(finite_share(case)).map(|share| share.told(percent));
             let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");

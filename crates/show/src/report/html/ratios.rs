@@ -130,7 +130,7 @@ impl<'a> Ratios<'a> {
 
     fn opening(&self, pixels: u32, height: u32) -> String {
         let percent = format!("{:.1}", 100.0 * (self.effect - 1.0));
-        let mut source = format!("95 % intervals; grey: changes below {} %", trimmed(&percent));
+        let mut source = format!("95 % intervals; gray: changes below {} %", trimmed(&percent));
         if self.rows.len() < self.total {
             let _ = write!(source, "; the first {} of {}", self.rows.len(), self.total);
         }
@@ -180,7 +180,7 @@ fn short(ratio: f64) -> String {
     }
 }
 
-/// Draws the mark of a verdict. Its shape distinguishes it without its colour.
+/// Draws the mark of a verdict. Its shape distinguishes it without its color.
 fn mark(verdict: Verdict, x: u32, y: u32) -> String {
     match verdict {
         Verdict::Slower => shape(&format!("M{x} {}l6 10h-12z", y.saturating_sub(6)), RED, BACKGROUND),
@@ -192,7 +192,7 @@ fn mark(verdict: Verdict, x: u32, y: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chart::Colour;
+    use super::super::chart::Color;
     use super::*;
 
     fn case(verdict: Verdict, ratio: f64, interval: [f64; 2]) -> Compared {
@@ -219,7 +219,7 @@ mod tests {
             for text in [">2.50×<", ">0.50×<", ">1.10×<", ">1.000×<", ">slower<", ">faster<", ">1<", "below 2 %<"] {
                 assert!(svg.contains(text), "{text}: {svg}");
             }
-            let shapes = |colour: Colour| svg.matches(&format!("fill=\"{colour}\" stroke=\"")).count();
+            let shapes = |color: Color| svg.matches(&format!("fill=\"{color}\" stroke=\"")).count();
             assert_eq!((shapes(RED), shapes(GREEN)), (2, 2), "a mark and its legend: {svg}");
         }
     }

@@ -1,7 +1,7 @@
-//! LU factorisations on the device against independent ones in f64.
+//! LU factorizations on the device against independent ones in f64.
 
 use super::{BRIEF, Silent, check_text, expect_exit, gpukern, stderr, stdout, verifier};
-use gpukern::{AxisValues, CATALOGUE, Input, PlanSection, Purpose, Runner, Selection, for_factorisation};
+use gpukern::{AxisValues, CATALOGUE, Input, PlanSection, Purpose, Runner, Selection, for_factorization};
 use serde_json::Value;
 
 const N: usize = 100;
@@ -9,7 +9,7 @@ const N: usize = 100;
 /// Returns the growth max|u| / max|a| of a factorization in f64. Partial pivoting swaps no rows of a diagonally dominant matrix,
 /// so faer's factors are those without pivoting.
 fn growth(seed: u64) -> f64 {
-    let a = for_factorisation(Input::DiagonallyDominant, N, seed);
+    let a = for_factorization(Input::DiagonallyDominant, N, seed);
     let lu = faer::Mat::from_fn(N, N, |r, c| f64::from(a[r * N + c])).partial_piv_lu();
     assert!(lu.P().arrays().0.iter().enumerate().all(|(row, from)| row == *from), "seed {seed}: rows were swapped");
     let largest_u = (0..N * N).map(|at| lu.U()[(at / N, at % N)].abs()).fold(0.0, f64::max);
@@ -48,7 +48,7 @@ fn metric(outcome: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorisation() {
+fn growth_and_residual_on_ten_seeds_agree_with_an_independent_factorization() {
     let mut verifier = verifier();
     for seed in 1..=10 {
         let selection = lu("", &N.to_string(), "diagonally-dominant", seed);
