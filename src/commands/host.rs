@@ -143,7 +143,7 @@ impl Host {
     }
 
     /// Returns whether standard output and standard error are colored.
-    fn colors(&self, choice: ColorChoice) -> [bool; 2] {
+    pub(super) fn colors(&self, choice: ColorChoice) -> [bool; 2] {
         match self.memory {
             Some(_) => [choice == ColorChoice::Always; 2],
             None => color::of_streams(choice),

@@ -156,7 +156,11 @@ impl CommandOutput {
 
 /// Runs the command line of `host` and prints the result. Returns the exit code.
 pub fn run(host: &mut Host) -> u8 {
-    match parse(host).and_then(|cli| execute(cli, host)) {
+    let parsed = parse(host);
+    if parsed.is_err() {
+        host.messages.colored = host.colors(help::color(&host.arguments))[1];
+    }
+    match parsed.and_then(|cli| execute(cli, host)) {
         Ok(answer) => print_answer(host, &answer),
         Err(Stop::Error(error)) => {
             host.messages.say(&format!("error: {error}\n"));

@@ -61,10 +61,9 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
             let names: Vec<_> = named.unwrap_or(&root).get_arguments().filter_map(Arg::get_long).collect();
-            let tip = option_tip(command, word, &value(word, words)).map(offered).or_else(|| {
-                let known: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-                meant(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
-            });
+            // Dashes would make any two options similar.
+            let spelt = || Some(meant(word.trim_start_matches('-'), &names)?.replacen('\'', "'--", 1));
+            let tip = option_tip(command, word, &value(word, words)).map(offered).or_else(spelt);
             let list = format!("{typed} --help");
             format!("unknown option '{}'; {}", brief(word), and_list(&tip.unwrap_or_default(), &list))
         }
@@ -75,7 +74,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         ErrorKind::InvalidValue => {
             let known = texts(ContextKind::ValidValue);
             let known: Vec<_> = known.iter().map(String::as_str).collect();
-            unknown("value", &text(ContextKind::InvalidValue), &format!(" for {word}"), &known)
+            unknown("value", &text(ContextKind::InvalidValue), &format!(" for '{word}'"), &known)
         }
         ErrorKind::MissingRequiredArgument => {
             format!("`{typed}` also needs {}; usage: {usage}", texts(ContextKind::InvalidArg).join(" and "))
@@ -90,7 +89,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         ErrorKind::ValueValidation if !word.is_empty() => {
             let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             let reason = if reason == "invalid digit found in string" { "write a whole number".into() } else { reason };
-            format!("malformed value '{}' for {word}; {reason}", brief(&text(ContextKind::InvalidValue)))
+            format!("malformed value '{}' for '{word}'; {reason}", brief(&text(ContextKind::InvalidValue)))
         }
         // Messages of gpukern's own, and rare mistakes.
         _ => {
@@ -295,16 +294,16 @@ mod tests {
                 "unknown option '--jsno'; did you mean '--json'? `gpukern bench --help` lists all",
             ),
             ("benhc", "unknown command 'benhc'; did you mean 'bench'? `gpukern --help` lists all"),
-            ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
+            ("bench matmul --qqqqq", "unknown option '--qqqqq'; `gpukern bench --help` lists all"),
             (
                 "compare a.json",
                 "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] [BASELINE] [CANDIDATE]",
             ),
-            ("bench --table x", "unknown value 'x' for --table; available: compact, long, both"),
-            ("bench matmul --processes x", "malformed value 'x' for --processes; write a whole number"),
+            ("bench --table x", "unknown value 'x' for '--table'; available: compact, long, both"),
+            ("bench matmul --processes x", "malformed value 'x' for '--processes'; write a whole number"),
             ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),
             ("list a b", "'b' is one word too many; usage: gpukern list [OPTIONS] [ALGORITHM]"),
-            ("capture --call 0 -o d -- x", "malformed value '0' for --call; 0 is not in 1..18446744073709551615"),
+            ("capture --call 0 -o d -- x", "malformed value '0' for '--call'; 0 is not in 1..18446744073709551615"),
         ] {
             assert_eq!(message(line), expected, "{line}");
         }
@@ -347,8 +346,8 @@ mod tests {
         assert!(message("ab a.comp b.comp").contains("`gpukern run a.comp b.comp --ab` says which of two is faster"));
         assert!(message("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));
         assert!(message("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
-        assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it\n"));
-        assert!(message("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml\n"));
+        assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it"));
+        assert!(message("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml"));
         assert!(message("verify --json x").contains("`--junit verify.xml` writes"), "{}", message("verify --json x"));
         for right in [
             "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",

@@ -128,8 +128,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         (&["-o", full][..], "--output '@': it has files already; choose a folder that is new or empty"),
         (
             &["--kernel", "mul"],
-            "the following required arguments were not provided:\n  --output <DIR>\n\nUsage: gpukern capture [OPTIONS] \
-             <PROGRAM>...\n\nFor more information, try '--help'.",
+            "`gpukern capture` also needs --output <DIR>; usage: gpukern capture [OPTIONS] <PROGRAM>...",
         ),
         (
             &["-o", "/nonexistent/cases", "--kernel", "("],
@@ -137,7 +136,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         ),
         (
             &["-o", "x", "--max-bytes", "much"],
-            "invalid value 'much' for '--max-bytes <SIZE>': write a size such as 512MiB or 4GiB\n\nFor more \
+            "malformed value 'much' for '--max-bytes'; write a size such as 512MiB or 4GiB\n\nFor more \
              information, try '--help'.",
         ),
     ] {

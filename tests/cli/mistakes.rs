@@ -78,8 +78,7 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
         ("bench = []", "configuration '@/config.toml' measures nothing; add a [[bench]] table"),
         (
             "[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'",
-            "configuration '@/config.toml' is not valid:\nTOML parse error at line 3, column 1\n  |\n3 | variants = \
-             'all'\n  | ^^^^^^^^\nunknown field `variants`, expected one of …",
+            "@/config.toml:3: unknown field 'variants'; did you mean 'variant'? available: …",
         ),
         (
             "[[bench]]\nalgorithm = 'matmul'\nvariant = ['all', 'naive']",
@@ -87,15 +86,10 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
         ),
         (
             "[[bench]]\nalgorithm = 'matmul'\nsize = -3",
-            "configuration '@/config.toml' is not valid:\nTOML parse error at line 3, column 8\n  |\n3 | size = -3\n  \
-             |        ^^\nexpected a string, a positive integer or a list of them",
+            "@/config.toml:3: expected a string, a positive integer or a list of them",
         ),
         ("[[bench]]\nvariant = 'naive'", "@/config.toml: no algorithm given; name one of: …"),
-        (
-            "[[bench]\n",
-            "configuration '@/config.toml' is not valid:\nTOML parse error at line 1, column 9\n  |\n1 | [[bench]\n  \
-             |         ^\nunclosed array table, expected `]`",
-        ),
+        ("[[bench]\n", "@/config.toml:1: unclosed array table, expected `]`"),
     ] {
         std::fs::write(folder.path().join("config.toml"), text).expect("written");
         expect_refusal(gpukern(&["bench", "--config"]).arg(folder.path().join("config.toml")), message);
@@ -227,7 +221,7 @@ fn pipes_and_huge_files_are_refused_at_once() {
                 $ gpukern bench --config {file}
                 cannot read configuration '{file}': {other}; examples are in benches-config/
                 $ gpukern bench matmul --tuned {file}
-                cannot use the tuning results in '{file}': {other}; delete the file and run `gpukern tune` again, \
+                cannot use tuning results: {file}: {other}; delete the file and run `gpukern tune` again, \
                 name another with --tuned, or ignore it with `gpukern bench --no-tuned`
                 $ gpukern ab matmul -s 8 -V naive --b-spirv {file}
                 cannot run '{file}' in place of matmul/naive.f32: {other}; name a SPIR-V file of a kernel
@@ -250,13 +244,13 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
     for (value, message) in [
         (
             "rubbish",
-            "invalid value 'rubbish' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, \
-             no or off\n\nFor more information, try '--help'.",
+            "malformed value 'rubbish' for '--validation'; set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, \
+             no or off",
         ),
         (
             "2",
-            "invalid value '2' for '--validation': set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or \
-             off\n\nFor more information, try '--help'.",
+            "malformed value '2' for '--validation'; set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or \
+             off",
         ),
     ] {
         expect_refusal(command.env("GPUKERN_VALIDATION", value), message);
@@ -333,9 +327,9 @@ fn quoted_words_cannot_forge_a_line() {
     for (line, message) in [
         (
             "list --color \r\u{202e}::error",
-            "unknown value '\\r\\u{202e}::error' for --color; available: auto, always, never",
+            "unknown value '\\r\\u{202e}::error' for '--color'; available: auto, always, never",
         ),
-        ("list --color=::error", "unknown value '::error' for --color; available: auto, always, never"),
+        ("list --color=::error", "unknown value '\\u{3a}:error' for '--color'; available: auto, always, never"),
         ("list a\nFORGED", "the argument 'a\\nFORGED' has a line break; write it in one line"),
         ("bench --loader=x\nFORGED", "the argument '--loader=x\\nFORGED' has a line break; write it in one line"),
         (
@@ -347,7 +341,7 @@ fn quoted_words_cannot_forge_a_line() {
             "@/a\\nFORGED.comp: error: @/a\n@/a\\nFORGED.comp: FORGED.comp:2: '' :  syntax error, unexpected \
                  IDENTIFIER",
         ),
-        ("run @/k.toml", "@/k.toml: line 1: the name 'A\\nFORGED' has a line break; write it in one line"),
+        ("run @/k.toml", "@/k.toml:1: the name 'A\\nFORGED' has a line break; write it in one line"),
     ] {
         let mut command = gpukern(&[]);
         command.args(line.split(' ').map(|word| within(folder.path(), word))).env("GPUKERN_LOADER", "/nonexistent");

@@ -103,7 +103,7 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     );
 
     for arguments in [&["list"][..], &["config"], &["bench", "lu"]] {
-        expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}, line 2: "), "0.5%"]);
+        expect_error(&mut with("\nprecision = '0.5'", arguments), 2, &[&format!("{shown}:2: "), "0.5%"]);
     }
     // The request of a record includes the defaults of the file; its command is the one typed.
     let record = folder.path().join("run.json");

@@ -232,24 +232,16 @@ fn mistakes_are_refused_before_a_device_is_opened() {
         &format!(
             "
             $ gpukern tune matmul --tuned @/damaged.toml
-            cannot use the tuning results in '@/damaged.toml': TOML parse error at line 2, column 1
-              |
-            2 | [[result]]
-              | ^^^^^^^^^^
-            missing field `algorithm`; delete the file and run `gpukern tune` again, name another with --tuned, or \
-            ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; delete the file and run `gpukern \
+            tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
             $ gpukern bench matmul --tuned @/damaged.toml
-            cannot use the tuning results in '@/damaged.toml': TOML parse error at line 2, column 1
-              |
-            2 | [[result]]
-              | ^^^^^^^^^^
-            missing field `algorithm`; delete the file and run `gpukern tune` again, name another with --tuned, or \
-            ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; delete the file and run `gpukern \
+            tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
             $ gpukern tune matmul --tuned @/
-            cannot use the tuning results in '@/': it is a folder; delete the file and run `gpukern tune` again, \
+            cannot use tuning results: @/: it is a folder; delete the file and run `gpukern tune` again, \
             name another with --tuned, or ignore it with `gpukern bench --no-tuned`
             $ gpukern tune matmul --tuned {long}
-            cannot use the tuning results in '{long}': File name too long; delete the file and run `gpukern tune` \
+            cannot use tuning results: {long}: File name too long; delete the file and run `gpukern tune` \
             again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
             $ gpukern bench matmul --tuned @/missing.toml
             there are no tuning results in '@/missing.toml'; make them with `gpukern tune`, or add --no-tuned

@@ -440,11 +440,14 @@ mod tests {
     #[test]
     fn mistakes_are_refused_by_name() {
         for (text, expected) in [
-            ("", "missing field `threshold`"),
+            ("", "no threshold"),
             ("threshold = []", "no threshold"),
             ("[[threshold]]\ncase = '*'", "'*' sets none; add max-slowdown"),
-            ("[[threshold]]\ncase = '*'\nmax-slowdwon = '3%'", "unknown field `max-slowdwon`"),
-            ("[[threshold]]\nmax-time = '3ms'", "missing field `case`"),
+            (
+                "[[threshold]]\ncase = '*'\nmax-slowdwon = '3%'",
+                ":3: unknown field 'max-slowdwon'; did you mean 'max-slowdown'?",
+            ),
+            ("[[threshold]]\nmax-time = '3ms'", "'case' is missing"),
             ("[[threshold]]\ncase = 'a'\nmax-time = '3'", "max-time of 'a': malformed time '3'"),
         ] {
             let error = parse(text).expect_err(text);

@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn mistakes_in_the_file_are_named() {
         for (text, expected) in [
-            ("[[known]]\ncase = 'a'\n", "missing field `reason`"),
+            ("[[known]]\ncase = 'a'\n", ":1: 'reason' is missing"),
             ("[[known]]\ncase = 'a'\nreason = ' '\n", "'a' has no reason"),
-            ("[[known]]\ncase = 'a'\nreason = 'b'\nstatus = 'lost'\n", "unknown variant `lost`"),
+            ("[[known]]\ncase = 'a'\nreason = 'b'\nstatus = 'lost'\n", ":4: unknown value 'lost'"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(expected), "{error}");

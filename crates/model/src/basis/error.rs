@@ -1,6 +1,6 @@
 //! Error messages for the user, and exit codes.
 
-use crate::basis::printable::brief;
+use crate::basis::printable::{brief, excerpt};
 use std::process::ExitCode;
 
 /// Exit code of the process; the values are part of the command-line interface.
@@ -73,14 +73,8 @@ pub fn in_our_words(message: &str) -> String {
         }
         ([name], ["missing", "field"]) => format!("'{name}' is missing"),
         ([name], ["duplicate", "field" | "key"]) => format!("'{name}' stands twice; keep one"),
-        _ => brief_lines(message),
+        _ => excerpt(message.trim()).replace('\n', "; "),
     }
-}
-
-/// Joins the lines of a message.
-fn brief_lines(message: &str) -> String {
-    let lines: Vec<_> = message.lines().map(|line| brief(line.trim()).into_owned()).collect();
-    lines.join("; ")
 }
 
 /// Least similarity of a name that is suggested in place of another.

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
         assert_eq!(
             [of(0.0042), of(0.093), of(0.47)],
-            ["0.2 … 0.6 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]
+            ["0.21 … 0.63 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]
         );
         let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
         assert_eq!(share_text(lopsided), "48 … 475 % memory");
