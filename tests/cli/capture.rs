@@ -136,8 +136,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
         ),
         (
             &["-o", "x", "--max-bytes", "much"],
-            "malformed value 'much' for '--max-bytes'; write a size such as 512MiB or 4GiB\n\nFor more \
-             information, try '--help'.",
+            "malformed value 'much' for '--max-bytes'; write a size such as 512MiB or 4GiB",
         ),
     ] {
         expect_refusal(&mut capture(options, &["true"]), said);
