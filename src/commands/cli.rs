@@ -121,9 +121,10 @@ impl Cli {
         });
         let name = despite_mistakes.as_ref().and_then(ArgMatches::subcommand_name);
         cli.map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::MissingSubcommand => {
-                Stop::Help(Box::new(error))
-            }
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            | ErrorKind::MissingSubcommand => Stop::Help(Box::new(error)),
             _ => Error::Usage(suggest::sentence(&error, &command, name, words)).into(),
         })
     }

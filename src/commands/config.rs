@@ -2,7 +2,7 @@
 
 use super::CommandOutput;
 use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
-use crate::basis::error::{self, toml_mistake};
+use crate::basis::error::{self, line_number, toml_mistake};
 use crate::device::selector;
 use crate::plan::options;
 use crate::tuning::tuned;
@@ -67,7 +67,7 @@ impl Defaults {
             toml::from_str(text).map_err(|e| toml_mistake(text, &e))?;
         let mut defaults = Self::default();
         for (name, value) in fields {
-            let line = text[..name.span().start].matches('\n').count() + 1;
+            let line = line_number(text, name.span().start);
             let texts = parse_field(name.get_ref(), value.get_ref());
             let texts = texts.map_err(|reason| format!(":{line}: {reason}"))?;
             defaults.fields.insert(name.into_inner(), FileField { texts, line });

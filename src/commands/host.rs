@@ -143,7 +143,7 @@ impl Host {
     }
 
     /// Returns whether standard output and standard error are colored.
-    pub(super) fn colors(&self, choice: ColorChoice) -> [bool; 2] {
+    fn colors(&self, choice: ColorChoice) -> [bool; 2] {
         match self.memory {
             Some(_) => [choice == ColorChoice::Always; 2],
             None => color::of_streams(choice),
@@ -165,9 +165,13 @@ impl Host {
         output.write_all(text.as_bytes()).and_then(|()| output.flush())
     }
 
-    /// Prints help or the version.
+    /// Prints help or the version; to standard error if nobody asked for it.
     pub(super) fn print_help(&self, help: &clap::Error, choice: ColorChoice) -> io::Result<()> {
         let [colored, _] = self.colors(choice);
+        if help.use_stderr() {
+            self.messages.say(&help.render().to_string());
+            return Ok(());
+        }
         self.print_raw(&if colored { help.render().ansi().to_string() } else { help.render().to_string() })
     }
 

@@ -157,8 +157,9 @@ impl CommandOutput {
 /// Runs the command line of `host` and prints the result. Returns the exit code.
 pub fn run(host: &mut Host) -> u8 {
     let parsed = parse(host);
-    if parsed.is_err() {
-        host.messages.colored = host.colors(help::color(&host.arguments))[1];
+    if let Err(Stop::Error(_)) = parsed {
+        host.choose_colors(help::color(&host.arguments));
+        host.messages.wraps = true;
     }
     match parsed.and_then(|cli| execute(cli, host)) {
         Ok(answer) => print_answer(host, &answer),

@@ -294,7 +294,7 @@ mod tests {
                 "unknown option '--jsno'; did you mean '--json'? `gpukern bench --help` lists all",
             ),
             ("benhc", "unknown command 'benhc'; did you mean 'bench'? `gpukern --help` lists all"),
-            ("bench matmul --qqqqq", "unknown option '--qqqqq'; `gpukern bench --help` lists all"),
+            ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
             (
                 "compare a.json",
                 "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] [BASELINE] [CANDIDATE]",

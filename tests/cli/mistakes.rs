@@ -71,6 +71,14 @@ fn mistakes_are_answered_with_the_value_and_the_remedy() {
 }
 
 #[test]
+fn an_empty_command_line_is_answered_with_help_and_not_with_an_error() {
+    for variables in [&[][..], &[("GPUKERN_VALIDATION", "1")]] {
+        let help = stderr(&expect_exit(gpukern(&[]).envs(variables.iter().copied()), 2));
+        assert!(help.starts_with("Measure compute kernels") && help.contains("Commands:"), "{help}");
+    }
+}
+
+#[test]
 fn configurations_that_make_no_sense_are_refused_with_their_path() {
     let folder = tempfile::tempdir().expect("a folder");
     for (text, message) in [
@@ -89,6 +97,7 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
             "@/config.toml:3: expected a string, a positive integer or a list of them",
         ),
         ("[[bench]]\nvariant = 'naive'", "@/config.toml: no algorithm given; name one of: …"),
+        ("[buffer.A]\ntype = 'f32'", "@/config.toml describes a kernel; `gpukern run @/config.toml` measures it"),
         ("[[bench]\n", "@/config.toml:1: unclosed array table, expected `]`"),
     ] {
         std::fs::write(folder.path().join("config.toml"), text).expect("written");

@@ -2,7 +2,7 @@
 
 use super::expression::{Expression, Values};
 use super::resolved::Tolerance;
-use crate::basis::error::{self, Error, toml_mistake};
+use crate::basis::error::{self, Error, line_number, toml_mistake};
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::CANNOT_START;
 use crate::kernel::image::ImageSampler;
@@ -572,11 +572,6 @@ impl Description {
 /// Whether `field`, such as `buffer.A.shape`, is `key` or lies within it.
 fn is_on_path(key: &str, field: &str) -> bool {
     field.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// Returns the number, from 1, of the line at this offset.
-fn line_number(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 impl Check {

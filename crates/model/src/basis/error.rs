@@ -59,9 +59,13 @@ pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
 
 /// Says what is wrong in a TOML file; the text continues the name of the file: `:3: unknown field 'nmae'; did you mean …`.
 pub fn toml_mistake(text: &str, error: &toml::de::Error) -> String {
-    let start = error.span().map_or(0, |span| span.start.min(text.len()));
-    let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    let line = line_number(text, error.span().map_or(0, |span| span.start));
     format!(":{line}: {}", in_our_words(error.message()))
+}
+
+/// Returns the line, from 1, of an offset in bytes.
+pub fn line_number(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 /// Rewrites a message of serde's about names as [`unknown`] says it; others are only put on one line.
@@ -72,7 +76,6 @@ pub fn in_our_words(message: &str) -> String {
             unknown(if *what == "variant" { "value" } else { what }, name, "", known)
         }
         ([name], ["missing", "field"]) => format!("'{name}' is missing"),
-        ([name], ["duplicate", "field" | "key"]) => format!("'{name}' stands twice; keep one"),
         _ => excerpt(message.trim()).replace('\n', "; "),
     }
 }

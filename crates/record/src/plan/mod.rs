@@ -429,14 +429,12 @@ fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Ve
     merged
 }
 
-/// Returns the command for a file that describes a kernel, and is no configuration.
-fn description_hint(file: &str, text: &str) -> String {
-    let describes = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("buffer"));
-    if describes {
-        format!("; it describes a kernel: `gpukern run {}` measures it", shell_word(file))
-    } else {
-        String::new()
+/// Says what is wrong in a configuration, or that it is the description of a kernel.
+fn config_mistake(file: &str, text: &str, error: &toml::de::Error) -> String {
+    if text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("buffer")) {
+        return format!("{file} describes a kernel; `gpukern run {}` measures it", shell_word(file));
     }
+    format!("{file}{}", toml_mistake(text, error))
 }
 
 fn read_config(path: &Path) -> Result<Config, Error> {
@@ -444,8 +442,8 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
     })?;
-    let mut config: Config = toml::from_str(&text)
-        .map_err(|e| Error::Usage(format!("{file}{}{}", toml_mistake(&text, &e), description_hint(&file, &text))))?;
+    let mut config: Config =
+        toml::from_str(&text).map_err(|error| Error::Usage(config_mistake(&file, &text, &error)))?;
     // Measure identical tables once.
     let mut tables = HashSet::new();
     config.bench.retain(|table| tables.insert(format!("{table:?}")));

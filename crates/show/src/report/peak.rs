@@ -42,26 +42,16 @@ fn write_unkept(document: &mut Document, peak: &Peak) {
     if unkept.is_empty() {
         return;
     }
-    let (those, named) = if kept.len() < unkept.len() { ("kept", kept) } else { ("not kept", unkept.clone()) };
-    let names = named.iter().map(|figure| match figure.quantity {
-        Quantity::Bandwidth { pattern: Pattern::Read, working_set } => format!("read of {working_set}"),
-        Quantity::Bandwidth { pattern: Pattern::Write, working_set } => format!("write of {working_set}"),
-        Quantity::Bandwidth { pattern: Pattern::Copy, working_set } => format!("copy of {working_set}"),
-        quantity => quantity.facts().name,
-    });
-    let names: Vec<_> = names.collect();
-    let names = match names.len() {
-        0 => String::new(),
-        count => format!(
-            "; {those}: {}{}",
-            names[..count.min(MAX_NAMED)].join("; "),
-            and_more(count.saturating_sub(MAX_NAMED))
-        ),
-    };
+    let (those, named) = if kept.len() < unkept.len() { ("kept", &kept) } else { ("not kept", &unkept) };
+    let names: Vec<_> = named.iter().take(MAX_NAMED).map(|figure| name(figure.quantity)).collect();
+    let mut list = String::new();
+    if !names.is_empty() {
+        list = format!("; {those}: {}{}", names.join("; "), and_more(named.len() - names.len()));
+    }
     document.gap();
     document.line(format!(
         "{} of {} figures were measured while the device was busy, or over 10 % slower than its best: later runs do not use \
-         them{names}",
+         them{list}",
         unkept.len(),
         peak.figures.len()
     ));
@@ -69,6 +59,17 @@ fn write_unkept(document: &mut Document, peak: &Peak) {
 
 /// Most figures that the remark on kept ones names.
 const MAX_NAMED: usize = 8;
+
+/// Names a figure; bandwidths have their pattern and working set.
+fn name(quantity: Quantity) -> String {
+    let Quantity::Bandwidth { pattern, working_set } = quantity else { return quantity.facts().name };
+    let pattern = match pattern {
+        Pattern::Read => "read",
+        Pattern::Write => "write",
+        Pattern::Copy => "copy",
+    };
+    format!("{pattern} of {working_set}")
+}
 
 /// Returns the table of all limits but bandwidths.
 fn figures(peak: &Peak) -> Table {
@@ -158,6 +159,25 @@ mod tests {
         insta::assert_snapshot!(text(&peak, 200));
         let narrow = text(&peak, 80);
         assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
+    }
+
+    #[test]
+    fn the_fewer_of_kept_and_other_figures_are_named() {
+        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
+        for set in 10..22 {
+            let quantity = Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << set) };
+            peak.add(Figure::new(quantity, [1e9, 1e9], &Conditions::default(), String::new()));
+        }
+        let last_line = |peak: &Peak| text(peak, 400).lines().last().unwrap_or_default().to_string();
+        let mark = |peak: &mut Peak, count: usize| {
+            peak.figures.iter_mut().enumerate().for_each(|(at, figure)| figure.disturbed = at < count);
+        };
+        mark(&mut peak, 1);
+        assert!(last_line(&peak).ends_with("do not use them; not kept: read of 1 KiB"), "{}", last_line(&peak));
+        mark(&mut peak, 11);
+        assert!(last_line(&peak).ends_with("do not use them; kept: read of 2 MiB"), "{}", last_line(&peak));
+        mark(&mut peak, 12);
+        assert!(last_line(&peak).ends_with("later runs do not use them"), "{}", last_line(&peak));
     }
 
     #[test]

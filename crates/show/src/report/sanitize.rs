@@ -219,7 +219,9 @@ mod tests {
     fn clean_cases_share_a_row_and_reasons_a_note() {
         let mut report = report("64", vec![]);
         let text = text(&vec![report.clone(); 3], 80);
-        assert!(text.contains("64 64 64") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
+        assert!(text.contains(" 64 64 64 ") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
+        let long = super::text(&vec![self::report("M=255,N=30", vec![]); 2], 80);
+        assert!(long.contains(" 2 sizes "), "{long}");
         let result = SizeResult::Unsuitable { reason: "needs sub-groups of 32".into() };
         report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result.clone() }).into();
         let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
