@@ -4,14 +4,16 @@
 
 use super::old_options::OldOptions;
 use super::options::Typed;
-use super::{Stop, help, suggest};
+use super::{Stop, help, suggest, topics};
 use crate::basis::alike::distinct;
 use crate::basis::command_line;
+use crate::basis::messages::output_width;
 use crate::basis::units::Bytes;
 use crate::compare::{REFUSED, gate};
 use crate::plan::options::SamplingArgs;
 use crate::plan::request::KernelFiles;
 use crate::record::figure::LongColumn;
+use crate::report::long;
 use crate::{AxisValues, Error, FieldOptions, Format, Record, Request, Selection, VulkanOptions};
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ErrorKind};
@@ -27,7 +29,6 @@ use std::path::PathBuf;
 #[command(
     name = "gpukern",
     version,
-    max_term_width = 100,
     disable_help_flag = true,
     disable_help_subcommand = true,
     after_help = "Start with:\n  \
@@ -44,7 +45,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
-        gpukern sanitize k.toml                       races, and what other devices get wrong\n  \
+        gpukern sanitize k.toml                       races, and faults of other GPUs\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern bench matmul --compare before.json    measure until that is known\n  \
         gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \
@@ -96,7 +97,9 @@ impl Cli {
     /// Parses a command line; options that it does not state take the values of their variables. A mistake gets a better
     /// suggestion than clap's, if there is one.
     pub(super) fn parsed(words: &[OsString], variables: &Variables) -> Result<Self, Stop> {
-        let mut documented = help::command_line();
+        // clap itself would read COLUMNS of this process, not of the host.
+        let columns = variables.get(OsStr::new("COLUMNS")).and_then(|columns| columns.to_str()?.trim().parse().ok());
+        let mut documented = help::command_line().term_width(output_width(columns).min(topics::MAX_WIDTH));
         let asks_for_all = |word: &OsString| word == "--help" || word == "help";
         if words.iter().take_while(|word| *word != "--").any(asks_for_all) {
             documented = help::in_full(documented);
@@ -220,7 +223,7 @@ pub enum Command {
     ///
     /// `bench` and `run` show what share of these limits each case reaches. A limit is the best sample of the best
     /// kernel; every kernel is verified. Limits are kept per device and driver. If none are kept, `bench` measures the
-    /// few that it needs, in about two seconds.
+    /// few that it needs, in seconds.
     #[command(after_long_help = "Examples:\n  \
         gpukern peak          everything, about 20 seconds\n  \
         gpukern peak --quick  only what `bench` needs\n  \
@@ -230,7 +233,7 @@ pub enum Command {
         #[command(flatten)]
         on: DeviceArgs,
 
-        /// Measure only what `bench` needs, in about two seconds
+        /// Measure only what `bench` needs, in seconds
         #[arg(long)]
         quick: bool,
 
@@ -268,7 +271,7 @@ pub enum Command {
         gpukern verify --config examples/public/all.toml       your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels: races, and what other devices get wrong
+    /// Simulate kernels: races, and what goes wrong on other devices
     ///
     /// Finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations reach, and
     /// answers that depend on the sub-group size or the schedule, each with its source lines. It needs no device.
@@ -581,16 +584,9 @@ pub struct OutputArgs {
     #[serde(skip)]
     pub reference: Option<PathBuf>,
 
-    /// The table: compact, long or both
-    ///
-    /// compact: sizes by variants; long: a line for each case with rate, interval, samples and residual. [default:
-    /// compact; for a single variant long]
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
-    pub table: Option<TableForm>,
-
-    /// Columns of the long table, or `all` [default: those that fit]
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', long_help = columns_help())]
-    pub columns: Vec<String>,
+    /// The form of the tables.
+    #[command(flatten)]
+    pub tables: TableArgs,
 
     /// Baseline of the comparison.
     #[command(flatten)]
@@ -641,7 +637,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Set an axis: M=512..4096 · K=4096,14336 · N=M
+    /// Set an axis, M=512..4096 · K=4096,14336 · N=M, or all: 64x100
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
@@ -781,7 +777,28 @@ impl RunArgs {
     }
 }
 
-impl OutputArgs {
+/// The form of the tables of records.
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableArgs {
+    /// The table: compact, long or both
+    ///
+    /// compact: sizes by variants; long: a line for each case with rate, interval, samples and residual. [default:
+    /// compact; for a single variant long]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    pub table: Option<TableForm>,
+
+    /// Columns of the long table, or `all` [default: those that fit]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', long_help = columns_help())]
+    pub columns: Vec<String>,
+}
+
+impl TableArgs {
+    /// Returns the columns of the long table; `None` for those that fit.
+    pub fn columns(&self) -> crate::Result<Option<Vec<&'static LongColumn>>> {
+        long::chosen(&self.columns).map_err(|reason| usage!("--columns: {reason}"))
+    }
+
     /// Returns the form of the table: by default compact, but long with --columns or `energy`, which only that shows, and
     /// for a `record` without variants to compare.
     pub fn table_form(&self, record: &Record, energy: bool) -> TableForm {
@@ -1376,6 +1393,10 @@ pub struct ReportArgs {
     /// How they are compared.
     #[command(flatten)]
     pub judging: Judging,
+
+    /// The form of the tables.
+    #[command(flatten)]
+    pub tables: TableArgs,
 
     /// Write a page to this file; `-` is standard output [default: print tables]
     #[arg(long, short, value_name = "PATH|-")]

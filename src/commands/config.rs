@@ -1,7 +1,7 @@
 //! The user's defaults: `gpukern/config.toml` in the configuration folder. `gpukern config` prints the values in effect.
 
 use super::CommandOutput;
-use super::cli::{ColorWhen, Command, ConfigArgs, OutputArgs, StatedOption, TableForm};
+use super::cli::{ColorWhen, Command, ConfigArgs, StatedOption, TableArgs, TableForm};
 use crate::basis::error::{self, line_number, toml_mistake};
 use crate::device::selector;
 use crate::plan::options;
@@ -98,8 +98,7 @@ impl Defaults {
     pub(super) fn apply(&self, command: &mut Command) -> Result<()> {
         match command {
             Command::Bench(args) => {
-                let OutputArgs { table, columns, .. } = &mut args.output;
-                self.set_table(table, columns);
+                self.set_table(&mut args.output.tables);
                 let request = &mut args.request.0;
                 // The fields of a configuration take precedence.
                 let selection = if request.config.is_some() { &mut request.defaults } else { &mut request.selection };
@@ -107,10 +106,11 @@ impl Defaults {
                 self.set_precision(&mut selection.sampling.precision);
             }
             Command::Run(args) => {
-                self.set_table(&mut args.output.table, &args.output.columns);
+                self.set_table(&mut args.output.tables);
                 self.set_device(&mut args.on.device);
                 self.set_precision(&mut args.sampling.precision);
             }
+            Command::Report(args) => self.set_table(&mut args.tables),
             Command::Peak { on, .. } => self.set_device(&mut on.device),
             Command::Tune(args) => self.set_device(&mut args.on.device),
             Command::Verify(args) => self.set_device(&mut args.on.device),
@@ -152,9 +152,9 @@ impl Defaults {
     }
 
     /// Sets the form of the table, unless chosen `columns` already decide it.
-    fn set_table(&self, table: &mut Option<TableForm>, columns: &[String]) {
-        if columns.is_empty() {
-            *table = table.or(self.choice("table"));
+    fn set_table(&self, tables: &mut TableArgs) {
+        if tables.columns.is_empty() {
+            tables.table = tables.table.or(self.choice("table"));
         }
     }
 }
@@ -360,10 +360,10 @@ mod tests {
             let args = bench(line);
             let selection = args.request.selection.clone();
             assert_eq!(Request { selection, ..Request::default() }.command(), pasted);
-            assert_eq!(args.output.table, Some(table));
+            assert_eq!(args.output.tables.table, Some(table));
         }
         let several = crate::record::fixture::four_cases();
-        assert_eq!(bench("bench matmul --columns all").output.table_form(&several, false), TableForm::Long);
+        assert_eq!(bench("bench matmul --columns all").output.tables.table_form(&several, false), TableForm::Long);
         // A configuration comes before the file.
         let args = bench("bench --config=c.toml");
         assert_eq!((args.request.selection.device.len(), args.request.defaults.device.len()), (0, 1));

@@ -11,7 +11,7 @@ use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning};
-use crate::report::long::{View, chosen};
+use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::{
@@ -90,7 +90,7 @@ pub(super) fn measure_and_report(
     let call = MeasurementCall::new(plan, setup, &options, host);
     let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
     let pooled = record.across_processes();
-    let form = output.table_form(&pooled, request.selection.sampling.energy);
+    let form = output.tables.table_form(&pooled, request.selection.sampling.energy);
     let is_joined = run::are_captured(&setup.kernels);
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
@@ -197,7 +197,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
 fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View> {
-    let columns = chosen(&output.columns).map_err(|reason| usage!("--columns: {reason}"))?;
+    let columns = output.tables.columns()?;
     let reference = output.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
     Ok(View { width: host.width(), reference, columns })
 }

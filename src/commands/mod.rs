@@ -170,7 +170,8 @@ pub fn run(host: &mut Host) -> u8 {
         Err(Stop::Help(error)) => {
             // clap counts options set by variables as arguments, and then prints no help for an empty command line.
             let printed = if error.kind() == ErrorKind::MissingSubcommand {
-                host.messages.say(&help::command_line().render_help().to_string());
+                let mut command = help::command_line().term_width(host.width().min(topics::MAX_WIDTH));
+                host.messages.say(&command.render_help().to_string());
                 Ok(())
             } else {
                 host.print_help(&error, help::color(&host.arguments))

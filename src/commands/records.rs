@@ -4,11 +4,12 @@ use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measurin
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::prose::wrapped_lines;
-use crate::commands::cli::{OutputArgs, ReportArgs, TableForm};
+use crate::commands::cli::{ReportArgs, TableForm};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
+use crate::record::figure::LongColumn;
 use crate::record::merge::merge as merged;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
@@ -33,6 +34,11 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
     let files = Files::default().read("a record", &paths).written("--output", &args.output);
     files.check(host)?;
+    let columns = args.tables.columns()?;
+    // Your defaults may state a form for all tables; columns are always of this command.
+    if args.output.is_some() && columns.is_some() {
+        return Err(usage!("--columns is about printed tables, and --output draws a page; leave one out"));
+    }
     let mut comparison = None;
     let runs = read_runs(args, host, &mut comparison, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
@@ -41,7 +47,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         ));
     }
     let Some(output) = &args.output else {
-        return Ok(CommandOutput::document(text(&runs, comparison.as_ref(), host), notes));
+        return Ok(CommandOutput::document(text(args, &runs, comparison.as_ref(), columns.as_deref(), host), notes));
     };
     let report = html::report(&runs, comparison.as_ref());
     let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
@@ -57,7 +63,13 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
 }
 
 /// Returns the tables of `runs`, each as it was measured, or those of their comparison.
-fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> String {
+fn text(
+    args: &ReportArgs,
+    runs: &[NamedRecord],
+    comparison: Option<&Comparison>,
+    columns: Option<&[&'static LongColumn]>,
+    host: &Host,
+) -> String {
     if let Some(comparison) = comparison {
         return report::compare::text(comparison, &Ruling::default(), host.width());
     }
@@ -71,11 +83,12 @@ fn text(runs: &[NamedRecord], comparison: Option<&Comparison>, host: &Host) -> S
     for (run, record) in runs.iter().zip(records) {
         let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
         let has_energy = record.cases.iter().filter_map(Case::measured).any(|measured| measured.energy.is_some());
-        let form = OutputArgs::default().table_form(record, has_energy);
+        let form = args.tables.table_form(record, has_energy);
         let notes = report::bench::notes(record, form != TableForm::Long);
         let gap = if notes.is_empty() { "" } else { "\n" };
         let notes = wrapped_lines(&notes, Some(host.width()));
-        texts.push(name + &measuring::tables(record, form, &View::of_width(host.width())) + gap + &notes);
+        let view = View { columns: columns.map(<[_]>::to_vec), ..View::of_width(host.width()) };
+        texts.push(name + &measuring::tables(record, form, &view) + gap + &notes);
     }
     texts.extend((!fleet.is_empty()).then_some(fleet));
     texts.join("\n")

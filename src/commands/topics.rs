@@ -52,7 +52,7 @@ const TOPICS: &[Topic] = topics! {
 const LIST: &str = "topics";
 
 /// Widest page that is comfortable to read, in columns.
-const MAX_WIDTH: usize = 100;
+pub(super) const MAX_WIDTH: usize = 100;
 
 /// Prints the page on a topic.
 pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
@@ -60,7 +60,9 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
     }
-    let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) else {
+    // The path of a page stands for its topic: `docs/sanitize.md`.
+    let path = name.trim_start_matches("./").trim_start_matches("docs/");
+    let Some(topic) = TOPICS.iter().find(|topic| topic.name == name || topic.path == path) else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();

@@ -85,7 +85,12 @@ fn brief_bench(arguments: &[&str]) -> Command {
 fn limited(limits: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
-    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
     limited
 }
 

@@ -120,6 +120,12 @@ fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_com
     expect_exit(gpukern(&["compare"]).args([&run, &run]), 0);
     expect_exit(gpukern(&["export", "--to=markdown"]).arg(&run), 0);
     expect_exit(gpukern(&["report", "-o", "-"]).arg(&run), 0);
+    let long = stdout(&expect_exit(gpukern(&["report", "--columns", "residual"]).arg(&run), 0));
+    assert!(long.contains("residual") && !long.contains("GB/s"), "{long}");
+    expect_refusal(
+        gpukern(&["report", "--columns", "residual", "-o", "-"]).arg(&run),
+        "--columns is about printed tables, and --output draws a page; leave one out",
+    );
     let resumed = ["--config=@/ref.toml", "--resume=@/run.json"];
     expect_error(&mut command(path, &resumed), 0, &["resuming: 1 case measured, 0 to go\n"]);
     // A changed kernel of the same name makes another plan.

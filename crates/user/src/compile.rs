@@ -141,10 +141,13 @@ impl KernelSource {
             "slang" => self.compile_by_program(&["slangc"]),
             "hlsl" => self.compile_by_program(&["dxc", "slangc"]),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
-            _ if !self.path.exists() => Err(format!("{}: there is no such file", self.path.shown())),
+            _ if !self.path.exists() => Err(format!("cannot read '{}': no such file", self.path.shown())),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
-                Err(format!("{}: gpukern does not know this extension; use one of {known}", self.path.shown()))
+                Err(format!(
+                    "{}: gpukern does not know this extension; a kernel ends in {known}, a description in .toml",
+                    self.path.shown()
+                ))
             }
         };
         // Compilers repeat the path as they received it, unescaped.

@@ -223,7 +223,7 @@ pub fn load_reference(described: &Described) -> Result<Option<LoadedKernel>, Fau
 }
 
 /// Returns a file name without folder and extension.
-fn stem(source: &str) -> String {
+pub(super) fn stem(source: &str) -> String {
     let stem = Path::new(source).file_stem().and_then(|stem| stem.to_str());
     stem.unwrap_or(source).to_string()
 }

@@ -3,6 +3,8 @@
 use super::axes::find_independent;
 use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
 use super::fill::split;
+use super::loaded::stem;
+use super::resolve::check_name;
 use crate::basis::error::{Error, in_our_words, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
@@ -113,6 +115,10 @@ impl Described {
             return Err("a kernel stands beside a description with [[pass]]; name it in a pass".into());
         }
         let kernel = self.description.kernel.get_or_insert_default();
+        // The problem keeps the name that it has without the option, so that records of either kernel have one problem.
+        if let (None, Some(own)) = (&self.description.name, kernel.source.values().first()) {
+            self.description.name = Some(stem(own)).filter(|name| check_name(name).is_ok());
+        }
         let captured = if self.of_case { kernel.source.values() } else { &[] };
         kernel.source = OneOrMany::Many([captured, &names].concat());
         Ok(())
@@ -154,9 +160,21 @@ impl Described {
     fn set_axes(&mut self, sizes: &[String]) -> Result<(), String> {
         let axes: Vec<String> = self.description.axes.names().into_iter().map(String::from).collect();
         let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
-        let independent = find_independent(&self.description.axes);
+        let mut independent = find_independent(&self.description.axes);
+        if independent.is_empty() {
+            independent = (0..axes.len()).collect();
+        }
         let mut sized = vec![];
         for text in sizes {
+            // A size as tables show it has a value for each independent axis: `64x100`.
+            let extents: Vec<&str> = text.split('x').map(str::trim).collect();
+            let is_whole = |extent: &&str| !extent.is_empty() && extent.bytes().all(|byte| byte.is_ascii_digit());
+            if extents.len() > 1 && extents.len() == independent.len() && extents.iter().all(is_whole) {
+                for (axis, extent) in independent.iter().zip(extents) {
+                    self.set_axis(axes[*axis], extent, text, &mut sized)?;
+                }
+                continue;
+            }
             // The values of the only axis need no name.
             let only = match (&axes[..], &independent[..]) {
                 ([only], _) => only,
@@ -169,19 +187,37 @@ impl Described {
             let values = values.trim();
             if name.is_empty() || values.is_empty() {
                 let example = axes.first().unwrap_or(&"M");
-                return Err(format!("--size '{}' is not NAME=VALUE; write --size {example}=512..4096", brief(text)));
+                let all: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();
+                let or = match all[..] {
+                    [] | [_] => String::new(),
+                    _ => format!(
+                        ", or a value for each of {}: --size {}",
+                        all.join(", "),
+                        vec!["64"; all.len()].join("x")
+                    ),
+                };
+                return Err(format!(
+                    "--size '{}' is not NAME=VALUE; write --size {example}=512..4096{or}",
+                    brief(text)
+                ));
             }
             // An axis that the description lacks would have no effect, so it is probably a typo.
             if !axes.is_empty() && !axes.contains(&name) {
                 return Err(unknown("axis", name, " for --size", &axes));
             }
-            if sized.contains(&name) {
-                return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
-            }
-            sized.push(name);
-            self.description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
-            self.note(format!("axes.{name}"), &format!("--size {text}"));
+            self.set_axis(name, values, text, &mut sized)?;
         }
+        Ok(())
+    }
+
+    /// Sets an axis to the values that `option` states, and adds it to the axes that options set, each once.
+    fn set_axis(&mut self, name: &str, values: &str, option: &str, sized: &mut Vec<String>) -> Result<(), String> {
+        if sized.iter().any(|known| known == name) {
+            return Err(format!("--size states {name} twice; write its values in one: -s {name}=64,128"));
+        }
+        sized.push(name.into());
+        self.description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
+        self.note(format!("axes.{name}"), &format!("--size {option}"));
         Ok(())
     }
 

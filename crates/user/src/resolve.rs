@@ -369,7 +369,7 @@ fn add_images(
 }
 
 /// Checks a name for tables, ids and files.
-fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| !c.is_control() && !c.is_whitespace() && !"/\\".contains(c);
     if name.is_empty() || name.chars().count() > MAX_NAME_LEN || !name.chars().all(is_plain) {
         return Err(format!(

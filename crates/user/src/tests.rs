@@ -349,6 +349,16 @@ fn options_and_descriptions_are_equivalent() {
 }
 
 #[test]
+fn a_problem_keeps_its_name_with_another_kernel() {
+    let folder = folder();
+    let description = write(&folder, "copy.toml", PLAIN);
+    let other = folder.path().join("copy2.comp").display().to_string();
+    for files in [&[&*description][..], &[&*description, &*other]] {
+        assert_eq!(typed(files, &[], &[]).expect("it runs").name, "copy");
+    }
+}
+
+#[test]
 fn the_only_independent_axis_needs_no_name() {
     let folder = folder();
     for axes in ["N = 128", "N = 128\nM = '2 * N'"] {
@@ -358,7 +368,15 @@ fn the_only_independent_axis_needs_no_name() {
     }
     let description = write(&folder, "copy.toml", PLAIN.replace("N = 128", "N = 128\nM = 3"));
     let refused = typed(&[&description], &["64"], &[]).expect_err("it has two");
-    assert_eq!(refused, "--size '64' is not NAME=VALUE; write --size N=512..4096");
+    assert_eq!(
+        refused,
+        "--size '64' is not NAME=VALUE; write --size N=512..4096, or a value for each of N, M: --size 64x64"
+    );
+    // In the order of the description, as tables show them.
+    let points = typed(&[&description], &["64x5"], &[]).expect("each has one").points;
+    assert_eq!(points[0].values, [64, 5]);
+    let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
+    assert_eq!(refused, "--size states M twice; write its values in one: -s M=64,128");
 }
 
 /// Kernel with 64-bit constants, and one value of each kind.
@@ -667,7 +685,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("[kernel]", "^name = 'a/b'", "name: 'a/b' is not a valid name"),
     ("N = 128", "+local_x = 4", "axes.local_x: stands for the size of the work-group"),
     ("[dispatch]", "^[work]\nbytes = '2^63'", "it is a count from 0 to 2^63 - 1"),
-    (SOURCE, "source = 'absent'", "absent: there is no such file"),
+    (SOURCE, "source = 'absent'", "absent': no such file"),
     (SOURCE, "source = 'k.txt'", "gpukern does not know this extension"),
     (SOURCE, "source = 'k.spv'", "it is not SPIR-V"),
     (SOURCE, "source = 'k.slang'", "slangc"),

@@ -5,7 +5,7 @@ use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
 use crate::commands::MeasurementCall;
 use crate::compare::{self, Comparison, State, Verdict};
-use crate::report::long::{certain, share_text};
+use crate::report::long::share_text;
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
 use crate::{
@@ -152,7 +152,7 @@ fn case_line(case: &Case, comparison: Option<&Comparison>, record: &Record) -> S
         Outcome::Measured(measured) => {
             facts.push(measured.summary.median.to_string());
             facts.extend(comparison.and_then(|comparison| verdict_text(case, comparison)));
-            facts.extend(certain(case.share).map(|share| format!("{} limit", share_text(share))));
+            facts.extend(case.share.map(|share| format!("{} limit", share_text(share))));
             facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
             facts.extend(AcceptedMutation::sentence(&measured.accepts));
         }

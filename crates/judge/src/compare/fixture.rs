@@ -20,6 +20,7 @@ pub fn compared(variant: &str, verdict: Verdict) -> Compared {
         baseline: side(1e6),
         candidate: side(1.05e6),
         ratio: Some(1.05),
+        of_cpu_time: false,
         interval: Some([1.04, 1.061]),
         p: Some(1e-4),
         verdict,

@@ -158,6 +158,8 @@ pub struct Compared {
     pub candidate: SideSummary,
     /// Candidate / baseline; `null` if there is no ratio.
     pub ratio: Option<f64>,
+    /// Whether the ratio is of CPU times per run, because the speed of the host's processors differed between the sides.
+    pub of_cpu_time: bool,
     /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
     /// p-value of the ratio, adjusted for the number of cases and of looks.

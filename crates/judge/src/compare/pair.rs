@@ -183,7 +183,7 @@ impl CasePair<'_> {
         if self.too_few_samples().is_some() {
             return None;
         }
-        if self.saw_another_speed()
+        if self.is_of_cpu_time(settings)
             && let Some(ratio) = self.cpu_ratio(settings, generator)
         {
             return Some(ratio);
@@ -193,6 +193,15 @@ impl CasePair<'_> {
         let candidate =
             SideSamples { runs: &candidate, noise: self.hidden_noise(&self.candidate, &candidate, settings) };
         Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
+    }
+
+    /// Whether the ratio is of CPU times: the processors' speed differed between the sides, and both have CPU times.
+    fn is_of_cpu_time(&self, settings: &Settings) -> bool {
+        !self.is_identical() && self.saw_another_speed() && self.has_cpu_ratio(settings)
+    }
+
+    fn has_cpu_ratio(&self, settings: &Settings) -> bool {
+        self.cpu_ratio(settings, &mut generator(1, 0)).is_some()
     }
 
     /// Returns the standard deviation between processes of a side beyond the spread of their `times`.
@@ -235,7 +244,7 @@ impl CasePair<'_> {
     /// Whether a change by this ratio is too large to be caused by other programs: it is one of CPU times, or exceeds
     /// the square of what the canary and the CPU load explain.
     fn is_beyond_load(&self, ratio: &Ratio, settings: &Settings) -> bool {
-        if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
+        if self.has_cpu_ratio(settings) {
             return true;
         }
         // If others took half of the processors during the candidate, its times doubled.
@@ -377,6 +386,7 @@ impl CasePair<'_> {
             vendor: self.baseline[0].device().and_then(DeviceInfo::vendor),
             baseline: summarize_side(&self.baseline),
             ratio: ratio.map(|ratio| ratio.value),
+            of_cpu_time: ratio.is_some() && self.is_of_cpu_time(settings),
             interval: ratio.map(|ratio| ratio.interval),
             p: ratio.map(|ratio| ratio.p),
             verdict,
@@ -414,7 +424,7 @@ impl CasePair<'_> {
         let mut why = vec![];
         if self.saw_another_speed() && verdict != Verdict::Undecided {
             why.push(self.speed_sentence());
-            if self.cpu_ratio(settings, &mut generator(1, 0)).is_some() {
+            if self.has_cpu_ratio(settings) {
                 why.push("the ratio is of the CPU time of a run, which other programs hardly change".into());
             }
         }

@@ -112,9 +112,14 @@ pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts like few typing errors.
+/// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts like few typing errors. A name more
+/// than twice as long as the other resembles it only if it begins with it: in `stop-check` anyone finds letters of `nope`.
 fn similarity(typed: &str, known: &str) -> f64 {
     let [typed, known] = &[typed, known].map(str::to_lowercase);
+    let [shorter, longer] = if typed.len() < known.len() { [typed, known] } else { [known, typed] };
+    if longer.len() > 2 * shorter.len() && !longer.starts_with(shorter) {
+        return 0.0;
+    }
     strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
 }
 
@@ -131,7 +136,12 @@ mod tests {
         );
         let message = unknown("dtype", "F32", "", &["i32", "f32", "f16"]);
         assert_eq!(message, "unknown dtype 'F32'; did you mean 'f32'? available: i32, f32, f16");
-        assert_eq!(unknown("variant", "xyz", "", &["naive"]), "unknown variant 'xyz'; available: naive");
+        for (strange, known) in [("xyz", "naive"), ("nope", "stop-check"), ("foo", "coopmat")] {
+            assert_eq!(
+                unknown("variant", strange, "", &[known]),
+                format!("unknown variant '{strange}'; available: {known}")
+            );
+        }
     }
 
     #[test]

@@ -213,7 +213,7 @@ const fn figure(name: &'static str, importance: u8, figure: &'static CaseFigure)
 pub static LONG: [LongColumn; 17] = [
     column("median", "median", STAYS, Content::MedianOrOutcome),
     figure("per-operation", 9, &PER_OPERATION),
-    column("interval", "±", 8, Content::Interval),
+    column("interval", "±", 11, Content::Interval),
     figure("min", 2, &RUN_MIN),
     figure("rate", 10, &RATE),
     figure("bandwidth", 6, &BANDWIDTH),

@@ -17,6 +17,8 @@ const MIN_NOTED_ERROR: f64 = 0.02;
 const MAX_CANARY_RATIO: f64 = 1.05;
 /// Largest unmarked ratio of canary times on the CPU, where the canary itself is sometimes disturbed.
 const MAX_CANARY_RATIO_ON_HOST: f64 = 1.10;
+/// Largest unmarked ratio of the canary's times before and after a case on the CPU, where a single one may be off by chance.
+const MAX_CANARY_DRIFT_ON_HOST: f64 = 1.5;
 /// Largest difference of other programs' CPU share between one case, or side, and the others.
 pub const MAX_OTHERS_DIFFERENCE: f64 = 0.1;
 /// Largest distance from the median, in robust standard deviations, of a case that does not differ.
@@ -79,6 +81,8 @@ struct DeviceConditions {
     others: Option<TypicalFigure>,
     /// Typical relative half-width of the confidence intervals.
     error: Option<f64>,
+    /// Number of medians of so few samples that they have no interval.
+    without_interval: usize,
     on_host: bool,
 }
 
@@ -105,6 +109,7 @@ impl RunConditions {
                 clock_mhz: stats::median(&figures(clock)),
                 others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
                 error: stats::median(&figures(|m| m.summary.relative_error())),
+                without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
                 on_host,
             }
         };
@@ -136,6 +141,13 @@ impl RunConditions {
                 _ => format!("a typical median is known only to ±{percent:.0} %"),
             });
         }
+        match (conditions.without_interval, conditions.cases) {
+            (0, _) => {}
+            (_, 1) => parts.push("too few samples to say how certain the median is".into()),
+            (few, all) => {
+                parts.push(format!("{few} of {all} medians are of too few samples to say how certain they are"))
+            }
+        }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }
     }
 
@@ -162,13 +174,12 @@ impl RunConditions {
         }
         let typical_error = conditions.and_then(|conditions| conditions.error);
         let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
-        // A case without samples was only verified and has no time.
-        if measured.summary.relative_error().map_or(!measured.samples.is_empty(), |error| error > max_error) {
+        if has_no_interval(measured) || measured.summary.relative_error().is_some_and(|error| error > max_error) {
             let others = match typical_error {
                 Some(_) => ", and at least three times the typical uncertainty of the others",
                 None => "",
             };
-            marks.push(Mark::new("±", format!("median uncertain by 5 % or more{others}")));
+            marks.push(Mark::new("±", format!("median of too few samples, or uncertain by 5 % or more{others}")));
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
@@ -198,7 +209,7 @@ impl DeviceConditions {
             low => format!("{low} to {}", percent(most)),
         };
         let clock = self.clock_mhz.map_or_else(String::new, |mhz| format!(", at {} GHz", significant(mhz / 1000.0)));
-        Some(format!("the device ran {slower} % slower than its best on record{clock}"))
+        Some(format!("the device ran {slower} % slower than at its best{clock}"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.
@@ -213,10 +224,14 @@ impl DeviceConditions {
         {
             return true;
         }
-        // On the CPU, a single reading may be off by chance.
         let drift = measured.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
-        !self.on_host && drift > MAX_CANARY_RATIO.ln()
+        drift > if self.on_host { MAX_CANARY_DRIFT_ON_HOST } else { MAX_CANARY_RATIO }.ln()
     }
+}
+
+/// Whether the median is of so few samples that it has no interval. A case without samples was only verified, and has no time.
+fn has_no_interval(m: &Measured) -> bool {
+    !m.samples.is_empty() && m.summary.relative_error().is_none()
 }
 
 /// Returns the logarithm of the canary's time while a case was sampled.
@@ -243,7 +258,7 @@ mod tests {
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran 6 % slower than its best on record, at 1.900 GHz");
+        assert_eq!(sentence, "the device ran 6 % slower than at its best, at 1.900 GHz");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -262,7 +277,7 @@ mod tests {
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran up to 9 % slower than its best on record");
+        assert_eq!(sentence, "the device ran up to 9 % slower than at its best");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);

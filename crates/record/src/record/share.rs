@@ -22,46 +22,35 @@ pub struct Share {
 /// Prefix of a share of which only the upper bound is known.
 pub const AT_MOST: &str = "≤";
 
-/// Largest ratio of an interval's ends up to which the share itself is shown; beyond it only its upper bound is.
+/// Prefix of a share of which only the lower bound is known.
+pub const AT_LEAST: &str = "≥";
+
+/// Largest ratio of an interval's ends up to which the share itself is shown; beyond it only a bound is.
 const MAX_RATIO_OF_ENDS: f64 = 2.0;
 
-/// Ratio of an interval's ends from which not even the upper bound says anything.
-const MAX_RATIO_OF_BOUND: f64 = 8.0;
-
 impl Share {
-    /// Formats the share with `percent`; as an upper bound, `≤52%`, if a limit that was measured on a busy device
+    /// Formats the share with `percent`; as a bound, `≤52%` or `≥30%`, if a limit that was measured on a busy device
     /// leaves the share uncertain by a factor of two.
     pub fn told(self, percent: impl Fn(f64) -> String) -> String {
-        let sign = if self.sole_bound().is_some() { AT_MOST } else { "" };
-        format!("{sign}{}", percent(self.shown()))
-    }
-
-    /// Returns the displayed fraction: the upper bound if only that is known.
-    pub fn shown(self) -> f64 {
-        self.sole_bound().unwrap_or(self.fraction)
+        let (sign, shown) = self.sole_bound().unwrap_or(("", self.fraction));
+        format!("{sign}{}", percent(shown))
     }
 
     /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
     /// share.
     pub fn least_told(self, case: &Case) -> String {
-        let (sign, least) = match self.sole_bound() {
-            Some(most) => (AT_MOST, Nanos(self.least.0 * most / self.fraction)),
-            None => ("", self.least),
-        };
-        format!("{sign}{}", case.shown(least))
+        let (sign, shown) = self.sole_bound().unwrap_or(("", self.fraction));
+        format!("{sign}{}", case.shown(Nanos(self.least.0 * shown / self.fraction)))
     }
 
-    /// Returns the upper bound of the share if nothing else is known of it.
-    pub fn sole_bound(self) -> Option<f64> {
-        let [low, high] = self.interval?;
-        if high > MAX_RATIO_OF_ENDS * low { Some(high.min(1.0)) } else { None }
-    }
-
-    /// Whether the share is informative: not if the limit is so uncertain that the share may be anything up to 1, or
-    /// its bounds differ by a large factor.
-    pub fn is_known(self) -> bool {
-        let Some([low, high]) = self.interval else { return true };
-        high <= MAX_RATIO_OF_ENDS * low || high <= 1.0 && high < MAX_RATIO_OF_BOUND * low
+    /// Returns the bound of the share that tells something, with its sign, if the share itself is not known: the upper one,
+    /// or the lower one if the upper one allows everything.
+    pub fn sole_bound(self) -> Option<(&'static str, f64)> {
+        match self.interval? {
+            [low, high] if high <= MAX_RATIO_OF_ENDS * low => None,
+            [_, high] if high < 1.0 => Some((AT_MOST, high)),
+            [low, _] => Some((AT_LEAST, low)),
+        }
     }
 
     /// Returns the share of the same limit for another time.

@@ -11,7 +11,7 @@ use crate::report::bench::{figure_cell, main_sections, marks_of};
 use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews, thresholds};
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
-use crate::report::long::{certain, share_text};
+use crate::report::long::share_text;
 use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
     let mut table = table.numbers([SHARE.heading]).text([""]);
     for named in timed {
         let figures = MARKDOWN.map(|figure| figure_cell(figure, named.case).unwrap_or_else(|| "–".into()));
-        let share = or_dash(certain(named.case.share).map(share_text)).into();
+        let share = or_dash(named.case.share.map(share_text)).into();
         let marks = Cell::from(conditions.signs(named.case));
         table.row([Cell::code(&*named.name)].into_iter().chain(figures).chain([share, marks]));
     }

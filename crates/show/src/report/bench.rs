@@ -12,7 +12,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
 use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{AT_MOST, Case, Caveat, Outcome, Record};
+use crate::record::{AT_LEAST, AT_MOST, Case, Caveat, Outcome, Record};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
@@ -107,10 +107,11 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(times).collect()
 }
 
-/// Returns the mark that explains the `≤` before a share of which only an upper bound is known.
-pub fn at_most_mark() -> Mark {
+/// Returns the marks that explain the sign before a share of which only that bound is known, for the signs that are shown.
+pub fn bound_marks(is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
-    Mark::new(AT_MOST, format!("at most this share: {busy}"))
+    let signs = [(AT_MOST, "at most"), (AT_LEAST, "at least")].into_iter().filter(|(sign, _)| is_shown(sign));
+    signs.map(|(sign, bound)| Mark::new(sign, format!("{bound} this share: {busy}"))).collect()
 }
 
 /// Returns a cell with the variant and the caveats of its answer.

@@ -182,10 +182,7 @@ fn write_device(
     hidden.retain(|heading| *heading != TEST_HEADING);
     hidden.reverse();
     document.lines(table::hidden(&hidden, whole));
-    if cases.iter().any(|(_, case)| differs_from_medians(case)) {
-        document
-            .line("ratio: the typical one over pairs of processes or samples; it may differ from candidate ÷ baseline");
-    }
+    document.lines(ratio_note(cases));
     let reasons = reasons(cases, &names, ruling, are_tests_hidden);
     if !reasons.is_empty() {
         document.gap();
@@ -197,6 +194,26 @@ fn write_device(
         document.line(format!("{} in `--json -`", counted(reasons.len() - most, "more remark")));
     }
     document.gap();
+}
+
+/// Says where ratios are not those of the medians in the table.
+fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
+    let by_cpu_time = cases.iter().filter(|(_, case)| case.of_cpu_time).count();
+    if by_cpu_time > 0 {
+        let which = if by_cpu_time == cases.len() {
+            String::new()
+        } else {
+            format!(" in {by_cpu_time} of {} cases", cases.len())
+        };
+        return Some(format!(
+            "ratio: of CPU times{which}, because the processors' speed differed between the sides; the interval allows for what \
+             other programs change of them, a factor of 1.3 (4 beyond 1 MiB)"
+        ));
+    }
+    let differs = cases.iter().any(|(_, case)| differs_from_medians(case));
+    differs.then(|| {
+        "ratio: the typical one over pairs of processes or samples; it may differ from candidate ÷ baseline".into()
+    })
 }
 
 /// Whether the ratio of a case points the other way than its medians, or is far from their ratio.

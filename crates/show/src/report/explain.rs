@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::or_dash;
-use super::table::Table;
+use super::table::{Cell, Table};
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
@@ -73,20 +73,20 @@ impl Explanation {
         document.gap();
         let times = candidates.iter().filter_map(|candidate| candidate.measured_ns);
         let fastest = times.map(|time| time.0).fold(f64::INFINITY, f64::min);
-        let micros = |time: Nanos| format!("{:.2} µs", time.0 * 1e-3);
         let over_fastest = |time: Nanos| format!("{:.2}", time.0 / fastest);
         let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
         let mut table = table.prose(["tile"]);
         let mut failures = vec![];
         for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
-            let measured = or_dash(measured_ns.map(micros));
+            let measured = measured_ns.map_or_else(|| "–".into(), Cell::time);
             let ratio = or_dash(measured_ns.map(over_fastest));
             let tile = tile.map(|tile| tile.to_string()).unwrap_or_default();
             if let Some(reason) = reason {
                 failures.push(format!("{}: {reason}", format!("{variant} {tile}").trim_end()));
             }
-            table.row([(*variant).into(), micros(*predicted_ns), measured, ratio, tile]);
+            table.row([Cell::code(*variant), Cell::time(*predicted_ns), measured, ratio.into(), tile.into()]);
         }
+        table.unify_units(&["predicted", "measured"]);
         table.leave_out_empty(&["tile"], "");
         document.table(table);
         document.gap();

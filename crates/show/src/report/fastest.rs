@@ -5,7 +5,7 @@ use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::units::in_words;
 use crate::record::class::Class;
-use crate::record::{AT_MOST, Case, Record};
+use crate::record::{Case, Record};
 use crate::stats::noise;
 use std::collections::{BTreeSet, HashMap};
 
@@ -184,12 +184,11 @@ pub(super) fn ratio_text(ratio: f64) -> String {
 }
 
 /// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
-/// is small, or only an upper bound is known.
+/// is small, or only a bound is known.
 fn share_reached(cases: &[&Case], with_size: bool) -> String {
     let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
-    let mentionable = shares.filter(|(_, share)| {
-        (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && !share.told(|_| String::new()).starts_with(AT_MOST)
-    });
+    let mentionable = shares
+        .filter(|(_, share)| (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && share.sole_bound().is_none());
     let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
     let Some((case, share)) = best else { return String::new() };
     let size = if with_size { format!(" at {}", row(case)) } else { String::new() };

@@ -15,7 +15,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{AT_MOST, Case, Outcome, Record};
+use crate::record::{Case, Outcome, Record};
 use std::collections::HashMap;
 
 /// Maximum number of cells per case of a table.
@@ -44,8 +44,7 @@ impl TimeCell {
         }
         let mut cell = Cell::default();
         if let Some(conditions) = conditions {
-            let share = case.share.filter(|share| share.is_known());
-            cell.detail = share.map(|share| share.told(percent)).unwrap_or_default();
+            cell.detail = case.share.map(|share| share.told(percent)).unwrap_or_default();
             cell.marks = conditions.signs(case);
         }
         Self { time, cell }
@@ -259,9 +258,8 @@ impl<'a> SectionTable<'a> {
         if fitted.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
-        if fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(AT_MOST))) {
-            legend.push(bench::at_most_mark());
-        }
+        let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(sign)));
+        legend.extend(bench::bound_marks(is_shown));
         legend.extend(self.marks.iter().cloned());
         legend
     }
@@ -350,7 +348,8 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
 /// Formats a share briefly: `61%`, `0.4%`.
 fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
-    if percent < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
+    let decimals = if percent < 0.95 { (-percent.log10()).ceil().clamp(1.0, 4.0) as usize } else { 0 };
+    format!("{percent:.decimals$}%")
 }
 
 /// Prints several devices side by side: a table for each algorithm, element type and kind of input, with a row for each

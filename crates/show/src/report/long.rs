@@ -47,7 +47,7 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
 
 /// Returns the cells of a case in a column: one, or one for each of the `metrics`.
 fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<Cell> {
-    let limited = |share: Option<Share>| case.measured().and(certain(share)).map(share_text);
+    let limited = |share: Option<Share>| case.measured().and(share).map(share_text);
     let text = match column.content {
         Content::Figure(figure) => return vec![figure_cell(figure, case).unwrap_or_default()],
         Content::MedianOrOutcome => {
@@ -152,19 +152,13 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     if is_shown("residual") && has_multiples {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
-    let is_range = |share: Option<Share>| certain(share).and_then(range).is_some();
-    let is_left_out = |case: &&Case| case.share.is_some_and(|share| !share.is_known());
-    let leaves_out = is_shown("of hardware") && cases.iter().any(is_left_out);
+    let is_range = |share: Option<Share>| share.and_then(range).is_some();
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
-    let sign = if has_ranges { "…" } else { "of hardware" };
-    let uncertain = match [has_ranges, leaves_out] {
-        [false, false] => return marks,
-        [true, false] => "the true share is in this range: the limits are uncertain",
-        [true, true] => "the true share is in this range, or not shown if uncertain by a factor of two",
-        [false, true] => "not shown where its limit is uncertain by a factor of two",
-    };
-    marks.push(Mark::new(sign, format!("{uncertain}; rerun `gpukern peak` when the device is idle")));
+    if has_ranges {
+        let doubt = "the limits are uncertain; rerun `gpukern peak` when the device is idle";
+        marks.push(Mark::new("…", format!("the true share is in this range: {doubt}")));
+    }
     marks
 }
 
@@ -194,11 +188,6 @@ pub(super) fn number_text(value: f64) -> String {
     }
 }
 
-/// Drops a share whose limit is too uncertain to show (see [`Share::is_known`]).
-pub fn certain(share: Option<Share>) -> Option<Share> {
-    share.filter(|share| share.is_known())
-}
-
 /// Formats the share of its limit that a case reaches, with the limit.
 pub fn share_text(share: Share) -> String {
     let limit = share.limit.name();
@@ -207,11 +196,12 @@ pub fn share_text(share: Share) -> String {
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
 
-/// Returns the bounds of a share that is uncertain.
+/// Returns the bounds of a share that is uncertain. A share is at most 1, unless the case itself was faster than the limit.
 fn range(share: Share) -> Option<[f64; 2]> {
     let [low, high] = share.interval?;
     let uncertainty = (share.fraction - low).max(high - share.fraction) / share.fraction;
-    (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, high])
+    let most = if share.fraction <= 1.0 { high.min(1.0) } else { high };
+    (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, most])
 }
 
 /// Share below which percentages have a decimal.
@@ -263,9 +253,9 @@ mod tests {
         let of =
             |fraction: f64| share_text(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
         let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
-        assert_eq!(share_text(of_busy), "3 … 217 % memory");
+        assert_eq!(share_text(of_busy), "3 … 100 % memory");
         let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
-        assert_eq!([whole(of_busy), whole(known)], ["≤100%", "100%"]);
+        assert_eq!([whole(of_busy), whole(known)], ["≥3%", "100%"]);
         assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
         assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
         assert_eq!(

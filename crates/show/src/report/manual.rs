@@ -115,6 +115,12 @@ fn table(
     table.terminal(width).lines().fold(String::new(), |out, line| out + (INDENT.to_string() + line).trim_end() + "\n")
 }
 
+/// Returns the words of `*words*` that `marked` begins with.
+fn emphasized(marked: &str) -> Option<&str> {
+    let rest = marked.strip_prefix('*').filter(|rest| !rest.starts_with(['*', ' ']))?;
+    Some(&rest[..rest.find('*')?])
+}
+
 /// Splits a row of a table. A bar in a code span is part of its cell.
 fn cells(row: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
@@ -129,7 +135,8 @@ fn cells(row: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_string()).collect()
 }
 
-/// Returns `text` without marks of emphasis and with the labels of its links. Code spans stay as they are.
+/// Returns `text` with quotes around emphasized words, without other marks of emphasis, and with the labels of its links. Code
+/// spans stay as they are.
 fn plain(text: &str, page_name: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -146,6 +153,11 @@ fn plain(text: &str, page_name: &dyn Fn(&str) -> Option<String>) -> String {
             let name = if is_file { page_name(target) } else { None };
             out.push_str(&name.unwrap_or_else(|| plain(label, page_name)));
             "[]()".len() + label.len() + target.len()
+        } else if let Some(words) = emphasized(marked) {
+            out += &format!("\"{}\"", plain(words, page_name));
+            "**".len() + words.len()
+        } else if marked.starts_with("**") {
+            "**".len()
         } else {
             out.push_str(marked[..1].trim_matches('*'));
             1
@@ -171,7 +183,7 @@ mod tests {
         let page = "# A *page*\n\n<a id=\"x\"></a>\n\n## Of **two**\n\nOne sentence with `code * [a](b)`,\na [link](other.md) \
             [default: 1]\nand [topic.md](topic.md#part).\n\n- item\n  goes on\n  - inner\n1. first\n\n    x = y * z\n\n```sh\n\
             run  it   # here\nrun it --with words --and more   # and why\n```\n\n| a | `b|c` |\n| --- | --- |\n| one | two |\n| three |\n";
-        let expected = "A page\n\nOf two\n\n  One sentence with `code * [a](b)`, a\n  link [default: 1] and `help topic`.\n\n  \
+        let expected = "A \"page\"\n\nOf two\n\n  One sentence with `code * [a](b)`, a\n  link [default: 1] and `help topic`.\n\n  \
             - item goes on\n    - inner\n  1. first\n\n      x = y * z\n\n    run  it   # here\n    # and why\n    run it --with words --and more\n\n   a       `b|c`\n  \
             ───────────────\n   one     two\n   three\n";
         let name = |target: &str| target.strip_suffix(".md#part").map(|name| format!("`help {name}`"));

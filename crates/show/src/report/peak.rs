@@ -6,7 +6,7 @@ use super::table::{self, Table};
 use super::{and_more, or_dash};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
-use crate::record::peak::{Extent, Peak, Quantity};
+use crate::record::peak::{Extent, Figure, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// Prints the limits of one device.
@@ -38,11 +38,11 @@ pub fn text(peak: &Peak, width: usize) -> String {
 
 /// Says which figures are not kept because the device was busy; names those that are kept if these are fewer.
 fn write_unkept(document: &mut Document, peak: &Peak) {
-    let (unkept, kept): (Vec<_>, Vec<_>) = peak.figures.iter().partition(|figure| figure.disturbed);
-    if unkept.is_empty() {
+    let (doubtful, sure): (Vec<_>, Vec<_>) = peak.figures.iter().partition(|figure| figure.disturbed);
+    if doubtful.is_empty() {
         return;
     }
-    let (those, named) = if kept.len() < unkept.len() { ("kept", &kept) } else { ("not kept", &unkept) };
+    let (those, named) = if sure.len() < doubtful.len() { ("sure", &sure) } else { ("doubtful", &doubtful) };
     let names: Vec<_> = named.iter().take(MAX_NAMED).map(|figure| name(figure.quantity)).collect();
     let mut list = String::new();
     if !names.is_empty() {
@@ -50,9 +50,9 @@ fn write_unkept(document: &mut Document, peak: &Peak) {
     }
     document.gap();
     document.line(format!(
-        "{} of {} figures were measured while the device was busy, or over 10 % slower than its best: later runs do not use \
-         them{list}",
-        unkept.len(),
+        "{} of {} figures are doubtful, measured while the device was busy or over 10 % slower than its best: runs show \
+         shares of them as ranges, until better ones replace them{list}",
+        doubtful.len(),
         peak.figures.len()
     ));
 }
@@ -106,15 +106,18 @@ fn write_bandwidths(document: &mut Document, peak: &Peak) {
     }
     document.gap();
     document.verbatim(table.terminal(usize::MAX));
-    // A single level adds nothing to the table.
-    if peak.levels.len() > 1 {
+    // A single level adds nothing to the table, and disturbed figures have no levels.
+    let is_disturbed = |figure: &Figure| {
+        figure.disturbed && matches!(figure.quantity, Quantity::Bandwidth { pattern: Pattern::Read, .. })
+    };
+    if peak.levels.len() > 1 && !peak.figures.iter().any(is_disturbed) {
         let levels = peak.levels.iter().map(|level| match level.up_to {
             Some(working_set) => format!("up to {working_set} {}", gigabytes(level.bandwidth)),
             None => format!("beyond that {}", gigabytes(level.bandwidth)),
         });
         let levels = levels.collect::<Vec<_>>().join("; ");
         document.gap();
-        document.line(format!("memory levels by read bandwidth, GB/s: {levels}"));
+        document.line(format!("memory levels by median read bandwidth, GB/s: {levels}"));
     }
 }
 
@@ -173,11 +176,11 @@ mod tests {
             peak.figures.iter_mut().enumerate().for_each(|(at, figure)| figure.disturbed = at < count);
         };
         mark(&mut peak, 1);
-        assert!(last_line(&peak).ends_with("do not use them; not kept: read of 1 KiB"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("replace them; doubtful: read of 1 KiB"), "{}", last_line(&peak));
         mark(&mut peak, 11);
-        assert!(last_line(&peak).ends_with("do not use them; kept: read of 2 MiB"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("replace them; sure: read of 2 MiB"), "{}", last_line(&peak));
         mark(&mut peak, 12);
-        assert!(last_line(&peak).ends_with("later runs do not use them"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("until better ones replace them"), "{}", last_line(&peak));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{at_most_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
+use super::bench::{bound_marks, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -31,7 +31,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record, Share};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, percent, series};
 use ratios::Ratios;
@@ -932,12 +932,11 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     Some(format!("{text} of {} ({})", share.limit.name(), share.least_told(case)))
 }
 
-/// Returns the marks of these cases for a legend: signs beside names and times, and the `≤` before shares.
+/// Returns the marks of these cases for a legend: signs beside names and times, and those before shares.
 fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let mut marks = marks_of(cases, conditions);
-    if cases.iter().any(|case| finite_share(case).and_then(Share::sole_bound).is_some()) {
-        marks.push(at_most_mark());
-    }
+    let bounds: Vec<_> = cases.iter().filter_map(|case| finite_share(case)?.sole_bound()).collect();
+    marks.extend(bound_marks(|sign| bounds.iter().any(|(shown, _)| *shown == sign)));
     marks
 }
 
@@ -1119,7 +1118,7 @@ fn facts(case: &Case) -> Vec<String> {
             facts.push(format!("{} {value}", metric.name));
         }
     }
-    if let Some(share) = case.share.filter(|share| share.is_known()) {
+    if let Some(share) = case.share {
         let reached = share.told(percent);
         let limit = share.limit.name();
         facts.push(format!("{reached} of the {limit} limit, which allows {} at best", share.least_told(case)));
@@ -1171,7 +1170,7 @@ mod tests {
     use crate::record::Conditions;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
-    use crate::record::{Limit, Outcome};
+    use crate::record::{Limit, Outcome, Share};
     use base64::Engine;
     use sha2::Digest;
 

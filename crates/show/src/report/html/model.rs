@@ -688,7 +688,7 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
 
 /// Returns the share of its limit that a case reaches, if it is a number.
 pub(super) fn finite_share(case: &Case) -> Option<Share> {
-    case.share.filter(|share| share.fraction.is_finite() && share.is_known())
+    case.share.filter(|share| share.fraction.is_finite())
 }
 
 /// Returns the name of a case's series: its variant, with the required sub-group size and the caveats.
