@@ -313,7 +313,8 @@ pub enum Command {
     /// Verify and time your own kernels: GLSL, WGSL, SPIR-V, HLSL, Slang
     ///
     /// They are measured the way `bench` measures the built-in ones. `gpukern help description` has the format.
-    #[command(after_long_help = "Exit codes: those of `bench`; of `ab` with --ab.\n\n\
+    #[command(after_long_help = "Exit codes: 0 success · 1 wrong, slower than its baseline, or with --ab than \
+        its rival · 2 usage · 3 the device or the system failed · 4 undecided · 130 interrupted\n\n\
         Examples:\n  \
         gpukern run k.comp                         what a run still needs\n  \
         gpukern run k.comp --init > k.toml         a description to complete\n  \
@@ -733,8 +734,6 @@ pub struct RunArgs {
     pub no_peak: bool,
 
     /// Measure each case in N fresh processes
-    ///
-    /// As `bench` does.
     #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
 

@@ -210,10 +210,10 @@ impl Forecast {
     fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.running.iter().map(|id| self.expected_time(id).0).sum();
         let current = printable(&self.current);
-        let mut text = about(elapsed);
+        let mut text = time_so_far(elapsed);
         if waited.0 > LATE.0 + LATE_RATIO * expected {
             let current = if current.is_empty() { "waiting".into() } else { current };
-            return format!("{text}: {}, {current} for {} so far", self.case_numbers(), about(waited));
+            return format!("{text}: {}, {current} for {} so far", self.case_numbers(), time_so_far(waited));
         }
         if let Some(remaining) = self.remaining(elapsed, waited) {
             let _ = write!(text, ", about {} left", about(remaining));
@@ -422,6 +422,17 @@ impl Observer for Progress {
     }
 }
 
+/// Formats the time since a start, with seconds up to an hour, so that lines every ten seconds differ.
+fn time_so_far(time: Nanos) -> String {
+    match time.seconds() {
+        seconds if (119.5..3600.0).contains(&seconds) => {
+            let seconds = seconds.round() as u64;
+            format!("{} min {} s", seconds / 60, seconds % 60)
+        }
+        _ => about(time),
+    }
+}
+
 /// Returns the outcome of a case in one line.
 fn outcome_line(case: &Case) -> String {
     match &case.outcome {
@@ -550,11 +561,11 @@ mod tests {
         let mut forecast = forecast(&["a", "b"], 5.0);
         let text = |forecast: &Forecast, waited| forecast.text(Nanos(240e9), Nanos(waited));
         forecast.begin("a");
-        assert!(text(&forecast, 15e9).starts_with("4 min, about "), "{}", text(&forecast, 15e9));
-        assert_eq!(text(&forecast, 240e9), "4 min: case 1 of 2, a for 4 min so far");
+        assert!(text(&forecast, 15e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 15e9));
+        assert_eq!(text(&forecast, 240e9), "4 min 0 s: case 1 of 2, a for 4 min 0 s so far");
         // Variants that take turns are waited for together.
         forecast.begin("b");
-        assert!(text(&forecast, 30e9).starts_with("4 min, about "), "{}", text(&forecast, 30e9));
+        assert!(text(&forecast, 30e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 30e9));
     }
 
     #[test]

@@ -194,8 +194,8 @@ impl ComparisonRounds {
             host.messages.line(&format!(
                 "round {round}: {} undecided, {} of {} left",
                 ids.len(),
-                Nanos::from(remaining),
-                Nanos::from(self.budget)
+                about(remaining.into()),
+                about(self.budget.into())
             ));
             let start = host.elapsed();
             match self.round(round, &ids, call)? {

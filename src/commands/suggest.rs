@@ -222,8 +222,13 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
     kernels.extend(refused.filter(is_kernel));
     let first = brief(first);
     let mut words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel).to_string()).collect();
-    if command == "ab" && words.len() == 1 {
-        words.push("other.comp".into());
+    if command == "ab" {
+        if extension(kernels[0]) != "toml" {
+            words.insert(0, "k.toml".into());
+        }
+        if kernels.len() == 1 {
+            words.push("other.comp".into());
+        }
     }
     let mut message = format!(
         "'{first}' is not a built-in algorithm, which `{command}` takes: `gpukern run {}{option}` {effect}",
@@ -343,7 +348,9 @@ mod tests {
 
     #[test]
     fn users_kernels_named_for_a_command_of_built_in_algorithms_get_the_right_command() {
-        assert!(message("ab a.comp b.comp").contains("`gpukern run a.comp b.comp --ab` says which of two is faster"));
+        assert!(
+            message("ab a.comp b.comp").contains("`gpukern run k.toml a.comp b.comp --ab` says which of two is faster")
+        );
         assert!(message("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));
         assert!(message("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
         assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it"));

@@ -88,7 +88,7 @@ fn list(width: usize) -> String {
         table.row([*name, title.trim_start_matches("# "), &format!("docs/{path}")]);
     }
     let usage = "`gpukern help TOPIC` prints a page, `gpukern help COMMAND` the options of a command.";
-    table.terminal(width) + "\n" + &prose(usage, width, 2)
+    table.terminal(width) + "\n" + &prose(usage, width, 0)
 }
 
 /// Returns the command that prints the page to which a link leads.

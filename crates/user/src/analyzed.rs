@@ -17,6 +17,8 @@ pub(super) struct AnalyzedPass<'a> {
     parameters: Vec<(Parameter, &'a Argument)>,
     /// Facts about them; `None` if the code cannot be followed.
     reach: Option<Reach>,
+    /// Whether there is a work-group for each M, such as a row.
+    is_by_group: bool,
 }
 
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
@@ -42,20 +44,40 @@ impl<'a> AnalyzedPass<'a> {
             let members = parameter_block(slot, *access).into_iter().flat_map(|block| block.members.iter());
             parameters.extend(members.map(|member| (Parameter { block: Some(index), offset: member.offset }, member)));
         }
-        let mut analyzed = Self { pass, accesses, roots: pass.roots(), parameters, reach: None };
+        let mut analyzed = Self { pass, accesses, roots: pass.roots(), parameters, reach: None, is_by_group: false };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
         analyzed.reach = analyzed.analyze(words, unknown, [true; 3]);
-        if let Some(found) = &analyzed.reach {
-            let is_checked = found.is_checked;
-            let values =
-                analyzed.parameters.iter().map(|(parameter, member)| analyzed.bound(*parameter, member)).collect();
-            let found = (found.is_used.clone(), found.is_extent.clone());
-            let reach = analyzed.analyze(words, values, is_checked);
-            let (is_used, is_extent) = found;
-            analyzed.reach = reach.map(|reach| Reach { is_used, is_extent, is_checked, ..reach });
+        let Some(found) = analyzed.reach.clone() else { return analyzed };
+        analyzed.reach = analyzed.reach_with_values(words, &found);
+        // A group whose number is multiplied by an extent works on a row: it is the number of no part of N.
+        if analyzed.dimensions() == 1 && analyzed.divides_products() {
+            analyzed.is_by_group = true;
+            let by_group = analyzed.reach_with_values(words, &found);
+            let by_element = std::mem::replace(&mut analyzed.reach, by_group);
+            if analyzed.divides_products() || analyzed.reach.is_none() {
+                (analyzed.is_by_group, analyzed.reach) = (false, by_element);
+            }
         }
         analyzed
+    }
+
+    /// Analyzes the kernel with values for the parameters that `found` tells.
+    fn reach_with_values(&self, words: &[u32], found: &Reach) -> Option<Reach> {
+        let values = self.parameters.iter().map(|(parameter, member)| self.bound(*parameter, member)).collect();
+        let reach = self.analyze(words, values, found.is_checked)?;
+        let Reach { is_used, is_extent, is_checked, .. } = found.clone();
+        Some(Reach { is_used, is_extent, is_checked, ..reach })
+    }
+
+    /// Whether the number of elements that an array needs is a fraction of a product of axes.
+    fn divides_products(&self) -> bool {
+        self.reach.as_ref().is_some_and(|reach| {
+            reach.bytes.iter().zip(&reach.elements).any(|(bytes, element)| {
+                let stride = element.as_ref().map_or(4, |(_, stride)| *stride);
+                bytes.as_ref().is_some_and(|bytes| bytes.times(1.0 / stride.max(1) as f64).divides_products())
+            })
+        })
     }
 
     fn analyze(&self, words: &[u32], values: Vec<Option<Polynomial>>, is_checked: [bool; 3]) -> Option<Reach> {
@@ -65,8 +87,9 @@ impl<'a> AnalyzedPass<'a> {
             parameters: &parameters,
             values,
             indices: self.accesses.iter().map(|access| access.indexes).collect(),
-            local_size: self.pass.local_size(|_| None),
+            local_size: self.pass.default_local_size(),
             dimensions: self.dimensions(),
+            is_by_group: self.is_by_group,
             is_checked,
         };
         analyze(words, &assumed)
@@ -105,7 +128,12 @@ impl<'a> AnalyzedPass<'a> {
 
     /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.
     pub(super) fn dimensions(&self) -> usize {
-        self.pass.local_size(|_| None).iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
+        self.pass.default_local_size().iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
+    }
+
+    /// Returns the number of axes: one for each dimension, and M for the work-groups that are rows.
+    fn axis_count(&self) -> usize {
+        if self.is_by_group { 2 } else { self.dimensions() }
     }
 
     /// Returns the axes of the grid from x on, with values to sweep.
@@ -120,7 +148,7 @@ impl<'a> AnalyzedPass<'a> {
             _ => (9, 16, 32),
         };
         let is_checked = self.reach.as_ref().is_none_or(|reach| reach.is_checked[..dimensions].iter().all(|is| *is));
-        let local_size = self.pass.local_size(|_| None);
+        let local_size = self.pass.default_local_size();
         let step = local_size[..dimensions].iter().fold(1, |step, extent| lcm(step, (*extent).clamp(1, 1 << 16)));
         let multiple = step * (first + step - 1).div_euclid(step);
         let widths = if is_checked {
@@ -131,10 +159,10 @@ impl<'a> AnalyzedPass<'a> {
         };
         // Extents differ where the kernel receives them, to expose swapped extents.
         let others = [("M", "N+3"), ("K", "N+6")].map(|(axis, value)| {
-            let is_free = is_checked && self.receives_extent(axis);
+            let is_free = self.is_by_group || is_checked && self.receives_extent(axis);
             (axis, if is_free { value } else { "N" }.to_string())
         });
-        [("N", widths)].into_iter().chain(others).take(dimensions).collect()
+        [("N", widths)].into_iter().chain(others).take(self.axis_count()).collect()
     }
 
     /// Whether a parameter is probably the extent along `axis`, guessed from its name.
@@ -149,7 +177,11 @@ impl<'a> AnalyzedPass<'a> {
     fn axis_of(&self, name: &str) -> &'static str {
         let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
-            "m" | "rows" | "row" | "height" | "h" | "y" | "ny" if self.dimensions() > 1 => "M",
+            "m" | "rows" | "row" | "nrows" | "num_rows" | "n_rows" | "height" | "h" | "y" | "ny"
+                if self.axis_count() > 1 =>
+            {
+                "M"
+            }
             "k" | "depth" | "d" | "z" | "nz" if self.dimensions() > 2 => "K",
             _ => "N",
         }
@@ -160,6 +192,9 @@ impl<'a> AnalyzedPass<'a> {
         let mut groups = vec![];
         for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
             groups.push(Formula::Text(format!("cdiv({axis}, local_{direction})")));
+        }
+        if self.is_by_group {
+            groups[0] = Formula::Text("M".into());
         }
         groups.resize(3, Formula::Text("1".into()));
         groups
@@ -183,7 +218,7 @@ impl<'a> AnalyzedPass<'a> {
 
     /// Returns the extents of a buffer with an element for each invocation, as a guess.
     pub(super) fn grid_extents(&self) -> (Vec<Formula>, bool) {
-        let axes = GRID_AXES.iter().take(self.dimensions()).rev();
+        let axes = GRID_AXES.iter().take(self.axis_count()).rev();
         (axes.map(|axis| Formula::Text((*axis).into())).collect(), false)
     }
 
@@ -200,8 +235,10 @@ impl<'a> AnalyzedPass<'a> {
         if let Some(count) = count.value() {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
+        // The order of several axes is a guess.
         let axes = count.axes().unwrap_or_else(|| vec![count.text()]);
-        (axes.into_iter().map(Formula::Text).collect(), true)
+        let is_known = axes.len() == 1;
+        (axes.into_iter().map(Formula::Text).collect(), is_known)
     }
 }
 

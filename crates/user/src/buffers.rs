@@ -143,10 +143,15 @@ pub(super) fn bound_parts(description: &Description, pass: &LoadedPass, slot: &S
             let name = slot_key(slot);
             let block =
                 if slot.names().is_empty() { "a block without a name".into() } else { slot.names().join(" = ") };
+            let strays = description.buffer.names().into_iter().filter(|name| {
+                description.pass.is_empty() && !pass.interface.slots.iter().any(|slot| slot.is_called(name))
+            });
+            let stray = strays.map(|stray| format!(" ([buffer.{}] is of no block)", written::key(stray))).next();
             let message = format!(
-                "is missing: {} binds {block} at set {set}, binding {binding}; write [buffer.{}] with type and shape",
+                "is missing: {} binds {block} at set {set}, binding {binding}; write [buffer.{}] with type and shape{}",
                 pass.source,
-                written::key(&name)
+                written::key(&name),
+                stray.unwrap_or_default()
             );
             Err(Fault::new(format!("buffer.{name}"), message))
         }

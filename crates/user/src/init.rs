@@ -77,7 +77,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         }
     }
     add_slots(&analyzed, &mut commented);
-    let [x, y, z] = pass.local_size(|_| None);
+    let [x, y, z] = pass.default_local_size();
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
     let groups = analyzed.grid_groups();

@@ -333,6 +333,15 @@ impl LoadedPass {
         })
     }
 
+    /// Returns the extents of a work-group with the constants' defaults, as a description states them: `local_size_x_id = 0` is
+    /// the constant with id 0.
+    pub(super) fn default_local_size(&self) -> [i64; 3] {
+        self.local_size(|id| {
+            let of_id = self.interface.constants.iter().filter(|constant| constant.id == id);
+            of_id.filter_map(|constant| i64::try_from(constant.default).ok()).max()
+        })
+    }
+
     /// Iterates over the push constants that are buffer addresses.
     pub fn addresses(&self) -> impl Iterator<Item = &Argument> {
         self.interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address)

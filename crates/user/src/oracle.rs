@@ -399,6 +399,10 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
     }
 }
 
+/// Says of an element that it is a NaN of the filler, when nothing tells why.
+pub const FROM_FILLER: &str =
+    " was never written, or was computed from memory that never was (it is gpukern's NaN filler)";
+
 /// Whether an element is a NaN of the filler, so that it was never written. An element of 16 bits holds either half of
 /// a filler word.
 fn is_filler(bytes: &[u8]) -> bool {
@@ -504,10 +508,7 @@ impl ReferenceData {
             );
         }
         if self.has_filler_bits(found, index) {
-            return format!(
-                "{element} was never written, or was computed from memory that never was (it is gpukern's NaN filler); \
-                 the reference has {expected}"
-            );
+            return format!("{element}{FROM_FILLER}; the reference has {expected}");
         }
         format!("{element} is {got}, the reference has {expected}")
     }

@@ -30,6 +30,11 @@ impl Polynomial {
         Self::term(exponents, 1.0)
     }
 
+    /// Whether a product of axes has a fraction as its coefficient, such as N·N/128.
+    pub(super) fn divides_products(&self) -> bool {
+        self.0.iter().any(|(exponents, coefficient)| exponents.iter().sum::<u32>() > 1 && coefficient.fract() != 0.0)
+    }
+
     fn term(exponents: [u32; 3], coefficient: f64) -> Self {
         Self(BTreeMap::from([(exponents, coefficient)])).normalized()
     }

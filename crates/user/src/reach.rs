@@ -35,6 +35,8 @@ pub(super) struct Assumed<'a> {
     pub(super) local_size: [i64; 3],
     /// Axes that the grid has.
     pub(super) dimensions: usize,
+    /// Whether there is a work-group for each M, such as a row, and not for so many N.
+    pub(super) is_by_group: bool,
     /// Whether the kernel compares its position along each axis with something; otherwise axes are multiples of the
     /// work-group's extents.
     pub(super) is_checked: [bool; 3],
@@ -465,14 +467,16 @@ impl Analysis<'_> {
 
     /// Returns the value of a variable that the device sets.
     fn built_in(&self, number: u32) -> Vec<Bounded> {
-        let Assumed { local_size, dimensions, is_checked, .. } = self.assumed;
+        let Assumed { local_size, dimensions, is_by_group, is_checked, .. } = self.assumed;
         let mut parts = vec![];
         for axis in 0..3 {
             let local = local_size[axis].max(1) as f64;
             let varies = 1 << axis;
             // Largest number of a work-group; cdiv(N, local) - 1.
             let slack = if is_checked[axis] { (local - 1.0) / local } else { 0.0 };
-            let group = if axis < *dimensions {
+            let group = if *is_by_group && axis == 0 {
+                Polynomial::axis(1).plus_constant(-1.0)
+            } else if axis < *dimensions {
                 Polynomial::axis(axis).times(1.0 / local).plus_constant(slack - 1.0)
             } else {
                 Polynomial::default()

@@ -132,7 +132,7 @@ pub(super) fn judge_run(
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
             let problem = match names[..] {
-                [name] => format!("only {name} was given"),
+                [name] => format!("only {name} was given (a kernel on the command line replaces the description's)"),
                 _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
             };
             return Err(usage!(

@@ -12,6 +12,7 @@ use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
 use crate::basis::pattern;
 use crate::commands::cli::RunArgs;
+use crate::counted;
 use crate::report::bench::median;
 use crate::report::table;
 use crate::user::description::{Described, Fault};
@@ -228,7 +229,11 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let Some((best, best_time)) = timed.iter().min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)) else { continue };
         let extents = extents(best, plan);
         let choice = kernels.choice(&best.variant);
-        let mut line = format!("best of {}: {choice}, {best_time} at {extents}", cases.len());
+        let left_out = match cases.len() - timed.len() {
+            0 => String::new(),
+            count => format!(" that are right ({} without a time)", counted(count, "other")),
+        };
+        let mut line = format!("best of {}{left_out}: {choice}, {best_time} at {extents}", timed.len());
         let (first, first_time) = &timed[0];
         if first.id != best.id {
             let speed_up = first_time.0 / best_time.0;

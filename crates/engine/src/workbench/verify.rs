@@ -12,6 +12,7 @@ use crate::kernel::buffer::{RED_ZONE, Role};
 use crate::kernel::program::Program;
 use crate::record::{Correctness, Phases, Repeated, Verification};
 use crate::sampling;
+use crate::user::oracle::FROM_FILLER;
 use crate::vulkan::{Recorder, Region, VulkanError};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -210,7 +211,12 @@ impl Workbench {
             && time.seconds() < MAX_PROBED_SECONDS
             && let Ok(Some(cause)) = self.find_cause(loaded, program)
         {
-            wrong.worst = format!("{}; {cause}", wrong.worst);
+            // The cause says better what the filler in the answer says too.
+            let (wrong_element, expected) = wrong.worst.split_once(FROM_FILLER).unwrap_or((&wrong.worst, ""));
+            wrong.worst = match expected {
+                "" => format!("{wrong_element}; {cause}"),
+                expected => format!("{wrong_element} is wrong{expected}; {cause}"),
+            };
         }
         if !check.as_ref().is_ok_and(CheckResult::passes) {
             // Clears the traces, so that a kernel sampled over the same buffers is not blamed for them.

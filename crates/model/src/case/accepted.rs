@@ -2,6 +2,7 @@
 
 use crate::basis::alike::distinct;
 use crate::basis::named::named;
+use crate::basis::units::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
@@ -87,7 +88,7 @@ impl AcceptedMutation {
             let listed: Vec<_> = of_buffer.iter().take(MAX_LISTED).map(ToString::to_string).collect();
             let mut part = format!("in {buffer} {}", listed.join(", or "));
             if of_buffer.len() > MAX_LISTED {
-                let _ = write!(part, ", or {} more mistakes", of_buffer.len() - MAX_LISTED);
+                let _ = write!(part, ", or {}", counted(of_buffer.len() - MAX_LISTED, "more mistake"));
             }
             if !check.is_empty() {
                 let _ = write!(part, " ({check})");

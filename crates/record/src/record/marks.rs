@@ -79,8 +79,8 @@ struct DeviceConditions {
     clock_mhz: Option<f64>,
     /// Share of the CPU that other programs used.
     others: Option<TypicalFigure>,
-    /// Typical relative half-width of the confidence intervals.
-    error: Option<f64>,
+    /// Relative half-widths of the confidence intervals, in ascending order.
+    errors: Vec<f64>,
     /// Number of medians of so few samples that they have no interval.
     without_interval: usize,
     on_host: bool,
@@ -108,7 +108,7 @@ impl RunConditions {
                 best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
                 others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
-                error: stats::median(&figures(|m| m.summary.relative_error())),
+                errors: sorted(figures(|m| m.summary.relative_error())),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
                 on_host,
             }
@@ -134,13 +134,7 @@ impl RunConditions {
             };
             parts.push(format!("other programs used {share} of the CPU"));
         }
-        if let Some(error) = conditions.error.filter(|error| *error > MIN_NOTED_ERROR) {
-            let percent = 100.0 * error;
-            parts.push(match conditions.cases {
-                1 => format!("the median is known only to ±{percent:.0} %"),
-                _ => format!("a typical median is known only to ±{percent:.0} %"),
-            });
-        }
+        parts.extend(conditions.uncertainty());
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
             (_, 1) => parts.push("too few samples to say how certain the median is".into()),
@@ -172,9 +166,10 @@ impl RunConditions {
             let warning = measured.warnings.iter().copied().find(is_meant);
             marks.extend(warning.map(|warning| Mark::new(sign, warning.explanation())));
         }
-        let typical_error = conditions.and_then(|conditions| conditions.error);
+        let error = measured.summary.relative_error();
+        let typical_error = error.and_then(|error| conditions?.error_of_others(error));
         let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
-        if has_no_interval(measured) || measured.summary.relative_error().is_some_and(|error| error > max_error) {
+        if has_no_interval(measured) || error.is_some_and(|error| error > max_error) {
             let others = match typical_error {
                 Some(_) => ", and at least three times the typical uncertainty of the others",
                 None => "",
@@ -196,6 +191,26 @@ impl RunConditions {
 }
 
 impl DeviceConditions {
+    /// Says how uncertain the medians are: a typical one, or the range of those that differ by more than marks tell.
+    fn uncertainty(&self) -> Option<String> {
+        let (least, most) = (self.errors.first()?, self.errors.last()?);
+        let typical = stats::median(&self.errors).filter(|error| *error > MIN_NOTED_ERROR)?;
+        Some(match self.errors.len() {
+            1 => format!("the median is known only to ±{:.0} %", 100.0 * typical),
+            2 if *most > MIN_MARKED_ERROR_RATIO * least => {
+                format!("medians are known to ±{:.0} and ±{:.0} %", 100.0 * least, 100.0 * most)
+            }
+            _ => format!("a typical median is known only to ±{:.0} %", 100.0 * typical),
+        })
+    }
+
+    /// Returns the typical uncertainty of the other cases; `None` if there are none.
+    fn error_of_others(&self, own: f64) -> Option<f64> {
+        let mut others = self.errors.clone();
+        others.remove(others.iter().position(|error| *error == own)?);
+        stats::median(&others)
+    }
+
     /// Describes the device's speed, if it was slower than its best.
     fn speed(&self) -> Option<String> {
         let TypicalFigure { median, least, most, .. } = self.canary?;
@@ -227,6 +242,11 @@ impl DeviceConditions {
         let drift = measured.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
         drift > if self.on_host { MAX_CANARY_DRIFT_ON_HOST } else { MAX_CANARY_RATIO }.ln()
     }
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 /// Whether the median is of so few samples that it has no interval. A case without samples was only verified, and has no time.
@@ -317,7 +337,12 @@ mod tests {
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
         assert_eq!(sentence, "a typical median is known only to ±17 %");
-        record.cases.drain(..2);
+        // Each of two is compared with the other.
+        record.cases.truncate(2);
+        let (sentence, signs) = sentence_and_signs(&record);
+        assert_eq!(signs, ["±", ""]);
+        assert_eq!(sentence, "medians are known to ±1 and ±17 %");
+        record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±17 %");
     }
 }

@@ -102,7 +102,7 @@ pub fn above_commands(comparison: &Comparison) -> String {
         _ if undecided == comparison.cases.len() => "them".into(),
         _ => "the rest".into(),
     };
-    format!("This should decide {rest}, if nothing else runs meanwhile:")
+    format!("On an idle machine, this should decide {rest}:")
 }
 
 /// Indents commands, in lines that a shell accepts.
@@ -593,11 +593,11 @@ mod tests {
     #[test]
     fn what_stands_above_the_commands_is_true_of_them() {
         let mut all = many();
-        assert_eq!(above_commands(&all), "This should decide the rest, if nothing else runs meanwhile:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide the rest:");
         all.cases.retain(|case| case.verdict == Verdict::Undecided);
-        assert_eq!(above_commands(&all), "This should decide them, if nothing else runs meanwhile:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide them:");
         all.cases.truncate(1);
-        assert_eq!(above_commands(&all), "This should decide it, if nothing else runs meanwhile:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide it:");
         // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);
@@ -608,8 +608,7 @@ mod tests {
             case.candidate.processes = 5;
         }
         some.cases[0].interval = Some([0.5, 2.0]);
-        let expected =
-            format!("This should decide the other {}, if nothing else runs meanwhile:", some.cases.len() - 1);
+        let expected = format!("On an idle machine, this should decide the other {}:", some.cases.len() - 1);
         assert_eq!(above_commands(&some), expected);
         // Advice without a command is a sentence, however narrow the terminal.
         all.decide = None;

@@ -22,7 +22,8 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
         if text.starts_with("```") {
             let block: Vec<_> = lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")).collect();
             // A sample of a table is as wide as the terminal.
-            let is_wide = block.iter().any(|line| line.width() + 2 * INDENT.len() > width && line.width() <= width);
+            let is_wide = text != "```sh"
+                && block.iter().any(|line| line.width() + 2 * INDENT.len() > width && line.width() <= width);
             let indent = if is_wide { String::new() } else { INDENT.repeat(2) };
             for code in block {
                 let is_command = text == "```sh" || text == "```console" && code.starts_with("$ ");

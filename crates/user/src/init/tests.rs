@@ -30,6 +30,29 @@ fn bytes(problem: &ResolvedProblem, name: &str) -> u64 {
     buffer.shape.iter().product::<u64>() * buffer.element.bytes()
 }
 
+#[test]
+fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
+    let source = "#version 460
+        layout(local_size_x_id = 0) in;
+        layout(constant_id = 0) const uint LANES = 128;
+        layout(binding = 0) readonly buffer X { float x[]; };
+        layout(binding = 1) writeonly buffer Y { float y[]; };
+        layout(push_constant) uniform P { uint columns; };
+        void main() {
+            const uint first = gl_WorkGroupID.x * columns;
+            for (uint i = gl_LocalInvocationID.x; i < columns; i += LANES) y[first + i] = 2 * x[first + i];
+        }";
+    let (text, problem) = described("comp", source);
+    for part in ["groups = [\"M\", \"1\", \"1\"]", "M = \"N+3\"", "work-groups of 128×1×1", "columns = \"N\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let rows = problem.points[0].values.clone();
+    assert_eq!(bytes(&problem, "Y"), 4 * rows[0] as u64 * rows[1] as u64, "{text}");
+    // A group that works on a tile of N is one of cdiv(N, 128).
+    let (text, _) = described("comp", &source.replace("first + i", "gl_WorkGroupID.x * 128 + i"));
+    assert!(text.contains("cdiv(N, local_x)"), "{text}");
+}
+
 /// Elements of generated buffers, with their strides in the layouts `scalar`, `std430` and `std140`.
 const ELEMENTS: [(&str, [u64; 3]); 16] = [
     ("float", [4, 4, 16]),
