@@ -50,13 +50,13 @@ fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_re
     for (kernel, found) in [
         (
             "@/spoils-its-input.comp",
-            "rejected  spoils-its-input/spoils-its-input/f32/N=1000: right at first, wrong after # more runs: in timed \
+            "rejected  honest/spoils-its-input/f32/N=1000: right at first, wrong after # more runs: in timed \
              runs, the kernel changed its input A; give A a check if it is meant to change (or a kernel that took \
              turns with it did)",
         ),
         (
             "@/marks-what-is-outside.comp",
-            "rejected  marks-what-is-outside/marks-what-is-outside/f32/N=1000: right at first, wrong after # more \
+            "rejected  honest/marks-what-is-outside/f32/N=1000: right at first, wrong after # more \
              runs: in timed runs, the kernel wrote outside buffer B: it wrote byte 4020 of a buffer of 4000 bytes (0 \
              to 3999) (or a kernel that took turns with it did)",
         ),

@@ -313,7 +313,7 @@ impl KernelSource {
         }
         // naga gives no position for its own limits.
         let with_path = |message: String| {
-            let message = message.trim_end();
+            let message = message.trim_end().trim_start_matches("error: ");
             if message.contains(&shown) { message.to_string() } else { format!("{shown}: {message}") }
         };
         let module = naga::front::wgsl::parse_str(&without_subgroups(&text))

@@ -105,11 +105,16 @@ fn description_path(path: impl AsRef<Path>, in_working_folder: bool) -> Result<S
 }
 
 impl Described {
+    /// Whether paths in the description are those of the command line.
+    fn is_in_working_folder(&self) -> bool {
+        self.file.is_none() || self.folder.as_os_str().is_empty()
+    }
+
     /// Sets the sources of the kernel. A captured case keeps its own, to which the others are compared.
     fn set_sources(&mut self, sources: &[&PathBuf]) -> Result<(), String> {
         let mut names = vec![];
         for source in sources {
-            names.push(description_path(source, self.file.is_none())?);
+            names.push(description_path(source, self.is_in_working_folder())?);
         }
         if !self.description.pass.is_empty() {
             return Err("a kernel stands beside a description with [[pass]]; name it in a pass".into());
@@ -137,7 +142,7 @@ impl Described {
             self.note(format!("kernel.define.{name}"), &format!("--define {define}"));
         }
         for folder in &fields.include {
-            kernel.include.push(description_path(folder, self.file.is_none())?);
+            kernel.include.push(description_path(folder, self.is_in_working_folder())?);
         }
         if let Some(entry) = &fields.entry {
             kernel.entry = Some(entry.clone());

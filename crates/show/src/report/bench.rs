@@ -103,8 +103,20 @@ pub fn figure_cell(figure: &CaseFigure, case: &Case) -> Option<Cell> {
 /// Returns the marks beside the names and the times of `cases`, for a legend. Marks of names come first.
 pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let names = distinct(cases.iter().flat_map(|case| Class::of(case).caveats()));
-    let times: BTreeSet<_> = cases.iter().flat_map(|case| conditions.marks(case)).collect();
-    names.into_iter().chain(times).collect()
+    let mut times = distinct(cases.iter().flat_map(|case| conditions.marks(case)));
+    times.sort_by(|a, b| a.sign.cmp(&b.sign));
+    // Unverified answers differ in their doubts, which follow the reason: the first tells enough.
+    let reason = |mark: &Mark| mark.meaning.split("; ").next().unwrap_or_default().to_string();
+    let key = |mark: &Mark| (mark.sign.clone(), if mark.sign == "u" { reason(mark) } else { mark.meaning.clone() });
+    let told = grouped(times, key).into_iter().filter_map(|marks| {
+        let others = marks.len() - 1;
+        let mut first = marks.into_iter().next()?;
+        if others > 0 {
+            let _ = write!(first.meaning, " (similarly in {})", counted(others, "other case"));
+        }
+        Some(first)
+    });
+    names.into_iter().chain(told).collect()
 }
 
 /// Returns the marks that explain the sign before a share of which only that bound is known, for the signs that are shown.
