@@ -89,10 +89,16 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
 /// Returns the error for sides without a common case, with the id of an example from each.
 fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
     let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));
+    // Two variants, or two kernel files, of one problem.
+    let is_one_problem = before.split('/').next() == after.split('/').next();
+    let remedy = if is_one_problem {
+        "; cases are matched by their ids; two variants or kernels compete in one run: `gpukern ab`, `gpukern run k.toml \
+         a.comp b.comp --ab`"
+    } else {
+        ""
+    };
     usage!(
-        "no case was measured on both sides, whose algorithm, variant, type and size must be equal; one only in the \
-         baseline: {before}, one only in the candidate: {after}; two variants, or two kernel files, compete in one run: \
-         `gpukern ab`, `gpukern run k.toml a.comp b.comp --ab`"
+        "no case was measured on both sides; one only in the baseline: {before}, one only in the candidate: {after}{remedy}"
     )
 }
 

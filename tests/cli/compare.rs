@@ -511,7 +511,8 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
         expect_exit(short_bench(&["--json", path]).env("LP_NUM_THREADS", threads), 0);
     }
     let text = stdout(&run(gpukern(&["compare", &old, &new, "--force"]).env("COLUMNS", "80")));
-    let recipe = text.split("meanwhile:\n").nth(1).expect("commands");
+    let recipe =
+        text.split_once("this should decide ").and_then(|(_, rest)| rest.split_once(":\n")).expect("commands").1;
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", recipe]).env("COLUMNS", "80").env("GPUKERN_CONFIG", "").output().expect("a shell");
     let followed = stdout(&output);
@@ -638,7 +639,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let folder = records.0.path().join("rounds");
     let options = ["--compare", &baseline, "--process-noise", "900%", "--budget", "9s", "--rounds"];
     let output = expect_exit(short_bench(&options).arg(&folder), 4);
-    line(&stderr(&output), "round 2: 1 undecided, 9.000 s of 9.000 s left");
+    line(&stderr(&output), "round 2: 1 undecided, 9 s of 9 s left");
     let text = words(&stdout(&output));
     assert!(text.contains(" 1 undecided (") && text.contains(" A longer --budget may decide it"), "{text}");
     let round = folder.join("round-2.json");

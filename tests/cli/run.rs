@@ -294,7 +294,8 @@ fn a_check_that_could_not_fail_is_noted_under_the_table_and_in_the_record() {
         let text = words(&stdout(&expect_exit(&mut command(folder.path(), arguments), 0)));
         let (_, note) = text.split_once(", all answers verified ").expect("they are");
         let note = note.split_once(" w this check ").expect("a note").1;
-        note.to_string()
+        // Few samples of a short run have no interval.
+        note.split(" ± ").next().unwrap_or_default().to_string()
     };
     check_text(
         &note(&loose),
@@ -381,9 +382,8 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
     let said = stderr(&expect_exit(&mut command(folder.path(), &half), 1));
     check_text(
         line(&said, "rejected  "),
-        "rejected  double/double/f32/N=1000: D[512] was never written, or was computed from memory that never was (it \
-         is gpukern's NaN filler); the reference has 1024; D[512] was never written: does the grid, or an `if`, leave \
-         it out? (488 elements are wrong)",
+        "rejected  double/double/f32/N=1000: D[512] is wrong, the reference has 1024; D[512] was never written: does \
+         the grid, or an `if`, leave it out? (488 elements are wrong)",
     );
 }
 

@@ -215,7 +215,7 @@ impl Workbench {
             let (wrong_element, expected) = wrong.worst.split_once(FROM_FILLER).unwrap_or((&wrong.worst, ""));
             wrong.worst = match expected {
                 "" => format!("{wrong_element}; {cause}"),
-                expected => format!("{wrong_element} is wrong{expected}; {cause}"),
+                expected => format!("{wrong_element} is wrong, {}; {cause}", expected.trim_start_matches("; ")),
             };
         }
         if !check.as_ref().is_ok_and(CheckResult::passes) {
