@@ -155,7 +155,7 @@ fn plain(text: &str, page_name: &dyn Fn(&str) -> Option<String>) -> String {
             out.push_str(&name.unwrap_or_else(|| plain(label, page_name)));
             "[]()".len() + label.len() + target.len()
         } else if let Some(words) = emphasized(marked) {
-            out += &format!("\"{}\"", plain(words, page_name));
+            let _ = write!(out, "\"{}\"", plain(words, page_name));
             "**".len() + words.len()
         } else if marked.starts_with("**") {
             "**".len()
