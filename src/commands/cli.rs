@@ -239,16 +239,16 @@ pub enum Command {
 
         /// Write the figures as JSON to this file, or `-`
         ///
-        /// An array with an object for each device. `-` is standard output, in place of the tables.
+        /// It is an array with an object for each device. `-` is standard output, in place of the tables.
         #[arg(long, value_name = "PATH|-")]
         json: Option<PathBuf>,
     },
     /// Find the best tiles or block widths for a device, and save them
     ///
-    /// Searches the tiles of a product or the block widths of a factorization; `bench` uses what it finds. Every tile
-    /// is verified before it is timed. Slow tiles are dropped early; the best then alternate with the built-in tile. A
-    /// result applies to a device, its driver, an element type, and sizes near the same power of two. Ctrl-C keeps
-    /// what was found.
+    /// `tune` searches the tiles of a product or the block widths of a factorization, and `bench` uses what it finds.
+    /// Every tile is verified before it is timed. Slow tiles are dropped early; the best then alternate with the
+    /// built-in tile. A result applies to a device, its driver, an element type, and sizes near the same power of two.
+    /// Ctrl-C keeps what was found.
     #[command(after_long_help = "Examples:\n  \
         gpukern tune matmul                               one minute, default sizes\n  \
         gpukern tune matmul --size 512..4096 --budget 5m  five minutes for these sizes\n  \
@@ -273,9 +273,9 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Simulate kernels: races, and what goes wrong on other devices
     ///
-    /// Finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations reach, and
-    /// answers that depend on the sub-group size or the schedule, each with its source lines. It needs no device.
-    /// `gpukern help races` has all faults.
+    /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
+    /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
+    /// device. `gpukern help races` describes all faults.
     #[command(
         after_long_help = "Exit codes: 0 no faults · 1 a fault, or a wrong answer · 2 usage · 3 a case could not be \
         simulated\n\n\
@@ -327,8 +327,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show how the driver compiles kernels; run nothing
     ///
-    /// Registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as the driver
-    /// tells them (VK_KHR_pipeline_executable_properties). It works on devices that execute nothing, too.
+    /// `inspect` prints registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as
+    /// the driver tells them (VK_KHR_pipeline_executable_properties). It also works on devices that execute nothing.
     #[command(
         after_long_help = "Exit codes: 0 all compiled · 2 usage · 3 a compilation failed, crashed or took too long\n\n\
         Examples:\n  \
@@ -341,8 +341,8 @@ pub enum Command {
     Inspect(Box<InspectArgs>),
     /// Profile any Vulkan program: its device time, kernel by kernel
     ///
-    /// Runs the program with a Vulkan layer that times its dispatches; the program is neither changed nor rebuilt, and
-    /// its exit code is passed through. `gpukern help profiles` says how to read it.
+    /// `capture` runs the program with a Vulkan layer that times its dispatches. The program is neither changed nor
+    /// rebuilt, and its exit code is passed through. `gpukern help profiles` says how to read the profile.
     #[command(
         after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
         3 it used no Vulkan device, nothing was captured with -o, or a file cannot be written\n\n\
@@ -398,9 +398,9 @@ pub enum Command {
     },
     /// Show trends and steps of each case in a folder of records
     ///
-    /// The folder is the whole store: records in it and below it, whatever their names, merged by copying. Steps are
-    /// found by ranks, so one disturbed run is not a step, and at most 1 % of cases have a false one.
-    /// `gpukern help fleet` has recipes.
+    /// All records in the folder and below it count, whatever their names. To merge two histories, copy one into the
+    /// other. A single disturbed run is not a step, and at most 1 % of cases have a false one. `gpukern help fleet` has
+    /// recipes.
     #[command(after_long_help = "Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
         gpukern history runs -o history.html                   with charts\n  \
@@ -441,7 +441,7 @@ pub enum Command {
     Man {
         /// Write all pages to this folder
         ///
-        /// One for the program and one for each command; nothing is printed.
+        /// There is a page for the program and one for each command; nothing is printed.
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
     },
@@ -537,8 +537,8 @@ pub struct BenchArgs {
 
     /// Show what `--variant auto` chooses from, instead of cases
     ///
-    /// Measures each variant's best and the WAYS candidates predicted to be fastest [default: 12]. `--json` writes these
-    /// times in place of a record.
+    /// It measures the best of each variant and the WAYS candidates that are predicted to be fastest [default: 12].
+    /// `--json` writes these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
@@ -575,7 +575,8 @@ pub struct OutputArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// A subfolder for each: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words, the command.
+    /// Each gets a subfolder with its SPIR-V, constants, inputs and wrong elements, the device, the driver's last
+    /// messages and the command.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
@@ -611,9 +612,9 @@ pub struct Comparing {
     #[arg(long, value_name = "TIME", requires = "compare")]
     pub budget: Option<String>,
 
-    /// Save the records of further rounds in this folder
+    /// Save the records of further rounds in this new or empty folder
     ///
-    /// round-2.json and so on; the folder must be empty or new.
+    /// They are called round-2.json and so on.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,
@@ -629,16 +630,17 @@ pub struct Comparing {
 pub struct RunArgs {
     /// Descriptions (.toml) and kernels (.comp, .glsl, .spv, .wgsl, …)
     ///
-    /// Several kernels solve the same problem: .comp or .glsl, .spv, .wgsl, .slang, .hlsl.
+    /// Several kernels (.comp or .glsl, .spv, .wgsl, .slang, .hlsl) solve the same problem. Beside a description they
+    /// replace the kernel that it names.
     pub kernel: Vec<PathBuf>,
 
     /// Read the kernels' description from this file
     ///
-    /// A TOML file as `gpukern help description` describes it. Options on the command line override its fields.
+    /// `gpukern help description` has the format. Options on the command line override its fields.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Set an axis, M=512..4096 · K=4096,14336 · N=M, or all: 64x100
+    /// Set an axis, M=512..4096 or K=4096,14336, or all: 64x100
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
@@ -648,7 +650,8 @@ pub struct RunArgs {
 
     /// Set a field of the description: dispatch.groups=64 · buffer.A.type=f16 · spec.BM=[64,128]
     ///
-    /// Any field by its TOML key; `gpukern help description` has all. The value is TOML, or text that needs no quotes.
+    /// KEY is the TOML key of any field that `gpukern help description` lists. The value is TOML, or text that needs no
+    /// quotes.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
@@ -662,13 +665,13 @@ pub struct RunArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// For those that you do not trust: [reference] and [inputs] may have a command.
+    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long)]
     pub no_commands: bool,
 
     /// Print a description for you to complete
     ///
-    /// Fills in whatever the kernel reveals.
+    /// It has whatever the kernel reveals; guesses are marked (…).
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
     pub init: bool,
 
@@ -681,7 +684,7 @@ pub struct RunArgs {
 
     /// Time every combination of the lists in [spec]
     ///
-    /// Prints the fastest combination that [where] allows.
+    /// Combinations that [where] rules out are left out; the fastest is printed last.
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
@@ -696,9 +699,9 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume", "energy"])]
     pub ab: bool,
 
-    /// Measure again whenever a source changes
+    /// Measure again whenever a file is saved
     ///
-    /// Prints a line whenever a source, a file it includes, or the description is saved.
+    /// Each time the description, a source or a file that it includes is saved, there is a new line.
     #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures", "energy"])]
     pub watch: bool,
 
@@ -712,8 +715,8 @@ pub struct RunArgs {
 
     /// Run each case N times more and compare the answers: --repeat 1000
     ///
-    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
-    /// wrong one rejects the case.
+    /// Every run begins with the same bits in all buffers. A note says how many answers differ from the first and
+    /// where; a wrong one rejects the case.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
     pub repeat: Option<u32>,
 
@@ -782,8 +785,8 @@ impl RunArgs {
 pub struct TableArgs {
     /// The table: compact, long or both
     ///
-    /// compact: sizes by variants; long: a line for each case with rate, interval, samples and residual. [default:
-    /// compact; for a single variant long]
+    /// `compact` has a row for each size and a column for each variant; `long` has a line for each case, with rate,
+    /// interval, samples and residual. [default: compact; for a single variant long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
@@ -828,7 +831,7 @@ pub struct Judging {
 
     /// Compare even if these differ: driver, device, …
     ///
-    /// One or more of device, driver, validation-layers, clock, cache, seed, work and buffers. Any other difference is
+    /// These may be device, driver, validation-layers, clock, cache, seed, work and buffers. Any other difference is
     /// still refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
@@ -890,7 +893,7 @@ pub struct TuneArgs {
 
     /// Search the shapes in this file, one MxNxK per line
     ///
-    /// For example those of your own model; comments begin with #.
+    /// They may be those of your own model. Comments begin with #.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
@@ -972,14 +975,14 @@ pub struct InspectArgs {
 
     /// Compare two kernels: figures side by side, machine code as a diff
     ///
-    /// The two that the other options leave: two variants, two choices of constants, or one kernel on two devices.
-    /// With --ir the diff is of the intermediate representations.
+    /// The other options have to leave two: two variants, two choices of constants, or one kernel on two devices. With
+    /// --ir the diff is of the intermediate representations.
     #[arg(long, conflicts_with = "raw")]
     pub diff: bool,
 
     /// Save the representations in this folder, a file for each
     ///
-    /// All of them, or those of --isa or --ir.
+    /// It saves all of them, or with --isa or --ir only those.
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
 
@@ -1010,14 +1013,14 @@ pub struct CaptureArgs {
 
     /// Time one of N dispatches, which slows the program less
     ///
-    /// The first two of each kernel, and of the others one of N, each time another. Total times and shares are those of all
-    /// dispatches if the others take as long; gaps between them are not measured.
+    /// It times the first two dispatches of each kernel, and of the others one in N, each time another. Total times and
+    /// shares assume that the others take as long; gaps between dispatches are not measured.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sample: u32,
 
     /// Write each kernel as a case for `gpukern run` to this folder
     ///
-    /// A folder that is new or empty. Each case has the kernel, its constants, and what it read and wrote: the
+    /// The folder must be new or empty. Each case has the kernel, its constants, and what it read and wrote: the
     /// program's own data. `gpukern run DIR/NAME` verifies and times it.
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -1048,8 +1051,8 @@ pub struct CaptureArgs {
 
     /// Write a trace for ui.perfetto.dev to this file
     ///
-    /// In the JSON format of Chrome's tracing: a row for each process, with tracks for dispatches and submissions of
-    /// each queue.
+    /// It is in the JSON format of Chrome's tracing, and has a row for each process, with tracks for dispatches and
+    /// submissions of each queue.
     #[arg(long, value_name = "PATH|-")]
     pub trace: Option<PathBuf>,
 
@@ -1059,7 +1062,7 @@ pub struct CaptureArgs {
 
     /// Kernels to show, and to capture
     ///
-    /// The kernels that take the most time; the others share a row.
+    /// They are the kernels that take the most time; the others share a row.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
 }
@@ -1089,20 +1092,21 @@ pub struct VerifyArgs {
 
     /// Verify the cases of this TOML file instead
     ///
-    /// The same file as for `bench --config`: its [[bench]] tables at their own sizes, and its [[run]] tables.
+    /// The file is one for `bench --config`. Its [[bench]] tables are verified at their own sizes, and so are its
+    /// [[run]] tables.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "variant", "size", "quick", "full"])]
     pub config: Option<PathBuf>,
 
     /// Refuse descriptions that run commands
     ///
-    /// For those that you do not trust: [reference] and [inputs] may have a command.
+    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
     /// Skip problems too large for a software device
     ///
-    /// That is, problems of more than 10^8 operations; GPUs run them all. This is the default unless --size is given;
-    /// then every size runs.
+    /// They are those of more than 10^8 operations, and only software devices skip them. This is the default unless
+    /// --size is given; then every size runs.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
@@ -1112,8 +1116,8 @@ pub struct VerifyArgs {
 
     /// Run each case N times more and compare the answers: --repeat 1000
     ///
-    /// Every run begins with the same bits in all buffers. Prints how many answers differ from the first and where; a
-    /// wrong one rejects the case.
+    /// Every run begins with the same bits in all buffers. A note says how many answers differ from the first and
+    /// where; a wrong one rejects the case.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
 
@@ -1126,7 +1130,8 @@ pub struct VerifyArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// A subfolder for each: SPIR-V, constants, inputs, wrong elements, the device, the driver's last words, the command.
+    /// Each gets a subfolder with its SPIR-V, constants, inputs and wrong elements, the device, the driver's last
+    /// messages and the command.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -1192,7 +1197,7 @@ pub struct SanitizeArgs {
 
     /// Refuse descriptions that run commands
     ///
-    /// For those that you do not trust: [reference] and [inputs] may have a command.
+    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -1267,7 +1272,7 @@ pub struct HistoryArgs {
 
     /// Write for another tool: otava
     ///
-    /// A CSV file for each case, and otava.yaml.
+    /// It writes a CSV file for each case, and otava.yaml.
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
 }
@@ -1332,7 +1337,7 @@ pub struct CompareArgs {
 
     /// More records of the baseline
     ///
-    /// From other processes of the same program. Three or more on each side show how processes differ.
+    /// They are of other processes of the same program. Three or more on each side show how processes differ.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     #[serde(serialize_with = "command_line::paths")]
     pub baseline: Vec<PathBuf>,

@@ -425,7 +425,7 @@ impl Observer for Progress {
 /// Formats the time since a start, with seconds up to an hour, so that lines every ten seconds differ.
 fn time_so_far(time: Nanos) -> String {
     match time.seconds() {
-        seconds if (119.5..3600.0).contains(&seconds) => {
+        seconds if (89.5..3600.0).contains(&seconds) => {
             let seconds = seconds.round() as u64;
             format!("{} min {} s", seconds / 60, seconds % 60)
         }

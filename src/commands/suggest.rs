@@ -351,7 +351,7 @@ mod tests {
         assert!(
             message("ab a.comp b.comp").contains("`gpukern run k.toml a.comp b.comp --ab` says which of two is faster")
         );
-        assert!(message("ab -s 512 a.comp b.spv").contains("`gpukern run a.comp b.spv --ab`"));
+        assert!(message("ab -s 512 a.comp b.spv").contains("`gpukern run k.toml a.comp b.spv --ab`"));
         assert!(message("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
         assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it"));
         assert!(message("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml"));

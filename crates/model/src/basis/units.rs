@@ -95,11 +95,11 @@ pub fn in_words(names: &[impl AsRef<str>], conjunction: &str) -> String {
     }
 }
 
-/// Formats a rough waiting time: `40 s`, `100 s`, `3 min`, `2.5 h`.
+/// Formats a rough waiting time: `40 s`, `3 min`, `2.5 h`.
 pub fn about(time: Nanos) -> String {
     match time.seconds() {
         seconds if seconds < 1.0 => "1 s".into(),
-        seconds if seconds < 119.5 => format!("{seconds:.0} s"),
+        seconds if seconds < 89.5 => format!("{seconds:.0} s"),
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.1} h", seconds / 3600.0),
     }
