@@ -640,7 +640,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Set an axis, M=512..4096 or K=4096,14336, or all: 64x100
+    /// Set an axis: M=512..4096; or all axes: 64x100
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
