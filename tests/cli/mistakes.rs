@@ -30,14 +30,14 @@ const MISTAKES: &str = "
     $ gpukern bench matmul --input unifrom
     unknown input 'unifrom'; did you mean 'uniform'? available: …
     $ gpukern bench matmul -s 12k
-    malformed size '12k'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130
+    malformed size '12k'; write 1024 or 2^16, a list 128,1000, a sweep 128..8192 or 128..1024:128, or a product 1000x70x130
     $ gpukern bench matmul -s 2x3
     matmul cannot have size 2x3: give one extent or three: N or MxNxK
     $ gpukern bench matmul -s 100000
     matmul cannot have size 100000: A would have 100000×100000 elements, more than the 2^31 that kernels can index; \
     choose a smaller size
     $ gpukern bench matmul -s -1
-    malformed size '-1'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130
+    malformed size '-1'; write 1024 or 2^16, a list 128,1000, a sweep 128..8192 or 128..1024:128, or a product 1000x70x130
     $ gpukern bench matmul --precision 0%
     precision '0%' is out of range; write a percentage above 0% and up to 100%
     $ gpukern bench matmul --precision high

@@ -6,6 +6,7 @@ use super::resolved::{Fill, ResolvedBuffer};
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::file_name::file_name;
+use crate::basis::printable::brief;
 use crate::basis::random::generator;
 use rand::Rng;
 use std::f64::consts::TAU;
@@ -29,7 +30,8 @@ pub(crate) fn parse(text: &str, folder: &Path, scope: &Values) -> Result<Fill, S
             |reason: &String| text.starts_with(|c: char| c.is_ascii_alphabetic()) && reason.contains("unknown");
         return constant(text, scope).map_err(|reason| match reason {
             reason if is_unknown(&reason) => {
-                format!("{}; write {FILL_FORMS}", error::unknown("fill", name, "", &known))
+                let question = error::meant(name, &known).map_or_else(String::new, |question| format!("{question} "));
+                format!("unknown fill '{}'; {question}write {FILL_FORMS}", brief(name))
             }
             reason => reason,
         });

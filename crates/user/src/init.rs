@@ -556,7 +556,8 @@ fn add_buffer(
                      # scratch = true              # if the host never reads it\n";
         commented.end(format!("buffer.{name}"), lines);
     } else if access.writes {
-        let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}, \"exact\"\n");
+        let exact = if tolerance == Tolerance::Exact { "" } else { ", \"exact\"" };
+        let lines = format!("# check = {tolerance}\n#   the default; or {{ nmse = 1e-6 }}, {{ ulp = 4 }}{exact}\n");
         commented.end(format!("buffer.{name}"), lines);
     }
     commented.description.buffer.set(name, buffer);

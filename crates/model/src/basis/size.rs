@@ -163,8 +163,11 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
 fn extent(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let quoted = brief(text);
-    let malformed =
-        || format!("malformed size '{quoted}'; write 1024, 128,1000, 128..8192, 128..1024:128, 2^16 or 1000x70x130");
+    let malformed = || {
+        format!(
+            "malformed size '{quoted}'; write 1024 or 2^16, a list 128,1000, a sweep 128..8192 or 128..1024:128, or a product 1000x70x130"
+        )
+    };
     let too_large = || format!("size '{quoted}' is too large; sizes are below 2^31");
     let value = match text.split_once('^') {
         Some((base, exponent)) => {
