@@ -60,7 +60,9 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             format!("unknown command '{}'; {}", brief(&word), and_list(&tip, "gpukern --help"))
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
-            let names: Vec<_> = named.unwrap_or(&root).get_arguments().filter_map(Arg::get_long).collect();
+            let mut names: Vec<_> = named.unwrap_or(&root).get_arguments().filter_map(Arg::get_long).collect();
+            // Nobody who means something else should switch off every refusal.
+            names.retain(|name| *name != "force");
             // Dashes would make any two options similar.
             let spelt = || Some(meant(word.trim_start_matches('-'), &names)?.replacen('\'', "'--", 1));
             let tip = option_tip(command, word, &value(word, words)).map(offered).or_else(spelt);

@@ -3,8 +3,9 @@
 use super::{CommandOutput, Files, JUNIT, MeasurementCall, Target, failures, measuring, run as user_run};
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
+use crate::export::junit;
 use crate::{
-    CATALOGUE, DeviceKind, Error, Exit, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    CATALOGUE, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
     Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
 };
 use std::fmt::Write;
@@ -62,7 +63,8 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
-    answer.deliver(target, || Format::Junit.export(&record))?;
+    let known = known_failures.unwrap_or_default();
+    answer.deliver(target, || Ok(junit::verified(&record, &known)))?;
     Ok(answer)
 }
 

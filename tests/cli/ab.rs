@@ -170,7 +170,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         $ gpukern ab matmul -s 32 --a naive --b local --max-time soon
         --max-time: malformed time 'soon'; write 500ms, 5s or 1m
         $ gpukern ab matmul -s 32 --a naive --b local --min-effect x
-        --min-effect: malformed share 'x'; write a percentage from 0% to 1000%, such as 2%
+        --min-effect: malformed percentage 'x'; write a percentage from 0% to 1000%, such as 2%
         ",
     );
 }

@@ -378,7 +378,7 @@ fn mistakes_on_the_command_line_are_answered_with_the_remedy() {
         cannot use '@/not.json': it is not JSON; a record begins with {\"schema\":\"gpukern-run/…\"; `gpukern \
         bench` and `gpukern run` write one with --json PATH
         $ gpukern compare @/a.json @/a.json --min-effect tiny
-        --min-effect: malformed share 'tiny'; write a percentage from 0% to 1000%, such as 2%
+        --min-effect: malformed percentage 'tiny'; write a percentage from 0% to 1000%, such as 2%
         $ gpukern compare @/a.json @/a.json --gate /nonexistent.toml
         cannot read thresholds '/nonexistent.toml': no such file; `gpukern help gate` shows a file
         ",
@@ -712,7 +712,7 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --budget soon
         --budget: malformed time 'soon'; write 500ms, 5s or 1m
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --process-noise much
-        --process-noise: malformed share 'much'; write a percentage from 0% to 1000%, such as 2%
+        --process-noise: malformed percentage 'much'; write a percentage from 0% to 1000%, such as 2%
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --only none
         no selected case is called 'none'; ids look like matmul/naive/f32/16x16x16; choose its variant, dtype and size
         ",

@@ -7,7 +7,7 @@ use super::expression::Values;
 use super::init::place;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
 use crate::kernel::reflection::Pointees;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most levels of nested rounds.
 const MAX_NESTING: usize = 8;
@@ -155,10 +155,17 @@ fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<Load
         if described.of_case && index > 0 && fields.entry.is_some() && pass.is_err() {
             pass = load(described, &KernelFields { entry: None, ..fields.clone() }, source, "");
         }
-        // Files of the same name in different folders are distinguished by path.
-        let is_unique = stems.iter().filter(|stem| **stem == stems[index]).count() == 1;
-        let name = if is_unique { &stems[index] } else { source };
-        kernels.push(LoadedKernel { name: name.clone(), passes: vec![pass?], pass_tree: vec![fields.clone()] });
+        // Files of the same name are told apart by their folders.
+        let namesakes = stems.iter().enumerate().filter(|(other, stem)| *other != index && **stem == stems[index]);
+        let namesakes: Vec<_> = namesakes.map(|(other, _)| described.path(&sources[other])).collect();
+        let name = match &namesakes[..] {
+            [] => stems[index].clone(),
+            others => match distinguishing_folder(&described.path(source), others) {
+                Some(folder) => format!("{folder}:{}", stems[index]),
+                None => source.clone(),
+            },
+        };
+        kernels.push(LoadedKernel { name, passes: vec![pass?], pass_tree: vec![fields.clone()] });
     }
     Ok(kernels)
 }
@@ -220,6 +227,19 @@ pub fn load_reference(described: &Described) -> Result<Option<LoadedKernel>, Fau
     }
     let pass = load(described, &fields, source, "reference.")?;
     Ok(Some(LoadedKernel { name: stem(source), passes: vec![pass], pass_tree: vec![fields] }))
+}
+
+/// Returns the name of the nearest folder in which the path of a file differs from those of `others`: `base` of
+/// base/kernels/k.comp and slow/kernels/k.comp.
+pub(super) fn distinguishing_folder(path: &Path, others: &[PathBuf]) -> Option<String> {
+    let folders = |path: &Path| -> Vec<String> {
+        let whole = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into());
+        let folders = whole.ancestors().skip(1).filter_map(Path::file_name);
+        folders.map(|name| name.to_string_lossy().into_owned()).collect()
+    };
+    let others: Vec<_> = others.iter().map(|other| folders(other)).collect();
+    let mut own = folders(path).into_iter().enumerate();
+    own.find(|(level, name)| others.iter().all(|other| other.get(*level) != Some(name))).map(|(_, name)| name)
 }
 
 /// Returns a file name without folder and extension.

@@ -45,7 +45,7 @@ pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<Resolve
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
     let case = CaseKernel::of(described).map_err(|fault| first.error(&fault))?;
     let mut problem = resolve_one(catalogue, first, None, case.as_ref()).map_err(|fault| first.error(&fault))?;
-    for later in &described[1..] {
+    for (index, later) in described.iter().enumerate().skip(1) {
         let mut inherited = later.clone();
         inherited.description.inherit(first);
         // A description with buffers of its own inherits no values.
@@ -57,9 +57,36 @@ pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<Resolve
         }
         problem.modules.extend(addition.modules);
         problem.sources.extend(addition.sources);
-        problem.configurations.extend(addition.configurations);
+        let mut configurations = addition.configurations;
+        tell_apart(&mut configurations, &problem.configurations, later, &described[..index]);
+        problem.configurations.extend(configurations);
     }
     Ok(problem)
+}
+
+/// Renames kernels that are called as kernels of the descriptions before, such as `saxpy` of base/saxpy.toml and
+/// new/saxpy.toml: by the folder or the file of their description, or else by a number. Kernels of one name would be
+/// choices of one kernel, of which only the first runs.
+fn tell_apart(
+    configurations: &mut [KernelConfiguration],
+    known: &[KernelConfiguration],
+    later: &Described,
+    before: &[Described],
+) {
+    let file = |described: &Described| described.file.as_ref().map(|(path, _)| path.clone());
+    let others: Vec<_> = before.iter().filter_map(file).collect();
+    let folder = file(later).and_then(|path| loaded::distinguishing_folder(&path, &others));
+    let stem = file(later).and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let is_known = |name: &str| known.iter().any(|configuration| configuration.kernel == name);
+    for configuration in configurations.iter_mut().filter(|configuration| is_known(&configuration.kernel)) {
+        let own = &configuration.kernel;
+        let qualifiers = folder.iter().chain(&stem).filter(|qualifier| *qualifier != own);
+        let qualified = qualifiers.map(|qualifier| format!("{qualifier}:{own}"));
+        let numbered = (2..).map(|number| format!("{own}-{number}"));
+        if let Some(name) = qualified.chain(numbered).find(|name| !is_known(name)) {
+            configuration.kernel = name;
+        }
+    }
 }
 
 impl Description {

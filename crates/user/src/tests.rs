@@ -349,6 +349,26 @@ fn options_and_descriptions_are_equivalent() {
 }
 
 #[test]
+fn kernels_of_one_name_are_told_apart_by_folder_file_or_number() {
+    let folder = folder();
+    let source = std::fs::read_to_string(folder.path().join("copy.comp")).expect("it is there");
+    let [old, new] = ["old/copies", "new/copies"].map(|part| {
+        write(&folder, &format!("{part}/copy.comp"), &source);
+        write(&folder, &format!("{part}/copy.toml"), PLAIN)
+    });
+    let again = write(&folder, "new/copies/again.toml", PLAIN);
+    let names = |files: &[&str]| -> Vec<String> {
+        let problem = typed(files, &[], &[]).expect("it resolves");
+        problem.configurations.into_iter().map(|configuration| configuration.kernel).collect()
+    };
+    assert_eq!(names(&[&old, &new]), ["copy", "new:copy"]);
+    assert_eq!(names(&[&new, &again]), ["copy", "again:copy"]);
+    assert_eq!(names(&[&new, &new]), ["copy", "copy-2"]);
+    let [a, b] = [&old, &new].map(|description| description.replace(".toml", ".comp"));
+    assert_eq!(names(&[&old, &a, &b]), ["old:copy", "new:copy"]);
+}
+
+#[test]
 fn a_problem_keeps_its_name_with_another_kernel() {
     let folder = folder();
     let description = write(&folder, "copy.toml", PLAIN);

@@ -3,7 +3,8 @@
 
 use super::overview::{Fleet, Overview};
 use super::{Change, Compared, Comparison, State, Verdict};
-use crate::basis::error::{Exit, toml_mistake};
+use crate::basis::alike::distinct;
+use crate::basis::error::{Exit, line_number, meant, toml_mistake};
 use crate::basis::pattern::matches;
 use crate::basis::printable::brief;
 use crate::basis::units::{self, Nanos, counted, in_words, significant, trimmed};
@@ -162,7 +163,13 @@ pub fn parse(text: &str) -> Result<Vec<Threshold>, String> {
     if threshold.is_empty() {
         return Err(": there is no threshold; add a [[threshold]] table".into());
     }
-    threshold.into_iter().map(|table| Threshold::try_from(table).map_err(|reason| format!(": {reason}"))).collect()
+    let parsed = threshold.into_iter().map(|table| {
+        // Texts of tables have no position of their own.
+        let line = text.find(&format!("\"{}\"", table.case)).map(|offset| line_number(text, offset));
+        let place = line.map_or_else(String::new, |line| format!(":{line}"));
+        Threshold::try_from(table).map_err(|reason| format!("{place}: {reason}"))
+    });
+    parsed.collect()
 }
 
 impl TryFrom<ThresholdTable> for Threshold {
@@ -198,9 +205,9 @@ impl TryFrom<ThresholdTable> for Threshold {
 /// A message if the text is malformed or out of range.
 pub fn percentage(text: &str) -> Result<f64, String> {
     let remedy = "a percentage from 0% to 1000%, such as 2%";
-    let value = units::fraction("share", text, remedy)?;
+    let value = units::fraction("percentage", text, remedy)?;
     if !(0.0..=10.0).contains(&value) {
-        return Err(format!("share '{}' is out of range; write {remedy}", brief(text)));
+        return Err(format!("percentage '{}' is out of range; write {remedy}", brief(text)));
     }
     Ok(value)
 }
@@ -242,6 +249,8 @@ pub struct Ruling {
     pub settled: Vec<usize>,
     /// Patterns of undecided thresholds, each with the reason.
     pub undecided: Vec<(String, String)>,
+    /// Number of thresholds that all of their cases meet.
+    pub held: usize,
 }
 
 /// Label of a case that lacks a time on one side without being newly rejected or failed.
@@ -258,12 +267,14 @@ impl Ruling {
         let broken = self.violations.len();
         let undecided = self.undecided.len();
         let bad = [(rejected, "newly rejected"), (failed, "newly failed")];
+        let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [
             (others, NOT_COMPARED),
-            (broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" }),
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
+            (self.held, if self.held == 1 { "threshold holds" } else { "thresholds hold" }),
         ];
-        bad.into_iter().chain(verdicts).chain(changes).chain(more).filter(|(count, _)| *count > 0)
+        let counts = bad.into_iter().chain(crossed).chain(verdicts).chain(changes).chain(more);
+        counts.filter(|(count, _)| *count > 0)
     }
 }
 
@@ -272,6 +283,9 @@ impl Ruling {
         self.violations.extend(messages.into_iter().map(|message| Violation { case, id: id.into(), message }));
     }
 }
+
+/// Most cases of an undecided threshold that are named.
+const MAX_NAMED: usize = 3;
 
 /// Applies `thresholds` to `comparison`.
 ///
@@ -282,10 +296,11 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
     // Whether each case certainly meets all of its max-slowdown thresholds.
     let mut is_met: BTreeMap<usize, bool> = BTreeMap::new();
     for threshold in thresholds {
+        let [crossed, open] = [ruling.violations.len(), ruling.undecided.len()];
         let has_id = |id: &str| matches(&threshold.case, id);
         let mut is_used = false;
         let mut lacking = [0; KINDS.len()];
-        let mut doubtful = 0;
+        let mut doubtful: Vec<&str> = vec![];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
             is_used = true;
             let mut messages: Vec<_> = threshold.slower(case).into_iter().collect();
@@ -294,7 +309,9 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
                 // Undecided cases have their own exit code.
-                doubtful += usize::from(!is_certain && messages.is_empty() && case.verdict != Verdict::Undecided);
+                if !is_certain && messages.is_empty() && case.verdict != Verdict::Undecided {
+                    doubtful.push(&case.id);
+                }
             }
             ruling.add_violations(index, &case.id, messages);
         }
@@ -314,7 +331,14 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             }
         }
         if !is_used && unmatched.is_empty() {
-            return Err(format!("the threshold for '{}' matches no case; `*` stands for any text", threshold.case));
+            let algorithms: Vec<_> = distinct(comparison.cases.iter().map(|case| case.algorithm.as_str()));
+            let algorithm = threshold.case.split('/').next().unwrap_or_default();
+            let question = meant(algorithm, &algorithms).filter(|_| !algorithms.contains(&algorithm));
+            let question = question.map_or_else(String::new, |question| format!("{question} "));
+            return Err(format!(
+                "the threshold for '{}' matches no case; {question}`*` stands for any text",
+                threshold.case
+            ));
         }
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
@@ -327,10 +351,14 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             incomparable,
             "that solves another problem than in the baseline, so that max-slowdown compares nothing",
         ));
-        doubts.push((doubtful, "whose interval includes its max-slowdown; more processes narrow it"));
+        let names = doubtful.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = if doubtful.len() > MAX_NAMED { ", …" } else { "" };
+        let wide = format!("whose interval includes its max-slowdown ({names}{more}); more processes narrow it");
+        doubts.push((doubtful.len(), &wide));
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
             ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
         }
+        ruling.held += usize::from([ruling.violations.len(), ruling.undecided.len()] == [crossed, open]);
     }
     ruling.settled = is_met.into_iter().filter(|(_, is_met)| *is_met).map(|(index, _)| index).collect();
     Ok(ruling)

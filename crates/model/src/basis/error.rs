@@ -76,6 +76,12 @@ pub fn in_our_words(message: &str) -> String {
             unknown(if *what == "variant" { "value" } else { what }, name, "", known)
         }
         ([name], ["missing", "field"]) => format!("'{name}' is missing"),
+        ([value], ["invalid", "type:"]) if message.ends_with("expected a string") => {
+            format!("{value} has to be text in quotes, with its unit if it has one")
+        }
+        _ if message.starts_with("invalid type: map, expected a sequence") => {
+            "this is a list of tables: write its name in double brackets, [[…]]".into()
+        }
         _ => excerpt(message.trim()).replace('\n', "; "),
     }
 }
@@ -168,7 +174,7 @@ mod tests {
             ),
             ("color = 'always'", ":1: 'name' is missing"),
             ("name = 'a'\nname = 'b'", ":2: duplicate key"),
-            ("name = 1", ":1: invalid type: integer `1`, expected a string"),
+            ("name = 1", ":1: 1 has to be text in quotes, with its unit if it has one"),
             ("\nname = ", ":2: string values must be quoted, expected literal string"),
         ] {
             let error = toml::from_str::<Fields>(text).expect_err(text);

@@ -2,7 +2,7 @@
 
 use super::{NamedRecord, Origin, Peak, Record};
 use crate::basis::printable::printable;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, in_words};
 use crate::device::capability::DeviceInfo;
 use crate::plan::Shard;
 use std::collections::{BTreeSet, HashMap};
@@ -194,7 +194,8 @@ impl MergedRecord {
         let missing: Vec<_> = (1..=count).filter(is_missing).map(|index| index.to_string()).collect();
         let mut notes = vec![];
         if !missing.is_empty() {
-            notes.push(format!("missing shards, of {count}: {}", missing.join(", ")));
+            let (shards, are) = if missing.len() == 1 { ("shard", "is") } else { ("shards", "are") };
+            notes.push(format!("{shards} {} of {count} {are} missing", in_words(&missing, "and")));
         }
         (self.record, notes)
     }
@@ -285,10 +286,10 @@ mod tests {
     fn missing_shards_are_named_and_a_part_of_a_merge_can_be_merged() {
         let (first, notes) =
             merged(vec![part(0, "a", Some(shard(1, 4))), part(1, "b", Some(shard(3, 4)))]).expect("two");
-        assert_eq!(notes, ["missing shards, of 4: 2, 4"]);
+        assert_eq!(notes, ["shards 2 and 4 of 4 are missing"]);
         let first = NamedRecord::new("first.json", first);
         let (whole, notes) = merged(vec![first, part(2, "c", Some(shard(2, 4)))]).expect("three");
         assert_eq!((whole.cases.len(), whole.devices.len(), whole.processes.len()), (3, 1, 3));
-        assert_eq!(notes, ["missing shards, of 4: 4"]);
+        assert_eq!(notes, ["shard 4 of 4 is missing"]);
     }
 }

@@ -10,12 +10,13 @@ use super::{NamedCase, identifier, make_unique, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
+use crate::compare::known::{Expectations, KnownFailure};
 use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use crate::report::compare::{headline, overviews};
 use crate::simulator::sanitize::{CaseReport, SizeResult};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Tests of a device.
@@ -101,6 +102,14 @@ fn count_attributes<'a>(tests: impl Iterator<Item = &'a CaseTest> + Clone) -> St
 
 /// Converts a record: a test for each case.
 pub fn text(record: &Record) -> String {
+    verified(record, &[])
+}
+
+/// Converts a record of `verify`, whose `known` failures are skipped; one that passes is a failure, as its exit code says.
+pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
+    let Expectations { expected, gone, .. } = Expectations::of(record, known);
+    let expected: HashSet<_> =
+        expected.into_iter().map(|index| (record.cases[index].device, &record.cases[index].id)).collect();
     let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let suites = record.devices.iter().map(|device| {
@@ -116,7 +125,23 @@ pub fn text(record: &Record) -> String {
             name: &device.name,
             timestamp: Some(&record.started),
             properties,
-            tests: cases.map(|named| test(named, &conditions)).collect(),
+            tests: cases
+                .map(|named| {
+                    let mut test = test(named, &conditions);
+                    let is_of = |known: &&KnownFailure| known.is_of_id(&named.case.id);
+                    if expected.contains(&(named.case.device, &named.case.id)) {
+                        for problem in &mut test.problems {
+                            let reason = known.iter().find(is_of).map(KnownFailure::text).unwrap_or_default();
+                            problem.message = format!("known: {reason}: {}", problem.message);
+                            problem.element = "skipped";
+                        }
+                    } else if let Some(known) = gone.iter().find(is_of) {
+                        let message = format!("the known failure {} passes; take it out of the file", known.text());
+                        test.problems.push(TestProblem { element: "failure", kind: "passes".into(), message });
+                    }
+                    test
+                })
+                .collect(),
         }
     });
     document(&suites.collect::<Vec<_>>())
@@ -165,7 +190,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         if let Some(suite) = suites.iter_mut().find(|suite| suite.name == device) {
             suite.tests.push(test);
         } else {
-            let properties = properties(comparison);
+            let properties = properties(comparison, ruling);
             suites.push(TestSuite { name: device, timestamp: None, properties, tests: vec![test] });
         }
     };
@@ -196,11 +221,11 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document(&suites)
 }
 
-fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
+fn properties(comparison: &Comparison, ruling: &Ruling) -> Vec<(&'static str, String)> {
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
     let settings = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
-    let headline = headline(comparison).map(|headline| ("headline", headline));
+    let headline = headline(comparison, ruling).map(|headline| ("headline", headline));
     let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
     settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
 }

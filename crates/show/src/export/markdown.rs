@@ -104,7 +104,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         _ => format!(" on {}", devices.into_iter().collect::<Vec<_>>().join(" and ")),
     };
     document.line(FormattedText::strong(counts).plain(place));
-    document.lines(headline(comparison).map(|headline| format!("{headline}.")));
+    document.lines(headline(comparison, ruling).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter().map(difference_text);
     let inspected = changed(comparison).map(|case| {
         let is_worse = case.verdict == Change::Worse;
@@ -115,7 +115,8 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let case = cases[0];
         let more = and_more(cases.len() - 1);
         let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { NOT_COMPARED.into() };
-        let change = format!("{more}: {} → {} {}", case.baseline, case.candidate, case.reason);
+        let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
+        let change = format!("{more}: {} → {}{reason}", case.baseline, case.candidate);
         sign.plain(" ").code(&*case.id).plain(change)
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);

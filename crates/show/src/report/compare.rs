@@ -73,7 +73,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     document.lines(thresholds(ruling));
     // The summary says the same if nothing changed.
     let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
-    document.lines(headline(comparison).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
+    document.lines(headline(comparison, ruling).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
@@ -338,11 +338,16 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
 }
 
 /// Summarizes a comparison in one sentence: the most changed case with its change, the number of others, and the
-/// possible changes of undecided ones. `None` if no case was compared.
-pub fn headline(comparison: &Comparison) -> Option<String> {
+/// possible changes of undecided ones, after the thresholds that are crossed. `None` if no case was compared.
+pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
     let cases = comparison.sorted();
     let names = case_names(&cases);
     let mut parts = vec![];
+    match ruling.violations.len() {
+        0 => {}
+        1 => parts.push("1 threshold is crossed".into()),
+        count => parts.push(format!("{count} thresholds are crossed")),
+    }
     for state in [State::Rejected, State::Failed] {
         let count = comparison.newly(state).count();
         if count > 0 {
@@ -555,7 +560,7 @@ mod tests {
                 case.verdict = *verdict;
                 case.ratio = Some(*ratio);
             }
-            headline(&comparison).unwrap_or_default()
+            headline(&comparison, &Ruling::default()).unwrap_or_default()
         };
         let [slower, faster, open, same] = Verdict::ALL;
         assert_eq!(
@@ -578,7 +583,7 @@ mod tests {
             "2 cases undecided: matmul/naive/f32/64x64x64 may take 1.5× as long (1 … 1.2)"
         );
         assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
-        assert_eq!(headline(&Comparison { cases: vec![], ..many() }), None);
+        assert_eq!(headline(&Comparison { cases: vec![], ..many() }, &Ruling::default()), None);
     }
 
     #[test]

@@ -422,7 +422,7 @@ impl Page {
         let Some(comparison) = comparison.filter(|comparison| !is_empty(comparison)) else {
             return self.element("p", sentence);
         };
-        match super::compare::headline(comparison) {
+        match super::compare::headline(comparison, &Ruling::default()) {
             Some(headline) => {
                 self.paragraph("verdict", &format!("{}.", shortened(&headline, MAX_SENTENCE)));
                 self.paragraph("quiet", sentence);
