@@ -5,8 +5,8 @@ use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::export::junit;
 use crate::{
-    CATALOGUE, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
+    CATALOGUE, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose,
+    Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;

@@ -117,10 +117,17 @@ pub fn recipe(
     let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, is_live));
     let board = candidate_board(comparison, sides[1].records);
     let mut remarks = undecided_remarks(comparison, settings, remeasured, board);
-    for baseline in [true, false] {
-        if remeasured[usize::from(!baseline)] {
-            remarks.push(remeasure_remark(comparison, baseline));
-        }
+    match remeasured {
+        [true, true] => remarks.push(format!(
+            "Measure both sides again: the device was slower or busier during the baseline in {} of {} cases, and during \
+             the candidate in {}.",
+            slow_cases(comparison, true),
+            comparison.cases.len(),
+            slow_cases(comparison, false)
+        )),
+        [true, false] => remarks.push(remeasure_remark(comparison, true)),
+        [false, true] => remarks.push(remeasure_remark(comparison, false)),
+        [false, false] => {}
     }
     let mut alternating = None;
     let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
@@ -144,21 +151,22 @@ pub fn recipe(
     (remarks, commands)
 }
 
+/// Counts the cases during one side of which the device was slower or busier.
+fn slow_cases(comparison: &Comparison, baseline: bool) -> usize {
+    comparison.cases.iter().filter(|case| case.obstacle == Some(Obstacle::AnotherSpeed { baseline })).count()
+}
+
 /// Advises to measure one side again, because the device was slower or busier during it.
 fn remeasure_remark(comparison: &Comparison, baseline: bool) -> String {
-    let count_slow = |baseline| {
-        let slow = Some(Obstacle::AnotherSpeed { baseline });
-        comparison.cases.iter().filter(|case| case.obstacle == slow).count()
-    };
     let total = comparison.cases.len();
-    let cases = match count_slow(baseline) {
+    let cases = match slow_cases(comparison, baseline) {
         1 if total == 1 => String::new(),
         2 if total == 2 => " in both cases".into(),
         slow if slow == total => format!(" in all {total} cases"),
         slow => format!(" in {slow} of {total} cases"),
     };
     let [side, other_side] = if baseline { SIDES } else { [SIDES[1], SIDES[0]] };
-    let others = match count_slow(!baseline) {
+    let others = match slow_cases(comparison, !baseline) {
         0 => String::new(),
         count => format!(", and the reverse in {count}"),
     };
