@@ -575,8 +575,7 @@ pub struct OutputArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a subfolder with its SPIR-V, constants, inputs and wrong elements, the device, the driver's last
-    /// messages and the command.
+    /// Each gets a subfolder with what reruns it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
@@ -785,8 +784,8 @@ impl RunArgs {
 pub struct TableArgs {
     /// The table: compact, long or both
     ///
-    /// `compact` has a row for each size and a column for each variant; `long` has a line for each case, with rate,
-    /// interval, samples and residual. [default: compact; for a single variant long]
+    /// Compact has sizes by variants; long has a line for each case, with rate, interval, samples and residual.
+    /// [default: compact; for a single variant long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
 
@@ -1130,8 +1129,7 @@ pub struct VerifyArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a subfolder with its SPIR-V, constants, inputs and wrong elements, the device, the driver's last
-    /// messages and the command.
+    /// Each gets a subfolder with what reruns it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 

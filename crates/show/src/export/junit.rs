@@ -343,8 +343,9 @@ fn class(algorithm: &str, variant: &str) -> String {
 mod tests {
     use super::*;
     use crate::compare::gate::Violation;
+    use crate::compare::known;
     use crate::compare::{Difference, State, fixture};
-    use crate::record::fixture::{HOSTILE, disturbed, hostile};
+    use crate::record::fixture::{HOSTILE, disturbed, four_cases, hostile};
 
     #[test]
     fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
@@ -352,6 +353,23 @@ mod tests {
         let property = r#"<property name="conditions" value="the device ran up to 9 % slower than at its best"/>"#;
         assert_eq!(text.matches(property).count(), 1, "{text}");
         assert_eq!(text.matches("mark d: disturbed: the canary").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn known_failures_are_skipped_and_one_that_passes_fails() {
+        let record = four_cases();
+        let rejected = record.cases.iter().find(|case| matches!(case.outcome, Outcome::Rejected(_))).expect("one");
+        let passing = record.cases.iter().find(|case| case.measured().is_some()).expect("one");
+        let known = |id: &str| known::parse(&format!("[[known]]\ncase = '{id}'\nreason = 'bug 1'")).expect("valid");
+        let text = |known: &[KnownFailure]| verified(&record, known);
+        let failures = |text: &str| text.matches("<failure ").count();
+        let before = failures(&text(&[]));
+        let skipped = text(&known(&rejected.id));
+        assert_eq!(failures(&skipped), before - 1, "{skipped}");
+        assert!(skipped.contains("message=\"known: '"), "{skipped}");
+        let gone = text(&known(&passing.id));
+        assert_eq!(failures(&gone), before + 1, "{gone}");
+        assert!(gone.contains("(bug 1) passes; take it out of the file"), "{gone}");
     }
 
     #[test]
@@ -394,7 +412,7 @@ mod tests {
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
-        (comparison, Ruling { violations, settled: vec![1], undecided: vec![] })
+        (comparison, Ruling { violations, settled: vec![1], undecided: vec![], held: 0 })
     }
 
     #[test]
