@@ -537,8 +537,8 @@ pub struct BenchArgs {
 
     /// Show what `--variant auto` chooses from, instead of cases
     ///
-    /// It measures the best of each variant and the WAYS candidates that are predicted to be fastest [default: 12].
-    /// `--json` writes these times in place of a record.
+    /// It measures each variant's best and the WAYS candidates predicted to be fastest [default: 12]. `--json` writes
+    /// these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
@@ -613,7 +613,7 @@ pub struct Comparing {
 
     /// Save the records of further rounds in this new or empty folder
     ///
-    /// They are called round-2.json and so on.
+    /// They are round-2.json and so on.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,

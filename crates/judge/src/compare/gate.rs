@@ -461,7 +461,7 @@ mod tests {
         assert!(rate("5", &["B/s"]).is_err() && rate("inf GB/s", &["B/s"]).is_err() && percentage("-1%").is_err());
         assert_eq!(
             percentage("1001%").expect_err("too much"),
-            "share '1001%' is out of range; write a percentage from 0% to 1000%, such as 2%"
+            "percentage '1001%' is out of range; write a percentage from 0% to 1000%, such as 2%"
         );
     }
 
