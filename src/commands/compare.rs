@@ -7,7 +7,7 @@ use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::export::{junit, markdown};
-use crate::{Error, Host, Result, Shown, compare, input_file, printable, report};
+use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
@@ -47,8 +47,12 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
-        .map_err(|reason| usage!("'{gate}': {}", printable(&reason)))?;
+        .map_err(|reason| usage!("{gate}: {}", printable(&reason)))?;
     let exit = judging::exit_of_comparison(&comparison, &ruling);
+    if exit == Exit::Success {
+        // What is undecided is within its thresholds.
+        comparison.decide = None;
+    }
     let text = match args.to {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),

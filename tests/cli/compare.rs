@@ -123,7 +123,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: 3 samples, needs 6
     both: candidate has 3 samples, 6 are needed
 
-    No change found; 2 cases undecided: lu/case-0/f32/1024x1024 (3 samples, needs 6)
+    No verdict; 2 cases undecided: lu/case-0/f32/1024x1024 (3 samples, needs 6)
     2 undecided (changes below 2 % do not matter)
     ");
     compare(&[&a, &noisy], 4);
@@ -133,7 +133,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No change found; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
+    No verdict; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
       fast (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     ");
@@ -285,7 +285,7 @@ fn thresholds_are_kept_and_crossed() {
     for (text, message) in [
         (
             "case = 'mat*'\nmax-time = '1s'",
-            "'@/thresholds.toml': the threshold for 'mat*' matches no case; `*` stands for any text",
+            "@/thresholds.toml: the threshold for 'mat*' matches no case; `*` stands for any text",
         ),
         (
             "case = '*'\nmax-tiem = '1s'",

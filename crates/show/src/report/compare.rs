@@ -368,7 +368,8 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
         if parts.is_empty() && changes.is_none() {
-            parts.push("No change found".into());
+            let nothing = if comparison.count(Verdict::Same) == 0 { "No verdict" } else { "No change found" };
+            parts.push(nothing.into());
         }
         let changes = changes.or_else(|| widest(&undecided)).map_or_else(String::new, |changes| format!(": {changes}"));
         parts.push(format!("{} undecided{changes}", counted(undecided.len(), "case")));
@@ -576,7 +577,7 @@ mod tests {
             headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
             "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: matmul/naive/f32/128x128x128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
         );
-        let none = "No change found; 1 case undecided: matmul/naive/f32/64x64x64 may take up to 20 % longer (1 … 1.2)";
+        let none = "No verdict; 1 case undecided: matmul/naive/f32/64x64x64 may take up to 20 % longer (1 … 1.2)";
         assert_eq!(headline_of(&[(open, 1.0)]), none);
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),
