@@ -133,8 +133,8 @@ fn few_or_noisy_samples_are_undecided() {
     both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No verdict; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as
-      fast (0.6598 … 1.491)
+    No verdict; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as fast
+      (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     ");
 }
@@ -267,7 +267,7 @@ fn thresholds_are_kept_and_crossed() {
     threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3 %
     threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.01 ms
     2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
-    2 slower, 2 thresholds crossed (changes below 2 % do not matter)
+    2 thresholds crossed, 2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
     both: p < 0.0001

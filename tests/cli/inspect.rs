@@ -167,7 +167,7 @@ fn a_spill_is_a_regression_without_statistics_and_crosses_a_threshold() {
         line(&compare(&some, &again, &gate, 1), "threshold "),
         "threshold  matmul/naive/f32/8x8x8: spills 442, max-spills is 100",
     );
-    check_text(line(&compare(&some, &none, &gate, 0), "1 "), "1 better");
+    check_text(line(&compare(&some, &none, &gate, 0), "1 "), "1 better, 1 threshold holds");
     let page = folder.path().join("page.html");
     let mut report = gpukern(&["report", "-o"]);
     expect_exit(report.arg(&page).args([&none, &some]), 0);

@@ -73,7 +73,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     document.lines(thresholds(ruling));
     // The summary says the same if nothing changed.
     let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
-    document.lines(headline(comparison, ruling).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
+    document.lines(headline(comparison, &Ruling::default()).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
