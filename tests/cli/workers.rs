@@ -345,17 +345,19 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let [known, junit] = ["known.toml", "verify.xml"].map(|name| folder.path().join(name));
     let table = |case: &str| format!("[[known]]\ncase = '{case}'\nstatus = 'crashed'\nreason = 'bug 1'\n");
-    for (cases, code, note) in [
-        (&["matmul/naive/*"][..], 0, "2 known failures as expected"),
-        (&["matmul/naive/f32/8x8x8"], 3, "1 known failure as expected"),
-        (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes"),
-        (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) matches no case of this run"),
+    // JUnit agrees with the exit code: known failures are skipped, and those that went away fail.
+    for (cases, code, note, failures, errors) in [
+        (&["matmul/naive/*"][..], 0, "2 known failures as expected", 0, 0),
+        (&["matmul/naive/f32/8x8x8"], 3, "1 known failure as expected", 0, 1),
+        (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes", 2, 0),
+        (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) matches no case of this run", 0, 0),
     ] {
         std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
         let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
         expect_error(command.arg("--expect").arg(&known).arg("--junit").arg(&junit), code, &[note]);
         let xml = std::fs::read_to_string(&junit).expect("written");
-        assert!(xml.contains("<error type=\"crashed\" message=\"SIGSEGV"), "{xml}");
+        assert!(xml.contains(&format!("failures=\"{failures}\" errors=\"{errors}\"")), "{xml}");
+        assert!(xml.contains(" type=\"crashed\" message=\"known: ") && xml.contains(": SIGSEGV"), "{xml}");
     }
 }
 
