@@ -263,7 +263,7 @@ pub enum Command {
         after_long_help = "Exit codes: 0 all right · 1 an answer is wrong · 2 usage · 3 a case failed, crashed or \
         timed out\n\n\
         Examples:\n  \
-        gpukern verify                                         everything, two minutes\n  \
+        gpukern verify                                         everything, in minutes\n  \
         gpukern verify lu -t f32 --full                        LU at every size\n  \
         gpukern verify collectives --repeat 100                equal bits each time?\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \

@@ -304,6 +304,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     {
         return Err(usage!("--loader '{}' is not a file; name a library such as libvulkan.so.1", path.shown()));
     }
+    note_bad_manifests(host);
     let timeout = parse_duration("timeout", timeout)?;
     let max_run = parse_duration("max-run", max_run)?;
     // A test binary cannot start itself as guard or compiler.
@@ -346,7 +347,45 @@ fn parse_duration(option: &str, text: &str) -> Result<Duration> {
 }
 
 /// Reads the record in a file; the reader's remarks go to `notes`.
+/// Notes manifests in the loader's variables that it would silently ignore.
+fn note_bad_manifests(host: &Host) {
+    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"] {
+        let Some(paths) = host.variable_os(name) else { continue };
+        for path in std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty() && !path.is_dir()) {
+            if let Some(problem) = manifest_problem(&path) {
+                host.messages.say(&format!("note      {name} names '{}': {problem}\n", path.shown()));
+            }
+        }
+    }
+}
+
+/// Returns why the Vulkan loader would silently ignore the manifest of a driver.
+fn manifest_problem(path: &Path) -> Option<String> {
+    let text = match input_file::read_text(path) {
+        Ok(text) => text,
+        Err(error) => return Some(error.to_string()),
+    };
+    let manifest: serde_json::Value = match serde_json::from_str(&text) {
+        Ok(manifest) => manifest,
+        Err(error) => return Some(format!("it is no JSON: {error}")),
+    };
+    let Some(library) = manifest.pointer("/ICD/library_path").and_then(serde_json::Value::as_str) else {
+        return Some("it names no ICD.library_path".into());
+    };
+    // The system finds a library without a folder.
+    let file = path.parent().unwrap_or(Path::new("")).join(library);
+    (library.contains(['/', '\\']) && !file.exists()).then(|| format!("its library '{}' is not there", file.shown()))
+}
+
 fn read_record(path: &Path, notes: &mut String) -> Result<NamedRecord> {
+    let part = journal::path_of(path);
+    if !path.exists() && part.exists() {
+        let [path, part] = [path, &part].map(Shown::shown);
+        return Err(usage!(
+            "cannot read '{path}': its run goes on or was killed, and left '{part}'; --resume '{path}' in place of --json \
+             completes it"
+        ));
+    }
     let loaded = reader::read(path, &CATALOGUE)?;
     for note in &loaded.notes {
         let _ = writeln!(notes, "note: {note}");

@@ -5,8 +5,8 @@ use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::export::junit;
 use crate::{
-    CATALOGUE, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose,
-    Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
+    CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
+    PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -48,10 +48,13 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
-    let (exit, passing) = match &known_failures {
-        None => (measuring::exit_of_record(&record), 0),
+    let (exit, passing, new) = match &known_failures {
+        None => (measuring::exit_of_record(&record), 0, 0),
         Some(known) => judge_known(&record, known, &mut notes),
     };
+    if new > 0 {
+        let _ = writeln!(output, "{} that --expect does not name", counted(new, "failure"));
+    }
     if passing > 0 {
         let _ = writeln!(output, "{} passed: take it out of --expect", counted(passing, "known failure"));
     }
@@ -95,14 +98,19 @@ pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     known::parse(&text).map_err(|reason| usage!("{name}{reason}\n{EXAMPLE}"))
 }
 
-/// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, and the number of known
-/// failures that pass.
-fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (Exit, usize) {
+/// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, the number of known
+/// failures that pass, and that of unexpected ones.
+fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (Exit, usize, usize) {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
     let unexpected = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
     let unexpected = Record { cases: unexpected.map(|(_, case)| case.clone()).collect(), ..record.clone() };
     if !expected.is_empty() {
         let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
+    }
+    for case in &unexpected.cases {
+        for mismatch in known.iter().filter_map(|known| known.mismatch(case)) {
+            let _ = writeln!(notes, "note      {mismatch}");
+        }
     }
     for known in &absent {
         let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
@@ -114,5 +122,6 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     };
-    (exit, gone.len())
+    let is_failure = |case: &&Case| matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
+    (exit, gone.len(), unexpected.cases.iter().filter(is_failure).count())
 }

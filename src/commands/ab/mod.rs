@@ -672,12 +672,10 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
 /// Refuses a manifest that the Vulkan loader would silently ignore.
 fn check_manifest(path: &Path) -> Result<()> {
     let name = path.shown();
-    let refuse =
-        |reason: String| usage!("'{name}' is not a driver manifest: {reason}; drivers install theirs in vulkan/icd.d/");
-    let text = input_file::read_text(path).map_err(|e| refuse(e.to_string()))?;
-    let manifest: serde_json::Value = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
-    match manifest.pointer("/ICD/library_path") {
-        Some(serde_json::Value::String(_)) => Ok(()),
-        _ => Err(refuse("it names no ICD.library_path".into())),
+    match super::manifest_problem(path) {
+        Some(problem) => {
+            Err(usage!("'{name}' is not a driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
+        }
+        None => Ok(()),
     }
 }

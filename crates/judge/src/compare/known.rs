@@ -94,6 +94,19 @@ impl KnownFailure {
         self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
     }
 
+    /// Says that `case` fails in another way than this, if it does.
+    pub fn mismatch(&self, case: &Case) -> Option<String> {
+        let found = FailureStatus::of(&case.outcome)?;
+        let expected = self.status.filter(|expected| *expected != found && self.is_of(case))?;
+        let expected = match expected {
+            FailureStatus::Rejected => "rejected",
+            FailureStatus::Failed => "failed",
+            FailureStatus::Crashed => "crashed",
+            FailureStatus::TimedOut => "timed out",
+        };
+        Some(format!("{} {}; the known failure {} expects {expected}", case.id, case.outcome.status(), self.text()))
+    }
+
     /// Returns the pattern and the reason, for a person.
     pub fn text(&self) -> String {
         format!("'{}' ({})", self.case, self.reason)

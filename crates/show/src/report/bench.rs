@@ -4,7 +4,6 @@ use super::and_more;
 use super::document::Document;
 use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
-use crate::basis::error::Exit;
 use crate::basis::units::{Nanos, counted};
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
@@ -159,8 +158,7 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
     out
 }
 
-/// Explains missing and wrong answers, each in a line, except that skips and usage errors with the same reason share
-/// one; then lists the remarks of problems and variants.
+/// Explains missing and wrong answers: each wrong one in a line, missing ones with the same reason in one; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
     outcomes_except(record, |_| false)
 }
@@ -170,7 +168,8 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in record.cases.iter().filter(|case| !is_listed(case)) {
         let Some(reason) = case.outcome.reason() else { continue };
-        let may_share = matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage);
+        // Each wrong answer is a finding of its own.
+        let may_share = !matches!(case.outcome, Outcome::Rejected(_));
         let group = groups.iter_mut().find(|(other, cases)| {
             may_share
                 && *other == reason

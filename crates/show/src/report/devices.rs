@@ -265,6 +265,8 @@ fn limits_text(peak: Option<&Peak>) -> String {
         ("launch", peak.launch().is_none()),
     ];
     let missing: Vec<_> = is_missing.iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| *name).collect();
+    let is_doubtful = peak.figures.iter().any(|figure| figure.disturbed);
+    let rates = if is_doubtful { format!("{rates} (some measured while it was busy)") } else { rates };
     if missing.is_empty() {
         return rates;
     }

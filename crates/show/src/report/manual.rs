@@ -80,6 +80,9 @@ fn item_mark_len(text: &str) -> usize {
     }
 }
 
+/// Most columns of a table that is too wide, and is wrapped.
+const MAX_WRAPPED_COLUMNS: usize = 4;
+
 /// Prints the table that begins with `header`, whose other rows it takes from `lines`.
 fn table(
     header: &str,
@@ -105,6 +108,16 @@ fn table(
     };
     let width = width - INDENT.len();
     let whole = filled(Table::default().text(header.iter().map(String::as_str)));
+    // Columns of single letters read worse than a list.
+    if header.len() > MAX_WRAPPED_COLUMNS && whole.width() > width {
+        let mut out = String::new();
+        for row in &rows {
+            let facts = header.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
+            let facts: Vec<_> = facts.map(|(heading, cell)| format!("{heading}: {cell}")).collect();
+            out += &prose(&format!("{INDENT}{}: {}", row[0], facts.join("; ")), width + INDENT.len(), 2 * INDENT.len());
+        }
+        return out;
+    }
     let table = if whole.width() <= width {
         whole
     } else {
