@@ -160,7 +160,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         $ gpukern ab matmul -s 32 -V naive --a-driver @/empty.json
         one side is missing; give both --a-driver and --b-driver
         $ gpukern ab matmul -s 32 -V naive --a-driver @/empty.json --b-driver @/empty.json
-        '@/empty.json' is not a driver manifest: it names no ICD.library_path; drivers install theirs in vulkan/icd.d/
+        '@/empty.json' is no usable driver manifest: it names no ICD.library_path; drivers install theirs in vulkan/icd.d/
         $ gpukern ab @/none.toml --a-driver @/empty.json --b-driver @/empty.json
         cannot read '@/none.toml': no such file
         $ gpukern ab @/none.toml -V naive --a-driver @/empty.json --b-driver @/empty.json
@@ -309,5 +309,5 @@ fn a_driver_that_does_not_load_is_named() {
     let broken = driver_manifest(folder.path(), Path::new("/nonexistent.so"));
     let broken = broken.to_str().expect("UTF-8");
     let mut ab = ab(&["-V", "naive", "--a-driver", broken, "--b-driver", broken]);
-    expect_error(&mut ab, 3, &[" with driver '", "found no usable driver"]);
+    expect_error(&mut ab, 2, &[" is no usable driver manifest: its library '/nonexistent.so' is not there"]);
 }

@@ -674,7 +674,7 @@ fn check_manifest(path: &Path) -> Result<()> {
     let name = path.shown();
     match super::manifest_problem(path) {
         Some(problem) => {
-            Err(usage!("'{name}' is not a driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
+            Err(usage!("'{name}' is no usable driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
         }
         None => Ok(()),
     }
