@@ -4,6 +4,7 @@ use super::and_more;
 use super::document::Document;
 use super::table::Cell;
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
+use crate::basis::error::Exit;
 use crate::basis::units::{Nanos, counted};
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
@@ -158,10 +159,13 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
     out
 }
 
-/// Explains missing and wrong answers: each wrong one in a line, missing ones with the same reason in one; then lists the remarks of problems and variants.
+/// Explains missing and wrong answers: each wrong one in a line, skipped ones or many failed ones with the same reason in one; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
     outcomes_except(record, |_| false)
 }
+
+/// Most failures with the same reason that each have a line.
+const MAX_FAILURES_LISTED: usize = 3;
 
 /// Does the same, but leaves out skipped cases that `is_listed` elsewhere.
 fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String {
@@ -183,6 +187,14 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
     }
     let mut lines = String::new();
     for (reason, cases) in groups {
+        let is_skipped =
+            matches!(cases[0].outcome, Outcome::Skipped { .. }) || cases[0].outcome.exit() == Some(Exit::Usage);
+        if !is_skipped && cases.len() <= MAX_FAILURES_LISTED {
+            for case in cases {
+                let _ = writeln!(lines, "{:9} {}: {reason}", case.outcome.status(), case.id);
+            }
+            continue;
+        }
         let more = and_more(cases.len() - 1);
         let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
             [_] => String::new(),
