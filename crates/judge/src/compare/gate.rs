@@ -331,14 +331,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             }
         }
         if !is_used && unmatched.is_empty() {
-            let algorithms: Vec<_> = distinct(comparison.cases.iter().map(|case| case.algorithm.as_str()));
-            let algorithm = threshold.case.split('/').next().unwrap_or_default();
-            let question = meant(algorithm, &algorithms).filter(|_| !algorithms.contains(&algorithm));
-            let question = question.map_or_else(String::new, |question| format!("{question} "));
-            return Err(format!(
-                "the threshold for '{}' matches no case; {question}`*` stands for any text",
-                threshold.case
-            ));
+            return Err(threshold.unused(comparison));
         }
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
@@ -351,9 +344,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             incomparable,
             "that solves another problem than in the baseline, so that max-slowdown compares nothing",
         ));
-        let names = doubtful.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
-        let more = if doubtful.len() > MAX_NAMED { ", …" } else { "" };
-        let wide = format!("whose interval includes its max-slowdown ({names}{more}); more processes narrow it");
+        let wide = wide_intervals(&doubtful);
         doubts.push((doubtful.len(), &wide));
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
             ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
@@ -395,7 +386,23 @@ fn percent(share: f64) -> String {
     format!("{} %", significant(100.0 * share))
 }
 
+/// Names cases whose interval includes a threshold's `max-slowdown`.
+fn wide_intervals(ids: &[&str]) -> String {
+    let names = ids.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
+    format!("whose interval includes its max-slowdown ({names}{more}); more processes narrow it")
+}
+
 impl Threshold {
+    /// Says that no case of `comparison` is meant, with the algorithm that probably is.
+    fn unused(&self, comparison: &Comparison) -> String {
+        let algorithms: Vec<_> = distinct(comparison.cases.iter().map(|case| case.algorithm.as_str()));
+        let algorithm = self.case.split('/').next().unwrap_or_default();
+        let question = meant(algorithm, &algorithms).filter(|_| !algorithms.contains(&algorithm));
+        let question = question.map_or_else(String::new, |question| format!("{question} "));
+        format!("the threshold for '{}' matches no case; {question}`*` stands for any text", self.case)
+    }
+
     /// Returns a sentence about a slow-down that is certainly too large; doubt has an exit code of its own.
     fn slower(&self, case: &Compared) -> Option<String> {
         let most = self.max_slowdown?;
