@@ -581,10 +581,13 @@ impl Properties {
     }
 
     fn driver(&self) -> Driver {
+        let version = self.core.driver_version;
+        let info = text(self.driver.driver_info_as_c_str().ok());
         Driver {
             name: text(self.driver.driver_name_as_c_str().ok()),
-            info: text(self.driver.driver_info_as_c_str().ok()),
-            version: self.core.driver_version,
+            // SwiftShader describes no version, and counts it as Vulkan does.
+            info: if info.is_empty() { self::version(version) } else { info },
+            version,
             build: Some(uuid(self.core.pipeline_cache_uuid)),
         }
     }

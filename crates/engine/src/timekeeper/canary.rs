@@ -21,6 +21,12 @@ const HOST_INVOCATIONS: u64 = 512;
 /// Steps per chain on a GPU, as a multiple of the probe's: 75 microseconds on an H100, long compared with a launch.
 const GPU_STEPS: u32 = 4;
 
+/// Longest useful run: readings of a longer one would take more time than the samples between them. Far above the
+/// millisecond of a fast driver, so that a busy machine does not change the number of steps.
+const LONGEST_RUN: Nanos = Nanos(20e6);
+/// Divisor of the steps where a run takes longer, as on SwiftShader (100 ms).
+const SLOW_DEVICE_DIVISOR: u32 = 16;
+
 /// Chains of dependent multiply-adds in one work-group, independent of memory.
 pub struct Canary {
     pub(super) chains: Box<dyn SampleSource>,
@@ -56,9 +62,25 @@ fn prepare_chains(
 impl Canary {
     /// Prepares the canary and reads it once; `None` if it cannot run. `cache` has earlier processes' best reading.
     pub fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
-        let rises = !workbench.info().kind.runs_on_host_cores();
+        let steps = workbench.probes.fma_steps;
+        if !workbench.info().kind.runs_on_host_cores() {
+            return Self::with_steps(workbench, cache, steps * GPU_STEPS, true);
+        }
+        let canary = Self::with_steps(workbench, cache, steps, false)?;
+        if canary.as_ref().is_some_and(|canary| canary.best.0 > LONGEST_RUN.0) {
+            return Self::with_steps(workbench, cache, steps / SLOW_DEVICE_DIVISOR, false);
+        }
+        Ok(canary)
+    }
+
+    /// Prepares the canary with `steps` steps, and reads it once.
+    fn with_steps(
+        workbench: &mut Workbench,
+        cache: &CacheFolder,
+        steps: u32,
+        rises: bool,
+    ) -> Result<Option<Self>, String> {
         let invocations = if rises { SINGLE_GROUP_INVOCATIONS } else { HOST_INVOCATIONS };
-        let steps = workbench.probes.fma_steps * if rises { GPU_STEPS } else { 1 };
         let chains = prepare_chains(workbench, invocations, steps).map_err(|error| error.to_string())?;
         let Some(chains) = chains else { return Ok(None) };
         let saved = cache.get(&cache_kind(steps), workbench.info()).and_then(|bytes| bytes.try_into().ok());

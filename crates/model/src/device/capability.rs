@@ -122,6 +122,20 @@ pub struct Driver {
     pub build: Option<String>,
 }
 
+impl Driver {
+    /// Returns the driver's name and version for a line with the device's name, without what the latter says too:
+    /// llvmpipe names itself and LLVM in both, NVIDIA itself.
+    pub fn beside(&self, device: &str) -> String {
+        let device = device.to_lowercase();
+        let version = match self.info.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+            Some((text, remark)) if device.contains(&remark.to_lowercase()) => text,
+            _ => &self.info,
+        };
+        let name = if device.contains(&self.name.to_lowercase()) { "" } else { &self.name };
+        format!("{name} {version}").trim().into()
+    }
+}
+
 /// Memory heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Heap {
@@ -746,6 +760,11 @@ impl DeviceInfo {
         (self.kind != DeviceKind::Host).then(|| name.unwrap_or_else(|| format!("{:#06x}", self.vendor_id)))
     }
 
+    /// Returns the driver's name and version for a line that names the device.
+    pub fn driver_beside_name(&self) -> String {
+        self.driver.beside(&self.name)
+    }
+
     /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
     pub fn memory(&self) -> Bytes {
         self.heaps.iter().filter(|heap| heap.device_local).map(|heap| heap.size).max().unwrap_or_default()
@@ -876,6 +895,20 @@ impl DeviceInfo {
 mod tests {
     use super::*;
     use crate::device::fixture::{gpu, software_device};
+
+    #[test]
+    fn what_a_device_and_its_driver_both_say_is_said_once() {
+        let beside = |device, name: &str, info: &str| {
+            Driver { name: name.into(), info: info.into(), ..Driver::default() }.beside(device)
+        };
+        assert_eq!(beside("llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)"), "Mesa 22.3.6");
+        assert_eq!(beside("NVIDIA H100", "NVIDIA", "580.159.04"), "580.159.04");
+        assert_eq!(beside("Arc A770", "Intel open-source Mesa driver", "Mesa 25.2.0 (git-1a2b)"), {
+            "Intel open-source Mesa driver Mesa 25.2.0 (git-1a2b)"
+        });
+        assert_eq!(beside("SwiftShader Device", "SwiftShader driver", "5.0.0"), "SwiftShader driver 5.0.0");
+        assert_eq!(beside("unknown", "", ""), "");
+    }
 
     #[test]
     fn sub_groups_of_intels_have_16_invocations_where_that_can_be_required() {

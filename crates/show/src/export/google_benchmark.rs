@@ -91,7 +91,7 @@ fn context(record: &Record) -> JsonFields {
         custom.extend(text.map(|text| (format!("not measured: {}", named.name), text)));
     }
     for device in &record.devices {
-        let described = format!("{} ({}, {})", device.name, device.kind, device.driver.info);
+        let described = format!("{} ({}, {})", device.name, device.kind, device.driver_beside_name());
         custom.insert(format!("device {}", device.index), described);
     }
     let origin = record.origin.texts().into_iter();

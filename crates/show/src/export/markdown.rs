@@ -23,7 +23,7 @@ pub(super) fn text(record: &Record) -> String {
     let sections = main_sections(record);
     let mut document = Document::default();
     for device in &record.devices {
-        let kind = format!(" ({}, {})", device.kind, device.driver.info);
+        let kind = format!(" ({}, {})", device.kind, device.driver_beside_name());
         document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
         for section in sections.iter().filter(|section| section.device.index == device.index) {

@@ -44,7 +44,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
         let time = reason(side).unwrap_or_else(|| format_time(side, unit));
         document.hanging(5, format!("  {name}  {:<longest$}  {time}", label(side)));
         if trials.turns == Turns::Processes {
-            document.hanging(5, format!("     {}, {}", side.device.name, side.device.driver.info));
+            document.hanging(5, format!("     {}, {}", side.device.name, side.device.driver_beside_name()));
         }
         list_doubts(side).for_each(|doubt| document.hanging(5, format!("     {doubt}")));
     }
@@ -285,7 +285,12 @@ fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turn
         document.line(named(&a.device));
     } else {
         for (name, side) in [("B", b), ("against A", a)] {
-            document.line(format!("{name}: {} ({}, {})", side.label, side.device.name, side.device.driver.info));
+            document.line(format!(
+                "{name}: {} ({}, {})",
+                side.label,
+                side.device.name,
+                side.device.driver_beside_name()
+            ));
         }
     }
     document.gap();

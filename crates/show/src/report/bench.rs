@@ -1,14 +1,14 @@
 //! Parts shared by the tables of `bench`: sections of cases, and the notes below them.
 
-use super::and_more;
 use super::document::Document;
 use super::table::Cell;
+use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::units::{Nanos, counted};
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
-use crate::device::capability::{DeviceInfo, DeviceKind, Driver};
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
@@ -291,17 +291,8 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
 
 /// Names a device for the line above its results.
 pub(super) fn named(device: &DeviceInfo) -> String {
-    let DeviceInfo { index, name, kind, driver: Driver { info, .. }, .. } = device;
-    let driver = if info.is_empty() { String::new() } else { format!(", {}", short_driver(name, info)) };
-    format!("device {index}: {name}, {kind}{driver}")
-}
-
-/// Returns a driver's description without a remark in brackets that the device's name has too: Mesa names LLVM in both.
-pub(super) fn short_driver<'a>(device: &str, driver: &'a str) -> &'a str {
-    match driver.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
-        Some((text, remark)) if device.contains(remark) => text,
-        _ => driver,
-    }
+    let DeviceInfo { index, name, kind, .. } = device;
+    join_filled(&[&format!("device {index}: {name}, {kind}"), &device.driver_beside_name()], ", ")
 }
 
 #[cfg(test)]
@@ -321,14 +312,6 @@ pub mod tests {
             (case.algorithm, case.variant) = (name.into(), "kernel".into());
         }
         insta::assert_snapshot!("joined", joined(&record, &View::of_width(80)));
-    }
-
-    #[test]
-    fn what_a_device_and_its_driver_both_say_is_said_once() {
-        let mesa = ["Mesa 22.3.6 (LLVM 15.0.6)", "Mesa 25.2.0 (git-1a2b)", "580.159.04"];
-        let shorten = |device| mesa.map(|driver| short_driver(device, driver));
-        assert_eq!(shorten("llvmpipe (LLVM 15.0.6, 256 bits)"), ["Mesa 22.3.6", mesa[1], mesa[2]]);
-        assert_eq!(shorten("NVIDIA H100"), mesa);
     }
 
     #[test]

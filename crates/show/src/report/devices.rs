@@ -1,6 +1,5 @@
 //! Cards of `devices`, and their JSON.
 
-use super::bench;
 use super::document::Document;
 use super::list;
 use super::table::Table;
@@ -13,7 +12,7 @@ use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::case::Goal;
 use crate::case::quantity::Pattern;
-use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap};
+use crate::device::capability::{CooperativeMatrix, DeviceInfo, Driver, Feature, FlexibleMatrix, Heap};
 use crate::record::peak::Peak;
 use serde::Serialize;
 
@@ -200,7 +199,8 @@ fn runs_with(mut supports: Vec<&Support>) -> String {
 const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
-    join_filled(&[&info.driver.name, bench::short_driver(&info.name, &info.driver.info)], " ")
+    let unnamed = Driver { name: String::new(), ..info.driver.clone() };
+    join_filled(&[&info.driver.name, &unnamed.beside(&info.name)], " ")
 }
 
 /// Formats a limit in bytes. A driver without a limit states a number that no memory has.

@@ -1,18 +1,19 @@
 //! Tables that `gpukern peak` prints.
 
-use super::bench;
 use super::document::Document;
 use super::table::{self, Table};
-use super::{and_more, or_dash};
+use super::{and_more, join_filled, or_dash};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
+use crate::device::capability::Driver;
 use crate::record::peak::{Extent, Figure, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// Prints the limits of one device.
 pub fn text(peak: &Peak, width: usize) -> String {
     let mut document = Document::default();
-    document.line(format!("{}, {}", peak.device, bench::short_driver(&peak.device, &peak.driver)));
+    let driver = Driver { info: peak.driver.clone(), ..Driver::default() };
+    document.line(join_filled(&[&peak.device, &driver.beside(&peak.device)], ", "));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => "; a quick run: `gpukern peak` measures more",

@@ -296,7 +296,8 @@ impl Page {
             let device_name = run.record.device_name(device.index);
             let started = started(&run.record.started);
             let method = method(&run.record);
-            let text = format!("{}: {device_name}, {}, {started}, {method}", run.name, device.driver.info);
+            let driver = device.driver_beside_name();
+            let text = format!("{}: {device_name}, {driver}, {started}, {method}", run.name);
             self.write_line_within(end, |page| page.element("p", &text));
         }
         self.line("<details><summary>Device and method details</summary>");
