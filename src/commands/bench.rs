@@ -13,7 +13,7 @@ use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::{
     CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, LimitPolicy, MeasureOptions, Nanos, Observer, Plan,
-    Request, Result, Setup, Timing, about, counted,
+    Request, Result, Setup, Timing, Variant, about, counted,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -116,7 +116,8 @@ fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &section.sampling) {
                     Ok(times) => {
-                        let explanation = Explanation::new(&device, group, &candidates, times);
+                        let others = others(group, &device, &candidates);
+                        let explanation = Explanation::new(&device, group, &candidates, times, others);
                         answer.output.push_str(&explanation.text(host.width()));
                         explanations.push(explanation);
                     }
@@ -151,6 +152,19 @@ fn candidate_group(group: &CaseGroup, candidate: &Candidate) -> CaseGroup {
         variants: vec![variant.clone()],
         ..group.clone()
     }
+}
+
+/// Returns the variants, as accurate as their element type, that `device` can run, but that are no candidates.
+fn others(group: &CaseGroup, device: &DeviceInfo, candidates: &[Candidate]) -> Vec<String> {
+    let Ok(problem) = (group.algorithm.problem)(&group.spec) else { return vec![] };
+    let mut variants: Vec<&Variant> = group.algorithm.variants.iter().collect();
+    variants.retain(|variant| {
+        let is_candidate = candidates.iter().any(|candidate| candidate.variant == variant.name);
+        let is_accurate = variant.shortcuts().is_empty();
+        let runs = || group.algorithm.feasible(variant, &group.spec, problem.as_ref(), device).is_ok();
+        !is_candidate && is_accurate && runs()
+    });
+    variants.iter().map(|variant| variant.name.to_string()).collect()
 }
 
 /// Returns the candidates to time, the fastest by prediction first: `ways` of them, and the best of each other variant that

@@ -193,10 +193,12 @@ fn user_groups(
         let mut described = options::describe(files, None, &fields)?;
         for described in &mut described {
             described.lines = true;
+            // A fault of any value in [spec] counts.
+            described.all_choices = true;
         }
         user_run::check_commands(&described, args.no_commands)?;
         let kernels = user_run::named_kernels(&[], resolve::resolve(&CATALOGUE, &described)?, &all_kernels)?;
-        groups.extend(user_run::plan_section(&kernels, false, selection)?.groups);
+        groups.extend(user_run::plan_section(&kernels, true, selection)?.groups);
         all_kernels.push(kernels);
     }
     Ok((groups, all_kernels))

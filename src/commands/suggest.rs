@@ -60,7 +60,8 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             format!("unknown command '{}'; {}", brief(&word), and_list(&tip, "gpukern --help"))
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
-            let mut names: Vec<_> = named.unwrap_or(&root).get_arguments().filter_map(Arg::get_long).collect();
+            let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
+            let mut names: Vec<_> = options.filter_map(Arg::get_long).collect();
             // Nobody who means something else should switch off every refusal.
             names.retain(|name| *name != "force");
             // Dashes would make any two options similar.

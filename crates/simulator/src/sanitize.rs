@@ -169,7 +169,8 @@ impl CaseReport {
 
 impl CaseReport {
     /// Drops consequences of races: reliance on lockstep at the same places at other sub-group sizes, and values that
-    /// were read before the other invocation wrote them.
+    /// were read before the other invocation wrote them. A value that is undefined at a sub-group size without the race
+    /// has another cause.
     fn drop_consequences(&mut self) {
         let is_race = |fault: &&KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
         let races: Vec<_> = self.faults.iter().filter(is_race).cloned().collect();
@@ -179,7 +180,10 @@ impl CaseReport {
                     let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
                     is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
                 }
-                FaultKind::Uninitialised => fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other),
+                FaultKind::Uninitialised => {
+                    let is_there = fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other);
+                    is_there && fault.subgroup_sizes.iter().all(|size| race.subgroup_sizes.contains(size))
+                }
                 _ => false,
             };
             !races.iter().any(is_cause)
@@ -604,6 +608,33 @@ fn without_red_zones(mut program: Program, specs: &[BufferSpec]) -> Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_undefined_value_is_a_consequence_of_a_race_only_where_there_is_one() {
+        let place =
+            |line| Some(SourcePlace { line: Some(("k.comp".into(), line)), instruction: String::new(), text: None });
+        let fault = |kind, lines: [u32; 2], subgroup_sizes: &[u32]| {
+            let [at, other] = lines.map(place);
+            KernelFault {
+                kind,
+                kernel: "k".into(),
+                at,
+                other,
+                what: String::new(),
+                other_what: String::new(),
+                remedy: String::new(),
+                subgroup_sizes: subgroup_sizes.to_vec(),
+                count: 1,
+            }
+        };
+        let race = fault(FaultKind::RaceShared, [19, 15], &[4, 8]);
+        for (sizes, kept) in [(&[4][..], 1), (&[8, 128], 2)] {
+            let undefined = fault(FaultKind::Uninitialised, [22, 15], sizes);
+            let mut report = CaseReport { faults: vec![race.clone(), undefined], ..CaseReport::default() };
+            report.drop_consequences();
+            assert_eq!(report.faults.len(), kept, "{sizes:?}");
+        }
+    }
 
     #[test]
     fn a_fault_of_the_simulator_fails_one_run_and_says_so() {

@@ -51,11 +51,11 @@ impl<'a> AnalyzedPass<'a> {
         let Some(found) = analyzed.reach.clone() else { return analyzed };
         analyzed.reach = analyzed.reach_with_values(words, &found);
         // A group whose number is multiplied by an extent works on a row: it is the number of no part of N.
-        if analyzed.dimensions() == 1 && analyzed.divides_products() {
+        if analyzed.dimensions() == 1 && (found.has_rows || analyzed.divides_products()) {
             analyzed.is_by_group = true;
             let by_group = analyzed.reach_with_values(words, &found);
             let by_element = std::mem::replace(&mut analyzed.reach, by_group);
-            if analyzed.divides_products() || analyzed.reach.is_none() {
+            if analyzed.divides_products() || !analyzed.has_products() {
                 (analyzed.is_by_group, analyzed.reach) = (false, by_element);
             }
         }
@@ -66,8 +66,8 @@ impl<'a> AnalyzedPass<'a> {
     fn reach_with_values(&self, words: &[u32], found: &Reach) -> Option<Reach> {
         let values = self.parameters.iter().map(|(parameter, member)| self.bound(*parameter, member)).collect();
         let reach = self.analyze(words, values, found.is_checked)?;
-        let Reach { is_used, is_extent, is_checked, .. } = found.clone();
-        Some(Reach { is_used, is_extent, is_checked, ..reach })
+        let Reach { is_used, is_extent, is_checked, is_row_count, has_rows, .. } = found.clone();
+        Some(Reach { is_used, is_extent, is_checked, is_row_count, has_rows, ..reach })
     }
 
     /// Whether the number of elements that an array needs is a fraction of a product of axes.
@@ -78,6 +78,12 @@ impl<'a> AnalyzedPass<'a> {
                 bytes.as_ref().is_some_and(|bytes| bytes.times(1.0 / stride.max(1) as f64).divides_products())
             })
         })
+    }
+
+    /// Whether an array has as many elements as a product of axes.
+    fn has_products(&self) -> bool {
+        let mut sizes = self.reach.iter().flat_map(|reach| reach.bytes.iter().flatten());
+        sizes.any(|bytes| bytes.degree() > 1)
     }
 
     fn analyze(&self, words: &[u32], values: Vec<Option<Polynomial>>, is_checked: [bool; 3]) -> Option<Reach> {
@@ -100,19 +106,15 @@ impl<'a> AnalyzedPass<'a> {
         let ArgumentKind::Scalar(scalar @ (Scalar::Int { .. } | Scalar::Bool)) = member.kind else { return None };
         match self.guess(parameter, member, scalar) {
             (Formula::Integer(value), _) => Some(Polynomial::constant(value as f64)),
-            _ => GRID_AXES.iter().position(|axis| *axis == self.axis_of(&member.name)).map(Polynomial::axis),
+            _ => GRID_AXES.iter().position(|axis| *axis == self.axis_of(parameter, member)).map(Polynomial::axis),
         }
     }
 
     /// Guesses the value of a parameter, with a remark: an axis if the kernel compares an index with it.
     pub(super) fn guess(&self, parameter: Parameter, member: &Argument, scalar: Scalar) -> (Formula, String) {
-        let index = self.parameters.iter().position(|(known, _)| *known == parameter);
-        let fact = |facts: fn(&Reach) -> &Vec<bool>| {
-            let facts = self.reach.as_ref().map(facts);
-            facts.zip(index).and_then(|(facts, index)| facts.get(index)).copied()
-        };
+        let fact = |facts| self.fact(parameter, facts);
         let name = scalar.name();
-        let axis = self.axis_of(&member.name);
+        let axis = self.axis_of(parameter, member);
         match scalar {
             _ if fact(|reach| &reach.is_used) == Some(false) => (Formula::Integer(0), format!("{name}, not used")),
             // 1 would be neutral in a product.
@@ -173,9 +175,18 @@ impl<'a> AnalyzedPass<'a> {
         })
     }
 
-    /// Returns the axis that a number of this name is probably the size of.
-    fn axis_of(&self, name: &str) -> &'static str {
-        let name = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    /// Returns one of the facts about a parameter; `None` if it is not followed.
+    fn fact(&self, parameter: Parameter, facts: fn(&Reach) -> &Vec<bool>) -> Option<bool> {
+        let index = self.parameters.iter().position(|(known, _)| *known == parameter)?;
+        self.reach.as_ref().map(facts)?.get(index).copied()
+    }
+
+    /// Returns the axis that a number is probably the size of, by the comparisons with it, or else by its name.
+    fn axis_of(&self, parameter: Parameter, member: &Argument) -> &'static str {
+        if self.is_by_group && self.fact(parameter, |reach| &reach.is_row_count) == Some(true) {
+            return "M";
+        }
+        let name = member.name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
             "m" | "rows" | "row" | "nrows" | "num_rows" | "n_rows" | "height" | "h" | "y" | "ny"
                 if self.axis_count() > 1 =>

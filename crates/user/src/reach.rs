@@ -53,6 +53,10 @@ pub(super) struct Reach {
     /// Whether it compares an index with each parameter.
     pub(super) is_extent: Vec<bool>,
     pub(super) is_checked: [bool; 3],
+    /// Whether it compares the number of a work-group alone with each parameter.
+    pub(super) is_row_count: Vec<bool>,
+    /// Whether it multiplies the number of a work-group by a parameter.
+    pub(super) has_rows: bool,
     /// Bytes behind the start of the array at the end of each root's block that the kernel may access; `None` if that
     /// is unknown.
     pub(super) bytes: Vec<Option<Polynomial>>,
@@ -73,6 +77,11 @@ const ROUND: u8 = 1 << 3;
 /// Bit in `varies` for contents of buffers, and for those that are indices.
 const DATA: u8 = 1 << 4;
 const INDEX: u8 = 1 << 5;
+/// Bits in `varies` for numbers of work-groups, and for positions in them.
+const GROUP: u8 = 1 << 6;
+const LOCAL: u8 = 1 << 7;
+/// The number of a work-group along x, alone.
+const GROUP_NUMBER: u8 = GROUP | 1;
 
 /// Bytes of an array that a kernel accesses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -149,6 +158,8 @@ struct Analysis<'a> {
     used: ParameterSet,
     extents: ParameterSet,
     is_checked: [bool; 3],
+    row_counts: ParameterSet,
+    has_rows: bool,
     bytes: Vec<Accessed>,
     is_array_used: Vec<bool>,
     elements: Vec<Option<(String, u64)>>,
@@ -190,6 +201,8 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         used: 0,
         extents: 0,
         is_checked: [false; 3],
+        row_counts: 0,
+        has_rows: false,
         bytes: vec![Accessed::Nothing; roots],
         is_array_used: vec![false; roots],
         elements: vec![None; roots],
@@ -225,6 +238,8 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         is_used,
         is_extent: is_in(analysis.extents).collect(),
         is_checked: analysis.is_checked,
+        is_row_count: is_in(analysis.row_counts).collect(),
+        has_rows: analysis.has_rows,
         bytes: analysis.bytes.into_iter().map(Accessed::bound).collect(),
         is_array_used: analysis.is_array_used,
         elements: analysis.elements,
@@ -483,15 +498,18 @@ impl Analysis<'_> {
             };
             parts.push(match BuiltIn::from_u32(number) {
                 Some(BuiltIn::GlobalInvocationId) => {
-                    Bounded::known(varies, group.times(local).plus_constant(local - 1.0))
+                    Bounded::known(varies | GROUP | LOCAL, group.times(local).plus_constant(local - 1.0))
                 }
-                Some(BuiltIn::WorkgroupId) => Bounded::known(varies, group),
-                Some(BuiltIn::LocalInvocationId) => Bounded::known(varies, Polynomial::constant(local - 1.0)),
+                Some(BuiltIn::WorkgroupId) => Bounded::known(varies | GROUP, group),
+                Some(BuiltIn::LocalInvocationId) => Bounded::known(varies | LOCAL, Polynomial::constant(local - 1.0)),
                 Some(BuiltIn::NumWorkgroups) => Bounded::known(0, group.plus_constant(1.0)),
                 _ => {
                     let all = local_size.iter().product::<i64>().max(1) as f64;
                     // Also sizes and numbers of sub-groups.
-                    return vec![Bounded::known(1, Polynomial::constant((all - 1.0).max(127.0).min(all.max(128.0))))];
+                    return vec![Bounded::known(
+                        1 | LOCAL,
+                        Polynomial::constant((all - 1.0).max(127.0).min(all.max(128.0))),
+                    )];
                 }
             });
         }
@@ -745,7 +763,12 @@ impl Analysis<'_> {
                 self.bound_index(*number, operands);
                 self.arithmetic(kind, operands, |parts| bounded_function(*number, parts))
             }
-            _ => self.arithmetic(kind, operands, |parts| operation(op, parts)),
+            _ => {
+                if op == Op::IMul {
+                    self.note_rows(operands);
+                }
+                self.arithmetic(kind, operands, |parts| operation(op, parts))
+            }
         };
         if let Some(mut value) = value {
             for (index, part) in (0..).zip(&mut value) {
@@ -859,12 +882,22 @@ impl Analysis<'_> {
 
     /// Notes that an index is compared with parameters.
     fn note_extent(&mut self, index: &Bounded, limit: &Bounded) {
-        let before = (self.extents, self.is_checked);
+        let before = (self.extents, self.is_checked, self.row_counts);
         self.extents |= limit.parameters;
+        if index.varies == GROUP_NUMBER {
+            self.row_counts |= limit.parameters;
+        }
         for axis in 0..3 {
             self.is_checked[axis] |= index.varies >> axis & 1 == 1;
         }
-        self.changed |= before != (self.extents, self.is_checked);
+        self.changed |= before != (self.extents, self.is_checked, self.row_counts);
+    }
+
+    /// Notes that the number of a work-group is multiplied by a parameter, as the number of a row is.
+    fn note_rows(&mut self, operands: &[u32]) {
+        let parts: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)?.first()).collect();
+        let has_number = parts.iter().any(|part| part.varies == GROUP_NUMBER);
+        self.has_rows |= has_number && parts.iter().any(|part| part.varies == 0 && part.parameters != 0);
     }
 
     /// Follows `min` and `clamp` of an index.

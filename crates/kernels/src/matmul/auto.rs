@@ -7,17 +7,18 @@ use super::gemv::GemvSchedule;
 use super::model::{Slab, predicted, streamed};
 use super::tuning::{pace, rank};
 use super::units::{STAGED_WIDE, WORKGROUP_WIDE};
-use super::variants::{TILE_2D, TILED, texel_rows};
+use super::variants::{DOT, TILE_2D, TILED, texel_rows};
 use crate::algorithms::Candidate;
 use crate::prelude::*;
 
 /// Variants with tiles, except those less accurate than their element type, which a user must request explicitly.
-static WITH_TILES: [(&str, &TileTable); 5] = [
+static WITH_TILES: [(&str, &TileTable); 6] = [
     ("tiled", &TILED),
     ("coopmat", &STAGED_WIDE),
     ("coopmat2", &WORKGROUP_WIDE),
     ("vectorised", &TILE_2D),
     ("tile-2d", &TILE_2D),
+    ("dot", &DOT),
 ];
 
 /// Variants without a tile that are the fastest at some size.
@@ -83,10 +84,10 @@ fn with_tiles(case: &CaseSpec, device: &DeviceInfo) -> impl Iterator<Item = (&'s
     })
 }
 
-/// Iterates over variants without tiles; the device's kind decides between the two `gemv` variants.
+/// Iterates over variants without tiles. On a software device, `gemv` is for the types without texels.
 fn without_tiles(device: &DeviceInfo) -> impl Iterator<Item = (&'static str, Option<ProductTile>)> {
-    let gemv = if device.kind == DeviceKind::Cpu { "gemv-texel" } else { "gemv" };
-    WITHOUT_TILES.into_iter().chain([gemv, "coopmat-direct"]).map(|variant| (variant, None))
+    let gemv: &[_] = if device.kind == DeviceKind::Cpu { &["gemv-texel", "gemv"] } else { &["gemv"] };
+    WITHOUT_TILES.iter().chain(gemv).chain(&["coopmat-direct"]).map(|variant| (*variant, None))
 }
 
 /// Predicts the time of a variant, with this tile if it has one; `None` if the variant cannot compute the case or is

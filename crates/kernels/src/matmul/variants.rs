@@ -212,7 +212,7 @@ pub(super) static TILE_2D: TileTable = TileTable {
 };
 
 /// Tiles of `dot`.
-static DOT: TileTable = TileTable {
+pub(super) static DOT: TileTable = TileTable {
     division: BlockDivision::Quads,
     gpu: &[
         ProductTile::flat([128, 128, 32], [8, 8]),

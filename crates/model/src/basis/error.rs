@@ -126,7 +126,9 @@ fn similarity(typed: &str, known: &str) -> f64 {
     if longer.len() > 2 * shorter.len() && !longer.starts_with(shorter) {
         return 0.0;
     }
-    strsim::jaro_winkler(typed, known).max(strsim::normalized_damerau_levenshtein(typed, known))
+    let edits = strsim::normalized_damerau_levenshtein(typed, known);
+    // Few people mistype the first letter, and words of the same letters in another order have little in common.
+    if typed.chars().next() == known.chars().next() { edits.max(strsim::jaro_winkler(typed, known)) } else { edits }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub struct Explanation {
     #[serde(flatten, serialize_with = "write_axes")]
     options: CaseOptions,
     candidates: Vec<TimedCandidate>,
+    /// Variants that can run, but that the model does not cover, or predicts to be far slower.
+    not_considered: Vec<String>,
 }
 
 /// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
@@ -46,6 +48,7 @@ impl Explanation {
         group: &CaseGroup,
         candidates: &[Candidate],
         times: Vec<Result<Nanos, String>>,
+        not_considered: Vec<String>,
     ) -> Self {
         let spec = &group.spec;
         let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
@@ -61,12 +64,13 @@ impl Explanation {
             size: spec.size.to_string(),
             options: spec.options,
             candidates: timed.collect(),
+            not_considered,
         }
     }
 
     /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
-        let Self { device, algorithm, size, options, candidates } = self;
+        let Self { device, algorithm, size, options, candidates, not_considered } = self;
         let mut document = Document::default();
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
@@ -93,6 +97,10 @@ impl Explanation {
         document.lines(failures);
         if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
             document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_fastest(*time)));
+        }
+        if !not_considered.is_empty() {
+            let names = not_considered.join(", ");
+            document.line(format!("not timed here: {names}; `gpukern bench {algorithm} -V NAME` times one"));
         }
         document.gap();
         document.terminal(width)
@@ -122,7 +130,7 @@ mod tests {
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
-        let text = Explanation::new(&software_device(), &group, &candidates, times).text(80);
+        let text = Explanation::new(&software_device(), &group, &candidates, times, vec!["tile-1d".into()]).text(80);
         insta::assert_snapshot!(text);
     }
 
@@ -136,7 +144,7 @@ mod tests {
         let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
         let reason = "its answer is wrong ".repeat(9);
         for time in [Ok(Nanos(1e9)), Err(reason)] {
-            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time]).text(80);
+            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![]).text(80);
             assert!(widest(&text) <= 80, "{text}");
         }
     }
@@ -146,7 +154,7 @@ mod tests {
         for axis in AXES {
             let options = crate::plan::fixture::unusual_on(axis);
             let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
-            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![]);
+            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![], vec![]);
             let heading = axes::heading("matmul 8x9x10", &options, |_| true);
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");

@@ -91,7 +91,9 @@ fn wrong_answers(reports: &[CaseReport], width: usize) -> String {
         for size in &cases[0].sizes {
             if let SizeResult::Wrong { reason, .. } = &size.result {
                 let place = format!("in {}{}, sub-groups of {}", cases[0].id, more_cases(&cases), size.subgroup_size);
-                let _ = write!(out, "\n{}", beside("wrong answer", &[reason.clone(), place], width));
+                let why = "no race, access out of bounds or undefined value explains it: look at the arithmetic and \
+                           the indices";
+                let _ = write!(out, "\n{}", beside("wrong answer", &[reason.clone(), why.into(), place], width));
                 break;
             }
         }
@@ -105,16 +107,21 @@ fn more_cases(cases: &[&CaseReport]) -> String {
 }
 
 /// Counts the different faults, and the cases and runs that were simulated: `no faults in 12 cases, 216 runs`.
-fn summary(reports: &[CaseReport], faults: usize) -> String {
-    let faults = if faults == 0 { "no faults".into() } else { counted(faults, "fault") };
+fn summary(reports: &[CaseReport], faults_found: usize) -> String {
+    let faults = if faults_found == 0 { "no faults".into() } else { counted(faults_found, "fault") };
     let runs: usize = reports.iter().map(|report| report.runs as usize).sum();
     let simulated = reports.iter().filter(|report| report.runs > 0).count();
     let mut text = match simulated {
         0 => "no case was simulated".into(),
         _ => format!("{faults} in {}, {}", counted(simulated, "case"), counted(runs, "run")),
     };
+    let wrong = reports.iter().filter(|report| report.is_wrong()).count();
+    if wrong > 0 {
+        let answers = if simulated == 1 { "the answer is wrong".into() } else { format!("{wrong} answers are wrong") };
+        let but = if faults_found == 0 { ", but " } else { "; " };
+        let _ = write!(text, "{but}{answers}");
+    }
     for (count, what) in [
-        (reports.iter().filter(|report| report.is_wrong()).count(), "wrong"),
         (reports.iter().filter(|report| report.has_failed()).count(), "not simulated"),
         (reports.iter().filter(|report| report.unverified.is_some()).count(), "unverified"),
     ] {
@@ -208,7 +215,7 @@ mod tests {
             "\n                       transpose.comp:21 writes it (invocation 12,3), with no\n",
             "\n                       remedy: barrier() after line 21\n",
             " and 1 more case, sub-groups\n",
-            "\n1 fault in 2 cases, 12 runs; 2 wrong\n",
+            "\n1 fault in 2 cases, 12 runs; 2 answers are wrong\n",
         ] {
             assert!(text.contains(part), "lacks {part:?}:\n{text}");
         }

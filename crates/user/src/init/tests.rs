@@ -49,6 +49,14 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
     let rows = problem.points[0].values.clone();
     assert_eq!(bytes(&problem, "Y"), 4 * rows[0] as u64 * rows[1] as u64, "{text}");
     // A group that works on a tile of N is one of cdiv(N, 128).
+    // A row that is compared with the number of rows, whatever that is called.
+    let checked = source.replace("{ uint columns; }", "{ uint columns, batch; }");
+    let checked = checked.replace("const uint first", "if (gl_WorkGroupID.x >= batch) return; const uint first");
+    let (text, problem) = described("comp", &checked);
+    for part in ["groups = [\"M\", \"1\", \"1\"]", "columns = \"N\"", "batch = \"M\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(bytes(&problem, "Y"), 4 * rows[0] as u64 * rows[1] as u64, "{text}");
     let (text, _) = described("comp", &source.replace("first + i", "gl_WorkGroupID.x * 128 + i"));
     assert!(text.contains("cdiv(N, local_x)"), "{text}");
 }
