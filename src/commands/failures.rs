@@ -16,6 +16,7 @@ use crate::{
     Result, Selection, Shown, Tuned, counted,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,16 +32,20 @@ pub(super) fn open(folder: &Path) -> Result<&Path> {
 /// tiles of `tuned`. Returns a note.
 pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String> {
     let mut saved = 0;
+    let mut first_command = None;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
         let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
-        let failure = Failure { case, device, group, chosen, substitute: None, command, validation };
+        let variables = record.origin.environment.clone();
+        first_command.get_or_insert_with(|| command.clone());
+        let failure = Failure { case, device, group, chosen, substitute: None, command, validation, variables };
         failure.write(folder, &folder_name(case))?;
         saved += 1;
     }
-    Ok(note(saved, folder))
+    let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
+    Ok(note(saved, folder) + &repeats)
 }
 
 /// Saves a reproducer of the failed side `name` of `ab` on the problem of `group` in `folder`. The side ran `kernel`;
@@ -57,7 +62,10 @@ pub(super) fn save_side(
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
     let substitute = kernel.substitute.as_ref();
-    let failure = Failure { case, device, group, chosen, substitute, command: command.into(), validation };
+    let command = command.to_string();
+    // The command names the drivers.
+    let variables = BTreeMap::new();
+    let failure = Failure { case, device, group, chosen, substitute, command, validation, variables };
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }
 
@@ -76,6 +84,8 @@ struct Failure<'a> {
     substitute: Option<&'a (String, Vec<u8>)>,
     command: String,
     validation: bool,
+    /// Variables that chose the driver.
+    variables: BTreeMap<String, String>,
 }
 
 pub(super) fn is_failure(outcome: &Outcome) -> bool {
@@ -133,7 +143,7 @@ impl Failure<'_> {
 
     /// Writes `failure.json` and the files that it names.
     fn try_write(&self, folder: &Path) -> io::Result<()> {
-        let Self { case, device, group, chosen, substitute, command, validation } = self;
+        let Self { case, device, group, chosen, substitute, command, validation, variables } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
         let program = program.map_err(io::Error::other)?;
@@ -145,6 +155,8 @@ impl Failure<'_> {
             "gpukern": env!("CARGO_PKG_VERSION"),
             "validation": validation,
             "command": command,
+            // The driver may be one of several for the device.
+            "variables": variables,
             "case": case,
             "device": device,
             "dispatches": write_dispatches(folder, problem.as_ref(), &program, *substitute)?,

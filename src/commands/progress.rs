@@ -383,6 +383,8 @@ impl Observer for Progress {
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
         match &skipped_lines(skipped)[..] {
             [] => {}
+            // If nothing is left to measure, an error says why.
+            [_] if self.forecast.lock().is_ok_and(|forecast| skipped.len() == forecast.cases) => {}
             [line] => self.line(line),
             // The notes at the end list each with its reason.
             _ => {

@@ -638,7 +638,7 @@ fn is_described(description: &Description) -> bool {
     !description.buffer.is_empty() || description.dispatch.is_some() || !description.pass.is_empty()
 }
 
-/// Returns the message that lists the options to run a kernel without a description; `None` if there is one.
+/// Returns the message that says how to describe a kernel, by a file or by options; `None` if it is described.
 pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     if is_described(&described.description) {
         return Ok(None);
@@ -646,39 +646,29 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let commented = template(described)?;
     let fields = table(&commented.description);
     let fields_of = |table: &str| fields.get(table).and_then(Value::as_table).into_iter().flatten();
-    let mut lacks: Vec<String> = vec![];
-    for (name, buffer) in fields_of("buffer") {
-        let remark = commented.remark_on(&format!("buffer.{name}"));
-        let option = set_option("buffer", name, buffer);
-        lacks.push(format!("buffer {} ({}): {option}", printable(name), printable(remark)));
-    }
-    for (name, members) in fields_of("uniform") {
-        let remark = commented.remark_on(&format!("uniform.{name}"));
-        let block = format!("uniform.{}", key(name));
-        let options = members.as_table().into_iter().flatten().map(|(member, value)| set_option(&block, member, value));
-        let options = options.collect::<Vec<_>>().join("\n    ");
-        lacks.push(format!("uniform {} ({}):\n    {options}", printable(name), printable(remark)));
-    }
-    for (name, value) in fields_of("push") {
-        let kind = commented.remark_on(&format!("push.{name}")).trim_start_matches("(…) ");
-        lacks.push(format!("push constant {} ({kind}): {}", printable(name), set_option("push", name, value)));
-    }
-    for (name, value) in fields_of("spec") {
-        if let Some(kind) = commented.remark_on(&format!("spec.{name}")).strip_prefix("(…) ") {
-            lacks.push(format!("constant {} ({kind}): {}", printable(name), set_option("spec", name, value)));
-        }
-    }
-    for (name, value) in fields_of("dispatch") {
-        lacks.push(format!("the grid: {}", set_option("dispatch", name, value)));
-    }
     let sizes: Vec<_> = fields_of("axes").map(|(axis, values)| format!("-s {axis}={}", bare(values))).collect();
-    lacks.push(format!("the axes that these name: {}", sizes.join(" ")));
     let source = load_kernels(described)?[0].passes[0].source.clone();
+    let shown = shown_word(&source);
+    let mut words = vec![format!("gpukern run {shown} {}", sizes.join(" "))];
+    words.extend(fields_of("buffer").map(|(name, buffer)| set_option("buffer", name, buffer)));
+    for (name, members) in fields_of("uniform") {
+        let block = format!("uniform.{}", key(name));
+        let members = members.as_table().into_iter().flatten();
+        words.extend(members.map(|(member, value)| set_option(&block, member, value)));
+    }
+    words.extend(fields_of("push").map(|(name, value)| set_option("push", name, value)));
+    let guessed =
+        fields_of("spec").filter(|(name, _)| commented.remark_on(&format!("spec.{name}")).starts_with("(…) "));
+    words.extend(guessed.map(|(name, value)| set_option("spec", name, value)));
+    words.extend(fields_of("dispatch").map(|(name, value)| set_option("dispatch", name, value)));
+    let stem = Path::new(&source).with_extension("toml");
+    let description = shown_word(&stem.to_string_lossy());
     Ok(Some(format!(
-        "{} cannot run yet; it needs\n  {}\nor a description:\n  gpukern run {} --init > k.toml    # edit it, then\n  gpukern run k.toml",
+        "{} has no description yet: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
+         of {shown}:\n  gpukern run {shown} --init > {description}\nor give the options, which `sanitize` takes too; check \
+         every value:\n  {}",
         printable(&source),
-        lacks.join("\n  "),
-        shown_word(&source)
+        words.join(" \\\n    ")
     )))
 }
 

@@ -363,6 +363,17 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
         |(index, value): &(usize, f64)| !value.is_finite() && buffer.members.kind(*index, size) == ByteKind::Number;
     let mut odd = values(buffer, contents).enumerate().filter(is_odd);
     let (first, value) = odd.next()?;
+    let is_unwritten = |index: usize| is_filler(element_of(contents, index, size));
+    if is_unwritten(first) {
+        let name = element_name(buffer, first);
+        let were = match odd.filter(|(index, _)| is_unwritten(*index)).count() {
+            0 => format!("{name} was"),
+            others => format!("{name} and {others} others of {} were", buffer.len()),
+        };
+        return Some(format!(
+            "{were} never written, or computed from memory that never was: does the grid leave them out?"
+        ));
+    }
     let problem = if value.is_nan() { "not a number" } else { "infinite" };
     let others = match odd.count() {
         0 => String::new(),

@@ -11,7 +11,7 @@ use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
-use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
+use crate::compare::paired::{AB_SCHEMA, MIN_ROUNDS, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
@@ -34,8 +34,6 @@ use std::time::Duration;
 const KERNELS_MAX_TIME: Duration = Duration::from_secs(10);
 /// Default of `--max-time` for drivers, where each round starts, verifies and warms up three processes.
 const DRIVERS_MAX_TIME: Duration = Duration::from_secs(60);
-/// Rounds before the first test for a decision: the fewest that give an interval.
-const MIN_ROUNDS: usize = 6;
 /// Expected duration from which a command is announced as long.
 const MIN_ANNOUNCED_TIME: Duration = Duration::from_secs(10);
 /// Sampling time limit of each process of a driver.

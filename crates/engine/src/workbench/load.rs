@@ -4,6 +4,7 @@ use super::poison::Poison;
 use super::verify::CheckedRun;
 use super::{LoadedProblem, Workbench, whole};
 use crate::algorithms::{MakeOracle, Oracle, Problem};
+use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::error::Error;
 use crate::device::cache;
@@ -91,13 +92,15 @@ impl Workbench {
         program: Program,
         make_oracle: MakeOracle,
     ) -> Result<Box<dyn Oracle>, VulkanError> {
-        let unusable = |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {reason}")));
+        let name = distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", ");
+        let unusable =
+            |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable ({name}): {reason}")));
         let program = program
             .feasible(&loaded.specs, &self.device.info)
             .map_err(|reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}"))))?;
         let CheckedRun { outputs, bad_write, .. } = self.run_over_poison(loaded, &program, Poison::NaN)?;
         if let Some(bad_write) = bad_write {
-            return Err(unusable(bad_write));
+            return Err(unusable(format!("{bad_write}; are the shapes of the buffers right?")));
         }
         let unwritten = self.list_unwritten(loaded, &program, &outputs)?;
         let oracle = make_oracle(outputs).map_err(VulkanError::Problem)?;

@@ -11,6 +11,9 @@ use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+/// Rounds before the first test for a decision: the fewest that give an interval.
+pub const MIN_ROUNDS: usize = 6;
+
 /// Name and version of the JSON document of `ab`.
 pub const AB_SCHEMA: &str = "gpukern-ab/1";
 

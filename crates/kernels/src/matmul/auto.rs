@@ -139,8 +139,18 @@ mod tests {
     fn every_tunable_variant_is_a_candidate_by_its_own_table_unless_it_is_less_accurate() {
         let is_exact = |tunable: &&Tunable| MATMUL.variant(tunable.variant).is_ok_and(|v| v.shortcuts().is_empty());
         let tunable = MATMUL.tunable.iter().filter(is_exact);
-        let tables: Vec<_> = tunable.map(|t| (t.variant, std::ptr::from_ref(t.tiles).cast::<()>())).collect();
+        let mut tables: Vec<_> = tunable.map(|t| (t.variant, std::ptr::from_ref(t.tiles).cast::<()>())).collect();
+        // The only one with a table that is not searched.
+        tables.push(("dot", std::ptr::from_ref(&DOT).cast()));
         assert_eq!(WITH_TILES.map(|(name, table)| (name, std::ptr::from_ref(table).cast())).to_vec(), tables);
+    }
+
+    #[test]
+    fn a_software_device_multiplies_bytes_by_dot_products_and_vectors_without_texels() {
+        let first = |size, dtype| candidates(&CaseSpec::new(&MATMUL, size, dtype), &software_device())[0].variant;
+        assert_eq!(first(Size::Three(64, 512, 512), DType::I8), "dot");
+        assert_eq!(first(Size::Three(1, 512, 512), DType::I8), "gemv");
+        assert_eq!(first(Size::Three(1, 512, 512), DType::F16), "gemv");
     }
 
     fn first(m: u64, n: u64, k: u64, device: &DeviceInfo) -> Candidate {

@@ -1,6 +1,7 @@
 //! Element types of kernels, and host arrays of them.
 
 use crate::basis::error;
+use crate::basis::printable::brief;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -101,7 +102,26 @@ impl DType {
     /// Parses the type of a user's buffer. The error message has the nearest name.
     pub fn of_buffer(name: &str) -> Result<Self, String> {
         let dtype = Self::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
-        dtype.ok_or_else(|| error::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
+        dtype.ok_or_else(|| Self::unknown("type", name, "", &Self::OF_BUFFERS.map(Self::name)))
+    }
+
+    /// Says which of the `known` types, of a `scope` such as ` for matmul`, was probably meant by `name`, which may be that of
+    /// a language.
+    pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
+        let meant = match &*name.to_lowercase() {
+            "float" | "float32" | "fp32" | "single" => "f32",
+            "half" | "float16" | "fp16" => "f16",
+            "double" | "float64" | "fp64" => "f64",
+            "bfloat16" | "bf" => "bf16",
+            "int" | "int32" => "i32",
+            "uint" | "uint32" => "u32",
+            "char" | "int8" => "i8",
+            _ => name,
+        };
+        match known.contains(&meant) {
+            true => format!("unknown {what} '{}'{scope}; did you mean '{meant}'?", brief(name)),
+            false => error::unknown(what, name, scope, known),
+        }
     }
 
     /// Returns the size of an element in bytes.
@@ -192,7 +212,7 @@ impl FromStr for DType {
         let mut known = Self::OF_BUFFERS.into_iter().chain([Self::Mixed]);
         known
             .find(|dtype| dtype.name() == text)
-            .ok_or_else(|| error::unknown("dtype", text, "", &Self::ALL.map(Self::name)))
+            .ok_or_else(|| Self::unknown("dtype", text, "", &Self::ALL.map(Self::name)))
     }
 }
 

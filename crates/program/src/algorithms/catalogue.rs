@@ -2,6 +2,7 @@
 
 use super::{Algorithm, CaseSpec, Variant};
 use crate::basis::error;
+use crate::basis::printable::brief;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 
@@ -51,7 +52,30 @@ impl Catalogue {
 
     /// Finds an algorithm by name. The error message has the nearest name.
     pub fn find(&self, name: &str) -> Result<&'static Algorithm, String> {
-        self.known(name).ok_or_else(|| error::unknown("algorithm", name, "", &self.names(|_| true)))
+        self.known(name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// Says what is known in place of an algorithm: the one that others call so, the variant of this name, or the nearest.
+    fn unknown(&self, name: &str) -> String {
+        let meant = match &*name.to_lowercase() {
+            "gemm" | "sgemm" | "hgemm" | "dgemm" | "mm" | "matrix-multiply" => Some("matmul"),
+            "getrf" | "lup" | "gauss" | "solve" => Some("lu"),
+            "eig" | "syev" | "heev" | "eigenvalues" => Some("eigen"),
+            _ => None,
+        };
+        if let Some(meant) = meant.and_then(|meant| self.known(meant)) {
+            return format!("unknown algorithm '{}'; it is called '{}' here", brief(name), meant.name);
+        }
+        let mut owners = self.algorithms.iter().filter(|own| own.variants.iter().any(|variant| variant.name == name));
+        if let Some(owner) = owners.next() {
+            return format!("'{name}' is a variant of {0}; write {0} -V {name}", owner.name);
+        }
+        let others = error::unknown("algorithm", name, "", &self.names(|_| true));
+        if others.contains("did you mean") {
+            others
+        } else {
+            format!("{others}; `gpukern run k.comp` takes kernels of your own")
+        }
     }
 
     /// Returns the algorithm with this name; records and tables of other versions may name unknown ones.

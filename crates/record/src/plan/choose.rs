@@ -121,7 +121,7 @@ pub(super) fn dtypes(choosing: &Choosing<'_>, names: &[String]) -> Result<Vec<DT
     // A correctly spelled but unsupported type must not be "corrected" to a different one.
     let parse = |name: &String| {
         let dtype = DType::OF_BUFFERS.into_iter().find(|dtype| dtype.name() == name);
-        dtype.ok_or_else(|| unknown("dtype", name, &format!(" for {}", algorithm.name), &available))
+        dtype.ok_or_else(|| DType::unknown("dtype", name, &format!(" for {}", algorithm.name), &available))
     };
     let dtypes = unique(names.iter().map(parse), |a, b| a == b)?;
     if let Some(dtype) = dtypes.iter().find(|dtype| !supported.contains(dtype)) {

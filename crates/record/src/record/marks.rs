@@ -170,11 +170,7 @@ impl RunConditions {
         let typical_error = error.and_then(|error| conditions?.error_of_others(error));
         let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
         if has_no_interval(measured) || error.is_some_and(|error| error > max_error) {
-            let others = match typical_error {
-                Some(_) => ", and at least three times the typical uncertainty of the others",
-                None => "",
-            };
-            marks.push(Mark::new("±", format!("median of too few samples, or uncertain by 5 % or more{others}")));
+            marks.push(Mark::new("±", "median of too few samples, or far less certain than others (by 5 % or more)"));
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {

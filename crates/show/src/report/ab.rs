@@ -10,11 +10,12 @@ use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::case::CaseOptions;
 use crate::case::accepted::AcceptedMutation;
-use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
+use crate::compare::paired::{Finding, MIN_ROUNDS, SideResult, Trial, Trials, Turns};
 use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::Outcome;
 use crate::record::class::Class;
+use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use std::fmt::Write;
 
 /// Prints the verdict on a single case with a line for each side, or a table of several cases.
@@ -34,6 +35,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     if trials.turns == Turns::Batches {
         document.line(named(&trial.a.device));
     }
+    document.lines(others_busy(std::slice::from_ref(trial)));
     document.line(verdict_line(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
         document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
@@ -50,13 +52,24 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A against itself: ratio {low:.4} … {high:.4}"));
-        document.line(format!("B/A is {RATIO_MEANING}"));
+        document.line(format!("B/A: {RATIO_MEANING}"));
     }
     document
 }
 
 /// Meaning of the ratio, which may disagree with the two medians.
-const RATIO_MEANING: &str = "the median ratio of paired rounds, not the ratio of the two medians";
+const RATIO_MEANING: &str = "time of B ÷ time of A, below 1 if B is faster: the median over paired rounds, not the ratio \
+                             of the two medians";
+
+/// Says how busy other programs kept the processors, if that was much, and what that means on the CPU.
+fn others_busy(cases: &[Trial]) -> Option<String> {
+    let sides = cases.iter().flat_map(Trial::sides).map(|(_, side)| side);
+    let others = sides.clone().filter_map(|side| side.case.measured()?.conditions.others).fold(0.0, f64::max);
+    let on_host = sides.clone().any(|side| side.device.kind.runs_on_host_cores());
+    let caution = if on_host { "; on a CPU device that can change which is faster" } else { "" };
+    (others > MAX_OTHERS_DIFFERENCE)
+        .then(|| format!("other programs used up to {:.0} % of the CPU{caution}", 100.0 * others))
+}
 
 /// Returns the name of a side, with the caveats of its answer.
 fn label(side: &SideResult) -> String {
@@ -115,7 +128,7 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
         let failures =
             trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));
         return match &failures.collect::<Vec<_>>()[..] {
-            [] => format!("undecided: too few rounds ({rounds})"),
+            [] => format!("undecided: too few rounds ({rounds} of at least {MIN_ROUNDS})"),
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
     };
@@ -249,6 +262,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
         write_heading(&mut document, first, &names, trials.turns);
+        document.lines(others_busy(cases));
         write_table(&mut document, cases, &names, width);
         document.lines(list_reasons(cases, &names, trials.min_effect));
     }
@@ -309,7 +323,13 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, widt
                 let ratio = units::ratio(finding.ratio);
                 vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
             }
-            None => vec![Cell::from("–"); 4],
+            None => {
+                let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
+                let status = ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–");
+                let mut cells = vec![Cell::from("–"); 4];
+                cells[0] = status.into();
+                cells
+            }
         });
         let time = |side: &SideResult| side.median.map(|time| Cell::time(side.case.shown(time)));
         cells.extend([&trial.b, &trial.a].map(|side| time(side).unwrap_or_else(|| "–".into())));
@@ -323,7 +343,7 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, widt
     document.gap();
     document.lines(table::hidden(&hidden, whole));
     if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
-        document.line(format!("ratio: {RATIO_MEANING}"));
+        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline"));
     }
 }
 
@@ -340,7 +360,7 @@ fn list_reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<Stri
                 let sides = trial.sides().into_iter();
                 let failures = sides.filter_map(|(_, side)| Some(format!("{}, {}", side.label, reason(side)?)));
                 match &failures.collect::<Vec<_>>()[..] {
-                    [] => "too few rounds for a verdict".into(),
+                    [] => format!("a verdict needs at least {MIN_ROUNDS} rounds; a longer --max-time allows more"),
                     failures => failures.join("; "),
                 }
             }

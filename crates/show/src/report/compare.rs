@@ -225,7 +225,7 @@ fn differs_from_medians(case: &Compared) -> bool {
 const TEST_HEADING: &str = "test";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 3] = [TEST_HEADING, "candidate", "baseline"];
+const HIDDEN_FIRST: [&str; 4] = [TEST_HEADING, "95 % interval", "candidate", "baseline"];
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {

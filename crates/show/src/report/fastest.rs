@@ -15,6 +15,9 @@ const MIN_MENTIONED_SHARE: f64 = 0.3;
 /// Maximum number of names in a list.
 const MAX_NAMED: usize = 3;
 
+/// How the sentence calls winners whose times cannot be told apart.
+pub const TIED: &str = "too close to tell";
+
 /// Winners of a size: several if their times are too close to tell apart.
 struct Race<'a> {
     size: String,
@@ -117,7 +120,7 @@ fn describe_races(races: &[Race<'_>]) -> Option<String> {
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race.runner_up), share_reached(&race.winners, false))
             }
-            tied => format!("{} are too close to tell which is fastest", list(tied)),
+            tied => format!("{} are {TIED} which is fastest", list(tied)),
         }),
         _ => Some(describe_several_races(races)),
     }
@@ -152,7 +155,7 @@ fn describe_several_races(races: &[Race<'_>]) -> String {
     }
     if !tied.is_empty() {
         let names = distinct(tied.iter().flat_map(|race| race.names()));
-        parts.push(format!("{} are too close to tell at {}", list(&names), span(&tied)));
+        parts.push(format!("{} are {TIED} at {}", list(&names), span(&tied)));
     }
     parts.join("; ")
 }

@@ -1,8 +1,9 @@
 //! Tables across devices.
 
+use super::and_more;
 use super::document::Document;
 use super::table::{self, Cell, Table};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
 use crate::basis::units::{counted, significant, trimmed};
@@ -17,6 +18,10 @@ pub const MAX_DEVICES: usize = 4;
 
 /// Maximum lengths of a device's name to try, in characters.
 const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
+
+/// What a column is, below the tables of records.
+const LEGEND: &str = "slower: share of the devices that take at least 2 % longer than the fastest; worst, best: the \
+                      largest and the smallest ratio, and its device";
 
 /// Columns to hide on a narrow terminal, least important first.
 const HIDDEN_FIRST: [&str; 4] = ["best", "geomean", "undecided", "devices"];
@@ -37,7 +42,7 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
         let what = "time ÷ fastest device";
         let devices = DeviceNames::new(&fleet, max_name);
         let mut times = Table::captioned(caption(&fleet, what)).text(["case"]);
-        times = times.numbers(["devices", "fastest device", "slowest device"]);
+        times = times.numbers(["devices", "fastest device", "slowest ÷ fastest"]);
         for (FleetRow { devices: count, overview, .. }, name) in fleet.cases.iter().zip(case_names(&fleet)) {
             let fastest = Cell { detail: devices.name(&overview.best), ..Cell::time(overview.best.time) };
             times.row([Cell::code(name), count.to_string().into(), fastest, devices.ratio(&overview.worst)]);
@@ -50,6 +55,19 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
     tables
 }
 
+/// Lists the cases without a time on some devices: `crashed on llvmpipe: matmul/tiled/f32/64x64x64 and 2 more`.
+fn failures(records: &[&Record]) -> Vec<String> {
+    let fleets = [Fleet::by_variant(records), Fleet::by_device(records)];
+    let cases = fleets.iter().flatten().flat_map(|fleet| &fleet.cases);
+    let failures = cases.flat_map(|row| row.failed.iter().map(move |(device, status)| (device, *status, &row.name)));
+    let groups = grouped(distinct(failures), |(device, status, _)| (*device, *status));
+    let line = |group: Vec<(&String, &str, &String)>| {
+        let (device, status, first) = group[0];
+        format!("{status} on {}: {}{}", printable(device), printable(first), and_more(group.len() - 1))
+    };
+    groups.into_iter().map(line).collect()
+}
+
 /// Prints the tables of records; empty for fewer than two devices.
 pub fn text(records: &[&Record], width: usize) -> String {
     let mut document = Document::default();
@@ -58,6 +76,8 @@ pub fn text(records: &[&Record], width: usize) -> String {
             document.line("no case was measured on several devices");
         }
         write(&mut document, width, |max_name| record_tables(records, max_name));
+        document.lines(failures(records));
+        document.line(LEGEND);
         let method = |record: &Record| (record.method.clock, record.method.cache, record.method.validation);
         if records.iter().any(|record| method(record) != method(records[0])) {
             document.line("note: the records differ in clock, caches or validation layers, and so may their times");
@@ -100,8 +120,10 @@ fn ratio_tables(fleet: &Fleet, what: &str, group: &str, max_name: usize) -> Vec<
             let counts = [count.to_string(), slower, undecided, mean].map(Cell::from);
             let [worst, best] = [&overview.worst, &overview.best].map(|extreme| devices.ratio(extreme));
             // Where all devices tie, none is the worst.
-            let all = || Cell { detail: "all".into(), ..worst.text.as_str().into() };
-            let ends = if worst.text == best.text { [all(), all()] } else { [worst, best] };
+            let every = if *count == fleet.devices { "all".into() } else { format!("all {count}") };
+            let all = || Cell { detail: every.clone(), ..worst.text.as_str().into() };
+            let is_tie = *count > 1 && worst.text == best.text;
+            let ends = if is_tie { [all(), all()] } else { [worst, best] };
             table.row([name].into_iter().chain(counts).chain(ends));
         }
         table.leave_out_empty(&["undecided"], "0 %");

@@ -200,7 +200,7 @@ struct SectionTable<'a> {
     table: Table,
     fastest: Option<String>,
     /// Meaning of a star.
-    star: &'static str,
+    star: String,
     /// Meanings of the table's other signs.
     marks: Vec<Mark>,
     notes: Vec<String>,
@@ -229,7 +229,7 @@ impl<'a> SectionTable<'a> {
         }
         let mut lines = section.lines(&variants, Some(conditions));
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
-        let (star, fastest) = match distinct(timed.map(|line| &line.class)).len() {
+        let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
             _ => ("fastest of its size among variants with the same caveats", "fastest variant without caveats"),
         };
@@ -238,7 +238,7 @@ impl<'a> SectionTable<'a> {
         if let Some(times) = &view.reference {
             let reference = reference_lines(&section, times, &mut notes);
             if !reference.is_empty() {
-                marks.push(Mark::new("× reference", format!("speed of the {fastest} relative to the reference")));
+                marks.push(Mark::new("× reference", format!("speed of the {fastest_exact} relative to the reference")));
             }
             lines.extend(reference);
         }
@@ -246,14 +246,21 @@ impl<'a> SectionTable<'a> {
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
         let table = time_table(&section.sizes(), &lines);
-        Self { table, fastest: fastest::sentence(record, &cases), star, marks, notes, section }
+        let fastest = fastest::sentence(record, &cases);
+        let has_ties = fastest.as_ref().is_some_and(|sentence| sentence.contains(fastest::TIED));
+        let star = if has_ties {
+            format!("{star}; the shortest median where others are {}", fastest::TIED)
+        } else {
+            star.into()
+        };
+        Self { table, fastest, star, marks, notes, section }
     }
 
     /// Returns the meanings of the signs in the table, or in its form that fits.
     fn legend(&self, fitted: Option<&Table>) -> Vec<Mark> {
         let mut legend = vec![];
         if self.table.any(|cell| cell.is_best) {
-            legend.push(Mark::new(STAR, self.star));
+            legend.push(Mark::new(STAR, &*self.star));
         }
         if fitted.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));

@@ -98,7 +98,10 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     let is_joined = has_several(|case| case.algorithm.clone());
     // Problems without axes have a size of 1, and captured kernels one variant each.
     let has_sizes = !is_joined || has_several(Case::row);
-    let has_variants = !is_joined || has_several(|case| format!("{} {}", case.variant, Class::of(case)));
+    // The heading names the problem, and a user's kernel is called like it.
+    let is_named_above = |case: &&Case| case.variant == case.algorithm && Class::of(case).is_exact();
+    let has_variants = !is_joined && !section.cases.iter().all(is_named_above)
+        || has_several(|case| format!("{} {}", case.variant, Class::of(case)));
     let texts = [("case", is_joined), ("size", has_sizes), ("variant", has_variants)];
     let texts = texts.into_iter().filter(|(_, is_shown)| *is_shown).map(|(heading, _)| heading);
     let mut table = Table::default().text(texts).numbers(columns.iter().flat_map(headings));
