@@ -537,8 +537,8 @@ pub struct BenchArgs {
 
     /// Show what `--variant auto` chooses from, instead of cases
     ///
-    /// It measures the best of each variant that the model covers, and the WAYS candidates predicted to be fastest [default: 12]. `--json` writes
-    /// these times in place of a record.
+    /// It measures the best of each variant that the model covers, and the WAYS candidates predicted to be fastest
+    /// [default: 12]. `--json` writes these times in place of a record.
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 

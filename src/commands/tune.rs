@@ -442,7 +442,7 @@ fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<
     }
 }
 
-/// Returns the results of a search: the best tile, and the time of the variant that `auto` chooses.
+/// Returns the results of a search: the best tile, and the times of other variants that `auto` may choose.
 fn results(device: &DeviceInfo, search: &SearchTask<'_>, found: &SearchResult, work: Work) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
@@ -455,8 +455,8 @@ fn results(device: &DeviceInfo, search: &SearchTask<'_>, found: &SearchResult, w
         tried: Some(found.tried),
         ..empty.clone()
     }];
-    if let Some((variant, time)) = &found.rule {
-        results.push(TuningResult { variant: variant.clone(), gflops: Some(gflops(*time)), ..empty });
+    for (variant, time) in &found.rivals {
+        results.push(TuningResult { variant: variant.clone(), gflops: Some(gflops(*time)), ..empty.clone() });
     }
     results
 }

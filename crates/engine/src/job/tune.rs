@@ -133,7 +133,7 @@ impl Executor<'_> {
         Some(SearchResult {
             best,
             built_in: (built_in, built_in_time),
-            rule: None,
+            rivals: vec![],
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
             refused: attempts.dead_tiles,
@@ -219,7 +219,7 @@ struct TriedTiles {
 
 /// Participant of the run-off.
 struct RunOffEntry {
-    /// Tile of the variant; `None` for the variant that the rule of `auto` selects.
+    /// Tile of the variant; `None` for another variant.
     tile: Option<Tile>,
     name: String,
     program: Program,
@@ -442,8 +442,8 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// Returns the participants of the run-off: the best tiles, the built-in tile and, if it is another one, the
-    /// variant that the rule of `auto` selects. Empty if no tile was timed.
+    /// Returns the participants of the run-off: the best tiles, the built-in tile, and other variants that `auto` may
+    /// select. Empty if no tile was timed.
     fn run_off_entries(&mut self) -> Vec<RunOffEntry> {
         let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -462,11 +462,11 @@ impl<'a> TileSearch<'a> {
             }
         }
         let CaseGroup { algorithm, spec, .. } = self.group;
-        if let Some(rule) = tuned::favorite(algorithm, spec, &self.info)
-            && rule.name != self.variant.name
-            && let Ok(program) = algorithm.feasible(rule, spec, self.problem.as_ref(), &self.info)
-        {
-            entries.push(RunOffEntry { tile: None, name: rule.name.to_string(), program, median: None, wrong: None });
+        for rival in tuned::rivals(algorithm, spec, &self.info, &self.variant.name) {
+            if let Ok(program) = algorithm.feasible(rival, spec, self.problem.as_ref(), &self.info) {
+                let name = rival.name.to_string();
+                entries.push(RunOffEntry { tile: None, name, program, median: None, wrong: None });
+            }
         }
         entries
     }
@@ -490,12 +490,12 @@ impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
     /// wins unless another is faster by [`MIN_GAIN`].
     fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> TuneResult {
-        let mut rule = None;
+        let mut rivals = vec![];
         let mut ranked = vec![];
         for RunOffEntry { tile, name, median, wrong, .. } in entries {
             match (tile, median) {
                 (Some(tile), Some(median)) => ranked.push((*tile, *median)),
-                (None, Some(median)) => rule = Some((name.clone(), *median)),
+                (None, Some(median)) => rivals.push((name.clone(), *median)),
                 (_, None) => {}
             }
             if let (Some(tile), Some(wrong)) = (tile, wrong) {
@@ -519,7 +519,7 @@ impl TriedTiles {
             best = (built_in, time);
         }
         let Self { refused, tried, .. } = self;
-        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rule, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rivals, tried, space, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -580,14 +580,14 @@ mod tests {
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
         let result = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((result.best, result.built_in, result.rule), ((OTHER, Nanos(50.0)), (BUILT_IN, None), None));
+        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), (BUILT_IN, None), vec![]));
     }
 
     #[test]
-    fn the_rule_s_choice_is_reported_and_never_the_best_tile() {
+    fn a_rival_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
         let result = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((result.best.0, result.rule), (OTHER, Some(("texel".to_string(), Nanos(10.0)))));
+        assert_eq!((result.best.0, result.rivals), (OTHER, vec![("texel".to_string(), Nanos(10.0))]));
     }
 
     #[test]

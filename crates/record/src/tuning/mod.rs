@@ -66,8 +66,8 @@ pub struct SearchResult {
     pub best: (Tile, Nanos),
     /// Built-in tile, and its median if measured.
     pub built_in: (Tile, Option<Nanos>),
-    /// Variant that the rule of `auto` selects, with its median, if it is another variant.
-    pub rule: Option<(String, Nanos)>,
+    /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
+    pub rivals: Vec<(String, Nanos)>,
     /// Number of tried tiles.
     pub tried: usize,
     /// Number of tiles in the search space.

@@ -2,7 +2,7 @@
 //! with its driver, an element type and a class of sizes.
 
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{Algorithm, CaseSpec, Variant};
+use crate::algorithms::{Algorithm, Candidate, CaseSpec, Variant};
 use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, toml_mistake};
@@ -450,7 +450,7 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
 }
 
 /// Returns the model's first choice that `device` can run, or its last, whose case reports why it cannot.
-pub fn favorite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
+fn favorite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
     let variants = favorites(algorithm, spec, device);
     let first = variants.iter().find(|variant| feasible(algorithm, variant, spec, device).is_ok());
     first.or(variants.last()).copied()
@@ -469,6 +469,22 @@ fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo)
         }
     }
     variants
+}
+
+/// Most variants that a search times beside the tiles, and their largest predicted time relative to the fastest.
+const MAX_RIVALS: usize = 3;
+const MAX_PREDICTED_RATIO: f64 = 2.0;
+
+/// Returns the variants to time beside the tiles of `variant`: those that `auto` would select here, or nearly.
+pub fn rivals<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo, variant: &str) -> Vec<&'a Variant> {
+    let Some(model) = algorithm.candidates else { return vec![] };
+    let candidates = model(algorithm, spec, device);
+    let is_near = |own: &&Candidate| own.predicted.0 <= MAX_PREDICTED_RATIO * candidates[0].predicted.0;
+    let near: Vec<_> = candidates.iter().filter(is_near).map(|candidate| candidate.variant).collect();
+    let mut rivals = favorites(algorithm, spec, device);
+    rivals.retain(|rival| near.contains(&&*rival.name) && rival.name != variant);
+    rivals.truncate(MAX_RIVALS);
+    rivals
 }
 
 /// Returns the program of a case, or the reason why `device` cannot run it.

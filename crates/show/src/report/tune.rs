@@ -96,11 +96,20 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
         document.gap();
         document.table(table);
     }
-    for TunedRow { spec, work, found, .. } in rows {
-        if let Some((name, time)) = &found.rule {
-            let rate = work.rate(*time);
-            document.line(format!("`auto` picks {name} for {} {}: {rate} GFLOP/s", axes::brief(spec), spec.size));
+    for TunedRow { variant, spec, work, found } in rows {
+        let problem = format!("{} {}", axes::brief(spec), spec.size);
+        if found.rivals.is_empty() {
+            document.line(format!("{problem}: no other variant was timed, for lack of time or of one that is as fast"));
+            continue;
         }
+        // `auto` never picks a variant that is less accurate.
+        let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
+        let best = is_exact.then(|| (variant.to_string(), found.best.1));
+        let mut all: Vec<_> = found.rivals.iter().chain(&best).collect();
+        all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (fastest, _) = all[0];
+        let rates: Vec<_> = all.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
+        document.line(format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {}", rates.join(", ")));
     }
     document.terminal(width)
 }
@@ -159,7 +168,7 @@ mod tests {
         let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
-            rule: Some(("texel".into(), Nanos(2e6))),
+            rivals: vec![("texel".into(), Nanos(2e6))],
             tried: 12,
             space: 2412,
             refused: vec![],
