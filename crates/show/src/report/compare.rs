@@ -174,7 +174,15 @@ fn write_device(
     let names = if fits { ids } else { cases.iter().map(|(index, _)| all_names[*index].clone()).collect() };
     let mut table = verdicts("", cases, &names);
     let whole = table.width();
-    let mut hidden = table.fit(width, &HIDDEN_FIRST);
+    // Times tell more than the interval, but one of the two alone tells less.
+    let mut with_times = table.clone();
+    let hidden_before_times = with_times.fit(width, &[TEST_HEADING, INTERVAL_HEADING]);
+    let mut hidden = if with_times.width() <= width {
+        table = with_times;
+        hidden_before_times
+    } else {
+        table.fit(width, &[TEST_HEADING, "candidate", "baseline"])
+    };
     document.line([&[device], &kinds[..]].concat().join(", "));
     document.table(table);
     // The remarks below show the tests instead.
@@ -224,13 +232,12 @@ fn differs_from_medians(case: &Compared) -> bool {
 
 const TEST_HEADING: &str = "test";
 
-/// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 4] = [TEST_HEADING, "95 % interval", "candidate", "baseline"];
+const INTERVAL_HEADING: &str = "95 % interval";
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
     let table =
-        Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", "95 % interval"]).text([TEST_HEADING]);
+        Table::captioned(caption).text(["case", "verdict"]).numbers(["ratio", INTERVAL_HEADING]).text([TEST_HEADING]);
     let mut table = table.numbers(["baseline", "candidate"]);
     for ((_, case), name) in cases.iter().zip(names) {
         table.row(row(case, name));

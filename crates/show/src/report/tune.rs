@@ -219,7 +219,7 @@ mod tests {
             let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
-            let auto = format!("texel for {} 256: ", axes::brief(&options));
+            let auto = format!("{} 256: `auto` picks tiled", axes::brief(&options));
             assert!(text.contains(&auto), "{}:\n{text}", axis.name);
         }
     }
