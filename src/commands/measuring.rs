@@ -96,10 +96,14 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
-        notes.push_str("note      does the kernel check its bounds, or does `groups` start too many work-groups?\n");
+        notes.push_str(
+            "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",
+        );
     }
     if request.kernels.is_some() && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
-        notes.push_str("note      `gpukern sanitize` says whether a race or an index out of bounds is why\n");
+        notes.push_str(
+            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the grid and the formula\n",
+        );
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),

@@ -34,6 +34,14 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
     let files = Files::default().read("a record", &paths).written("--output", &args.output);
     files.check(host)?;
+    let ending = args.output.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
+    if let Some(ending) =
+        ending.filter(|ending| ["png", "pdf", "svg", "jpg", "jpeg", "gif", "md", "csv"].contains(&&**ending))
+    {
+        return Err(usage!(
+            "--output writes an HTML page, not .{ending}; name a .html file. `--svg DIR` writes the charts, `gpukern export` tables"
+        ));
+    }
     let columns = args.tables.columns()?;
     // Your defaults may state a form for all tables; columns are always of this command.
     if args.output.is_some() && columns.is_some() {

@@ -4,7 +4,7 @@ use super::{CommandOutput, help};
 use crate::basis::error::meant;
 use crate::report::manual;
 use crate::report::table::{Table, prose};
-use crate::{Host, Result, brief};
+use crate::{CATALOGUE, Host, Result, brief};
 
 /// A page of the documentation.
 struct Topic {
@@ -62,11 +62,23 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
     let path = name.trim_start_matches("./").trim_start_matches("docs/");
+    let name = match name {
+        "roofline" | "hardware" | "shares" => "limits",
+        "export" | "csv" | "formats" | "sizes" => "cli",
+        "studies" => LIST,
+        name => name,
+    };
     let Some(topic) = TOPICS.iter().find(|topic| topic.name == name || topic.path == path) else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();
         known.extend(commands);
+        if let Ok(algorithm) = CATALOGUE.find(name) {
+            return Err(usage!(
+                "`gpukern list {0}` describes {0}; docs/studies says why its variants are as fast as they are",
+                algorithm.name
+            ));
+        }
         let question = meant(name, &known).map_or_else(String::new, |question| question + " ");
         let name = brief(name);
         return Err(usage!(

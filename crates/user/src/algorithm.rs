@@ -753,7 +753,9 @@ fn run_shell(purpose: &str, command: &ShellCommand, scratch: &Scratch, names: &[
         }
     }
     let reason = excerpt(&last_line(&output));
-    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it{hint}")))
+    let lacks_numpy = reason.contains("No module named 'numpy'");
+    let numpy = if lacks_numpy { "; examples/kernels/npy.py reads and writes these files without NumPy" } else { "" };
+    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it{hint}{numpy}")))
 }
 
 /// Returns the last line that a command wrote. In a Python traceback, the line of the user's script is added.

@@ -87,7 +87,10 @@ fn read(path: &Path) -> Result<Described, Error> {
         return Err(Error::Usage(format!("{folder} has no {CASE}; {remedy}")));
     }
     let shown = path.shown();
-    let text = input_file::read_text(&path).map_err(|e| Error::Usage(format!("cannot read '{shown}': {e}")))?;
+    let text = input_file::read_text(&path).map_err(|e| {
+        let remedy = if path.exists() { "" } else { "; `gpukern run KERNEL --init > FILE.toml` drafts one" };
+        Error::Usage(format!("cannot read '{shown}': {e}{remedy}"))
+    })?;
     let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}{reason}")))?;
     Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, ..Described::default() })
 }

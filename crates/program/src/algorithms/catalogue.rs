@@ -68,7 +68,10 @@ impl Catalogue {
         }
         let mut owners = self.algorithms.iter().filter(|own| own.variants.iter().any(|variant| variant.name == name));
         if let Some(owner) = owners.next() {
-            return format!("'{name}' is a variant of {0}; write {0} -V {name}", owner.name);
+            return format!(
+                "'{name}' is a variant of {0}; name {0}, and its variants after -V with commas between them",
+                owner.name
+            );
         }
         let others = error::unknown("algorithm", name, "", &self.names(|_| true));
         if others.contains("did you mean") {

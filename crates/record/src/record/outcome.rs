@@ -74,7 +74,13 @@ impl Outcome {
         match self {
             Self::Rejected(verification) => Some(match verification.wrong.count {
                 0 | 1 => verification.worst.clone(),
-                count => format!("{} ({count} elements are wrong)", verification.worst),
+                count => {
+                    let first = verification.wrong.first.first().map(|wrong| &wrong.element);
+                    // The worst element comes first.
+                    let first = first.filter(|first| !verification.worst.starts_with(first.as_str()));
+                    let first = first.map_or_else(String::new, |first| format!(", the first is {first}"));
+                    format!("{} ({count} elements are wrong{first})", verification.worst)
+                }
             }),
             Self::Skipped { reason } => Some(reason.clone()),
             _ => self.failure(),

@@ -25,21 +25,41 @@ pub const AT_MOST: &str = "≤";
 /// Prefix of a share of which only the lower bound is known.
 pub const AT_LEAST: &str = "≥";
 
+/// Prefix of a share that is known roughly.
+pub const ABOUT: &str = "~";
+
+/// Relative uncertainty of a share from which it is called rough, and its bounds are shown.
+const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
+
 /// Largest ratio of an interval's ends up to which the share itself is shown; beyond it only a bound is.
 const MAX_RATIO_OF_ENDS: f64 = 2.0;
 
 impl Share {
-    /// Formats the share with `percent`; as a bound, `≤52%` or `≥30%`, if a limit that was measured on a busy device
-    /// leaves the share uncertain by a factor of two.
+    /// Formats the share with `percent`: roughly, `~20%`, if the limit was measured on a busy device; as a bound, `≤52%` or
+    /// `≥30%`, if that leaves the share uncertain by a factor of two.
     pub fn told(self, percent: impl Fn(f64) -> String) -> String {
-        let (sign, shown) = self.sole_bound().unwrap_or(("", self.fraction));
+        let (sign, shown) = self.signed();
         format!("{sign}{}", percent(shown))
+    }
+
+    /// Returns the share, or its bound, with the sign that it is shown with; without one if it is known well.
+    pub fn signed(self) -> (&'static str, f64) {
+        let rough = self.bounds().map_or(("", self.fraction), |_| (ABOUT, self.fraction));
+        self.sole_bound().unwrap_or(rough)
+    }
+
+    /// Returns the bounds of a share that is uncertain. A share is at most 1, unless the case itself was faster than the limit.
+    pub fn bounds(self) -> Option<[f64; 2]> {
+        let [low, high] = self.interval?;
+        let uncertainty = (self.fraction - low).max(high - self.fraction) / self.fraction;
+        let most = if self.fraction <= 1.0 { high.min(1.0) } else { high };
+        (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, most])
     }
 
     /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
     /// share.
     pub fn least_told(self, case: &Case) -> String {
-        let (sign, shown) = self.sole_bound().unwrap_or(("", self.fraction));
+        let (sign, shown) = self.signed();
         format!("{sign}{}", case.shown(Nanos(self.least.0 * shown / self.fraction)))
     }
 

@@ -12,7 +12,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{AT_LEAST, AT_MOST, Case, Caveat, Outcome, Record};
+use crate::record::{ABOUT, AT_LEAST, AT_MOST, Case, Caveat, Outcome, Record};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
@@ -119,10 +119,11 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(told).collect()
 }
 
-/// Returns the marks that explain the sign before a share of which only that bound is known, for the signs that are shown.
+/// Returns the marks that explain the sign before a share that is uncertain, for the signs that are shown.
 pub fn bound_marks(is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
-    let signs = [(AT_MOST, "at most"), (AT_LEAST, "at least")].into_iter().filter(|(sign, _)| is_shown(sign));
+    let signs =
+        [(ABOUT, "about"), (AT_MOST, "at most"), (AT_LEAST, "at least")].into_iter().filter(|(sign, _)| is_shown(sign));
     signs.map(|(sign, bound)| Mark::new(sign, format!("{bound} this share: {busy}"))).collect()
 }
 

@@ -191,7 +191,7 @@ pub(super) fn ratio_text(ratio: f64) -> String {
 fn share_reached(cases: &[&Case], with_size: bool) -> String {
     let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
     let mentionable = shares
-        .filter(|(_, share)| (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && share.sole_bound().is_none());
+        .filter(|(_, share)| (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && share.signed().0.is_empty());
     let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
     let Some((case, share)) = best else { return String::new() };
     let size = if with_size { format!(" at {}", row(case)) } else { String::new() };

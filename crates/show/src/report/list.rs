@@ -20,6 +20,9 @@ struct Publication {
     address: &'static str,
 }
 
+/// Algorithms with a study of their variants.
+const STUDIED: [&str; 3] = ["matmul", "lu", "eigen"];
+
 /// Publications that the project began with, in order of appearance.
 const PUBLICATIONS: [Publication; 5] = [
     Publication {
@@ -175,6 +178,13 @@ pub fn long(algorithm: &Algorithm, width: usize) -> String {
             line(format!("    layouts  {}", layouts(algorithm, variant).join(", ")));
         }
         line(format!("    needs    {}", needs(variant)));
+    }
+    if STUDIED.contains(&&*algorithm.name) {
+        line(String::new());
+        line(format!(
+            "  docs/studies/{0}.md says why the faster ones are faster; glsl/{0} has their source",
+            algorithm.name
+        ));
     }
     // Addresses are too long to be indented further.
     for (at, Publication { name, title, address }) in publications_of(&algorithm.variants).enumerate() {

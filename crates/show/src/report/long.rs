@@ -38,7 +38,9 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
     if names == ["all"] {
         return Ok(Some(LONG.iter().collect()));
     }
-    let is_called = |column: &LongColumn, name: &String| [column.name, column.heading].contains(&name.trim());
+    let is_called = |column: &LongColumn, name: &String| {
+        [column.name, column.heading].iter().any(|known| known.eq_ignore_ascii_case(name.trim()))
+    };
     if let Some(name) = names.iter().find(|name| !LONG.iter().any(|column| is_called(column, name))) {
         return Err(unknown("column", name, "", &LONG.each_ref().map(|column| column.name)));
     }
@@ -155,7 +157,7 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     if is_shown("residual") && has_multiples {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
-    let is_range = |share: Option<Share>| share.and_then(range).is_some();
+    let is_range = |share: Option<Share>| share.and_then(Share::bounds).is_some();
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
     if has_ranges {
@@ -194,17 +196,9 @@ pub(super) fn number_text(value: f64) -> String {
 /// Formats the share of its limit that a case reaches, with the limit.
 pub fn share_text(share: Share) -> String {
     let limit = share.limit.name();
-    let Some([low, high]) = range(share) else { return format!("{} {limit}", percent(share.fraction)) };
+    let Some([low, high]) = share.bounds() else { return format!("{} {limit}", percent(share.fraction)) };
     let decimals = [MAX_TWO_DECIMALS, MAX_DECIMAL_SHARE].iter().filter(|most| share.fraction < **most).count();
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
-}
-
-/// Returns the bounds of a share that is uncertain. A share is at most 1, unless the case itself was faster than the limit.
-fn range(share: Share) -> Option<[f64; 2]> {
-    let [low, high] = share.interval?;
-    let uncertainty = (share.fraction - low).max(high - share.fraction) / share.fraction;
-    let most = if share.fraction <= 1.0 { high.min(1.0) } else { high };
-    (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, most])
 }
 
 /// Share below which percentages have a decimal.
@@ -212,9 +206,6 @@ const MAX_DECIMAL_SHARE: f64 = 0.1;
 
 /// Share below which they have two, so that no end is `0.0 %`.
 const MAX_TWO_DECIMALS: f64 = 0.005;
-
-/// Relative uncertainty of a share from which its bounds are shown.
-const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
 
 #[cfg(test)]
 mod tests {
@@ -260,7 +251,8 @@ mod tests {
         let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
         assert_eq!([whole(of_busy), whole(known)], ["≥3%", "100%"]);
         assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
-        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "40%");
+        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "~40%");
+        assert_eq!(whole(Share { interval: Some([0.39, 0.41]), fraction: 0.4, ..known }), "40%");
         assert_eq!(
             [of(0.0042), of(0.093), of(0.47)],
             ["0.21 … 0.63 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]

@@ -936,7 +936,7 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
 /// Returns the marks of these cases for a legend: signs beside names and times, and those before shares.
 fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let mut marks = marks_of(cases, conditions);
-    let bounds: Vec<_> = cases.iter().filter_map(|case| finite_share(case)?.sole_bound()).collect();
+    let bounds: Vec<_> = cases.iter().filter_map(|case| Some(finite_share(case)?.signed())).collect();
     marks.extend(bound_marks(|sign| bounds.iter().any(|(shown, _)| *shown == sign)));
     marks
 }
