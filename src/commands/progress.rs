@@ -384,7 +384,7 @@ impl Observer for Progress {
         match &skipped_lines(skipped)[..] {
             [] => {}
             // If nothing is left to measure, an error says why.
-            [_] if self.forecast.lock().is_ok_and(|forecast| skipped.len() == forecast.cases) => {}
+            [_] if self.forecast.lock().is_ok_and(|forecast| forecast.cases == 0) => {}
             [line] => self.line(line),
             // The notes at the end list each with its reason.
             _ => {

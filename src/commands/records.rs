@@ -27,6 +27,18 @@ pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Hos
     Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes))
 }
 
+/// Refuses names of files that are no pages.
+fn check_page(output: Option<&Path>) -> Result<()> {
+    let ending = output.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending {
+        Some(ending) if ["png", "pdf", "svg", "jpg", "jpeg", "gif", "md", "csv"].contains(&&*ending) => Err(usage!(
+            "--output writes an HTML page, not .{ending}; name a .html file. `--svg DIR` writes the charts, \
+             `gpukern export` tables"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Prints records, or draws them as a page, with its charts as files in the folder of --svg.
 pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
@@ -34,14 +46,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
     let files = Files::default().read("a record", &paths).written("--output", &args.output);
     files.check(host)?;
-    let ending = args.output.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
-    if let Some(ending) =
-        ending.filter(|ending| ["png", "pdf", "svg", "jpg", "jpeg", "gif", "md", "csv"].contains(&&**ending))
-    {
-        return Err(usage!(
-            "--output writes an HTML page, not .{ending}; name a .html file. `--svg DIR` writes the charts, `gpukern export` tables"
-        ));
-    }
+    check_page(args.output.as_deref())?;
     let columns = args.tables.columns()?;
     // Your defaults may state a form for all tables; columns are always of this command.
     if args.output.is_some() && columns.is_some() {

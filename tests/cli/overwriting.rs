@@ -104,7 +104,6 @@ const COMMANDS: &[&str] = &[
     "report other.json m.json --output m.json",
     "report --baseline m.json --candidate other.json --output m.json",
     "report --baseline other.json --candidate m.json --output link.json",
-    "report m.json --output charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --svg charts",
     "report charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --output new --svg charts",
     "merge m.json other.json --output ./m.json",
     "history . --output m.json",
