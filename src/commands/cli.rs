@@ -1113,6 +1113,10 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub full: bool,
 
+    /// Write the outcomes as a record: `compare` finds what newly fails
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
     /// Run each case N times more and compare the answers: --repeat 1000
     ///
     /// Every run begins with the same bits in all buffers. A note says how many answers differ from the first and

@@ -3,7 +3,7 @@
 use super::create_folder;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
-use crate::basis::printable;
+use crate::basis::printable::{self, shell_word};
 use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
 use crate::compare::paired::SideResult;
@@ -39,6 +39,9 @@ pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, r
         let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
         let variables = record.origin.environment.clone();
+        let driver = variables.iter().filter(|(name, _)| name.starts_with("VK_"));
+        let driver: String = driver.map(|(name, value)| format!("{name}={} ", shell_word(value))).collect();
+        let command = driver + &command;
         first_command.get_or_insert_with(|| command.clone());
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation, variables };
         failure.write(folder, &folder_name(case))?;

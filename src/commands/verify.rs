@@ -1,6 +1,7 @@
 //! `gpukern verify`.
 
-use super::{CommandOutput, Files, JUNIT, MeasurementCall, Target, failures, measuring, run as user_run};
+use super::{CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, failures, measuring, origin, run as user_run};
+use crate::basis::alike::grouped;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::export::junit;
@@ -31,8 +32,13 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let left_out = is_quick && drop_large_sizes(&mut plan);
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
     let files = files.read("--config", &args.config).of_kernels(&kernels);
-    files.written("--junit", &args.junit).written("--keep-failures", &args.keep_failures).check(host)?;
+    files
+        .written("--json", &args.json)
+        .written("--junit", &args.junit)
+        .written("--keep-failures", &args.keep_failures)
+        .check(host)?;
     let known_failures = args.expect.as_deref().map(read_known).transpose()?;
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(kernels) };
@@ -40,6 +46,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let tuned = Tuned::none();
     let options = MeasureOptions {
         left_out: left_out.then_some(QUICK_NOTE),
+        origin: origin::of_this_process(None, host)?,
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
@@ -54,6 +61,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     };
     if new > 0 {
         let _ = writeln!(output, "{} that --expect does not name", counted(new, "failure"));
+        output += &tables_to_expect(&record, known_failures.as_deref().unwrap_or_default());
     }
     if passing > 0 {
         let _ = writeln!(output, "{} passed: take it out of --expect", counted(passing, "known failure"));
@@ -66,6 +74,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request));
     }
+    answer.deliver_json(json, &record);
     let known = known_failures.unwrap_or_default();
     answer.deliver(target, || Ok(junit::verified(&record, &known)))?;
     Ok(answer)
@@ -98,6 +107,34 @@ pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     known::parse(&text).map_err(|reason| usage!("{name}{reason}\n{EXAMPLE}"))
 }
 
+/// Most tables that are proposed.
+const MAX_TABLES: usize = 8;
+
+/// Returns the `[[known]]` tables that would accept the failures that `known` does not name: one for the cases of a variant
+/// and type that end alike.
+fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
+    let Expectations { expected, .. } = Expectations::of(record, known);
+    let new = record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_failure(case));
+    let groups = grouped(new, |(_, case)| {
+        (case.algorithm.clone(), case.variant.clone(), case.options.dtype, case.outcome.status())
+    });
+    let mut text = String::from("to expect them, add to its file:\n");
+    for cases in groups.iter().take(MAX_TABLES) {
+        let Case { id, algorithm, variant, options, outcome, .. } = cases[0].1;
+        let pattern = if cases.len() > 1 { format!("{algorithm}/{variant}/{}/*", options.dtype) } else { id.clone() };
+        let status = outcome.status().replace(' ', "-");
+        let _ = writeln!(text, "\n[[known]]\ncase = \"{pattern}\"\nstatus = \"{status}\"\nreason = \"\"");
+    }
+    if groups.len() > MAX_TABLES {
+        let _ = writeln!(text, "\nand {}", counted(groups.len() - MAX_TABLES, "more table"));
+    }
+    text
+}
+
+fn is_failure(case: &Case) -> bool {
+    matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some()
+}
+
 /// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, the number of known
 /// failures that pass, and that of unexpected ones.
 fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (Exit, usize, usize) {
@@ -122,6 +159,5 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     };
-    let is_failure = |case: &&Case| matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
-    (exit, gone.len(), unexpected.cases.iter().filter(is_failure).count())
+    (exit, gone.len(), unexpected.cases.iter().filter(|case| is_failure(case)).count())
 }

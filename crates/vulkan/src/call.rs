@@ -2,12 +2,21 @@
 //! One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
-use crate::basis::printable::Shown;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::units::Nanos;
 use ash::vk;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+/// Says that a variable leaves the loader only some drivers, if one does.
+fn restricted() -> String {
+    let set =
+        ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
+    set.map_or_else(String::new, |(name, value)| {
+        format!(": {name} leaves it only {}, which has no device here; unset it to use others", printable(&value))
+    })
+}
 
 /// Failure of a Vulkan call or of loading Vulkan.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +32,9 @@ pub enum VulkanError {
     NamedLoader { path: PathBuf, error: ash::LoadingError },
     /// The loader found no driver.
     #[error(
-        "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: \
-         mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)"
+        "the Vulkan loader found no usable driver{}; install the GPU's driver, or a software device: \
+         mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)",
+        restricted()
     )]
     NoDriver,
     /// `--validation` was given, but the validation layer is not installed.

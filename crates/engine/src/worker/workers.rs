@@ -92,7 +92,11 @@ impl<'a> Workers<'a> {
                 EndKind::Hung => format!("{culprit} hung while listing devices"),
                 EndKind::Crashed | EndKind::Refused => format!("{culprit} crashed while listing devices"),
             };
-            return Err(format!("{what}: {ended}{crashes}"));
+            // A driver that is known to crash says the same again.
+            return Err(match &self.dead_drivers[..] {
+                [] => format!("{what}: {ended}"),
+                dead => dead.join("; "),
+            });
         }
         let alive =
             env::join_paths(&alive).map_err(|e| format!("cannot pass a driver manifest's path to a worker: {e}"))?;

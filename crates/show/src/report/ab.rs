@@ -390,10 +390,18 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
     let columns = find_varying_axes(options).into_iter().filter_map(|axis| axis.column.as_ref());
     let axes = columns.map(|column| column.text(&a.case.options));
     let names: Vec<_> = axes.chain([a.case.row()]).collect();
-    let case = format!("{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
-    match trial.finding {
-        Some(finding) => format!("{case}: {}, {}", verdict(finding.verdict), units::ratio(finding.ratio)),
-        None => format!("{case}: no verdict"),
+    // Where drivers compete, both sides run the variant.
+    let variant = if a.case.variant == b.case.variant && b.label != b.case.variant {
+        format!("{} ", printable(&b.case.variant))
+    } else {
+        String::new()
+    };
+    let case = format!("{variant}{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
+    let failure = trial.sides().into_iter().rev().find_map(|(name, side)| Some((name, describe_failure(side)?)));
+    match (trial.finding, failure) {
+        (Some(finding), _) => format!("{case}: {}, {}", verdict(finding.verdict), units::ratio(finding.ratio)),
+        (None, Some((name, how))) => format!("{case}: {name} {how}"),
+        (None, None) => format!("{case}: no verdict"),
     }
 }
 

@@ -174,15 +174,13 @@ fn write_device(
     let names = if fits { ids } else { cases.iter().map(|(index, _)| all_names[*index].clone()).collect() };
     let mut table = verdicts("", cases, &names);
     let whole = table.width();
-    // Times tell more than the interval, but one of the two alone tells less.
-    let mut with_times = table.clone();
-    let hidden_before_times = with_times.fit(width, &[TEST_HEADING, INTERVAL_HEADING]);
-    let mut hidden = if with_times.width() <= width {
-        table = with_times;
-        hidden_before_times
-    } else {
-        table.fit(width, &[TEST_HEADING, "candidate", "baseline"])
+    let fits = |hidden: &&&[&str]| {
+        let mut fitted = table.clone();
+        fitted.fit(width, hidden);
+        fitted.width() <= width
     };
+    let least = HIDDEN_SETS.iter().find(fits).unwrap_or(&HIDDEN_SETS[HIDDEN_SETS.len() - 1]);
+    let mut hidden = table.fit(width, least);
     document.line([&[device], &kinds[..]].concat().join(", "));
     document.table(table);
     // The remarks below show the tests instead.
@@ -233,6 +231,15 @@ fn differs_from_medians(case: &Compared) -> bool {
 const TEST_HEADING: &str = "test";
 
 const INTERVAL_HEADING: &str = "95 % interval";
+
+/// Columns to hide on a narrow terminal, the first set that suffices. The baseline and the ratio give the candidate; the
+/// two times tell more than the interval, but it tells more than one of them.
+const HIDDEN_SETS: [&[&str]; 4] = [
+    &[TEST_HEADING],
+    &[TEST_HEADING, "candidate"],
+    &[TEST_HEADING, INTERVAL_HEADING],
+    &[TEST_HEADING, "candidate", "baseline"],
+];
 
 /// Returns a table with the verdict on each case, under these names.
 pub fn verdicts(caption: &str, cases: &[(usize, &Compared)], names: &[String]) -> Table {
@@ -337,6 +344,7 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
     let more = and_more(count - 1);
     let change = match (case.baseline, case.candidate) {
+        (State::VerifiedOnly, State::VerifiedOnly) => "right on both sides, without times".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (before, after) => format!("{before} → {after}"),

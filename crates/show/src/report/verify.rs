@@ -91,7 +91,12 @@ pub fn summary(record: &Record) -> String {
     for ending in ["passed", "wrong", "failed", "skipped", "interrupted", "unverified"] {
         let count = count(&record.cases, ending);
         if count > 0 || ["passed", "wrong", "skipped"].contains(&ending) {
-            parts.push(format!("{count} {ending}"));
+            let failed =
+                record.cases.iter().filter(|case| self::ending(case) == ending).map(|case| case.outcome.status());
+            match &distinct(failed)[..] {
+                [status] if ending == "failed" => parts.push(format!("{count} {status}")),
+                _ => parts.push(format!("{count} {ending}")),
+            }
         }
     }
     parts.join(", ") + "\n"
