@@ -41,8 +41,7 @@ pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, r
         let variables = record.origin.environment.clone();
         let driver = variables.iter().filter(|(name, _)| name.starts_with("VK_"));
         let driver: String = driver.map(|(name, value)| format!("{name}={} ", shell_word(value))).collect();
-        let command = driver + &command;
-        first_command.get_or_insert_with(|| command.clone());
+        first_command.get_or_insert_with(|| driver + &command);
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation, variables };
         failure.write(folder, &folder_name(case))?;
         saved += 1;

@@ -39,7 +39,8 @@ const ADD_FLOATS: u32 = 129;
 fn a_difference_of_tens_of_percent_is_found_both_ways() {
     // The naive product takes many times as long as the tiled one on the CPU.
     let verdict = |a: &str, b: &str, code| {
-        let mut ab = gpukern(&["ab", "matmul", "-s", "128", "--a", a, "--b", b, "--min-effect", "5%"]);
+        let mut ab =
+            gpukern(&["ab", "matmul", "-s", "128", "--a", a, "--b", b, "--min-effect", "5%", "--max-time", "600s"]);
         let text = unmeasured(&stdout(&expect_exit(&mut ab, code)));
         ["B is", "  A  ", "  B  "].map(|start| words(line(&text, start))).join("; ")
     };
@@ -162,7 +163,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         $ gpukern ab matmul -s 32 -V naive --a-driver @/empty.json --b-driver @/empty.json
         '@/empty.json' is no usable driver manifest: it names no ICD.library_path; drivers install theirs in vulkan/icd.d/
         $ gpukern ab @/none.toml --a-driver @/empty.json --b-driver @/empty.json
-        cannot read '@/none.toml': no such file
+        cannot read '@/none.toml': no such file; `gpukern run KERNEL --init > FILE.toml` drafts one
         $ gpukern ab @/none.toml -V naive --a-driver @/empty.json --b-driver @/empty.json
         --variant naive chooses built-in kernels, and '@/none.toml' has its own
         $ gpukern ab matmul -s 32 --a naive --b local -t f32,f61

@@ -92,11 +92,11 @@ fn five_percent_more_is_slower_and_less_is_faster() {
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
     insta::assert_snapshot!(compare(&[&a, &b], 1), @"
     NVIDIA H100 80GB HBM3, lu f32, uniform input
-     case                  verdict   ratio    baseline   candidate
-    ───────────────────────────────────────────────────────────────
-     lu/case-0/1024x1024   SLOWER    1.0500   1.000 ms    1.050 ms
-     lu/case-1/1024x1024   SLOWER    1.0500   1.000 ms    1.050 ms
-    hidden for width: 95 % interval (94 columns show all)
+     case                  verdict   ratio    95 % interval     baseline
+    ─────────────────────────────────────────────────────────────────────
+     lu/case-0/1024x1024   SLOWER    1.0500   1.0398 … 1.0606   1.000 ms
+     lu/case-1/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   1.000 ms
+    hidden for width: candidate (94 columns show all)
 
     both: p < 0.0001
 
@@ -435,7 +435,7 @@ fn names_that_would_act_on_a_terminal_are_printed_as_text() {
     nasty["cases"][0]["id"] = "<b>\u{1b}[2J\u{7}".into();
     let path = records.record("a.json", &nasty);
     let row = compare(&[&path, &path], 0);
-    assert_eq!(words(line(&row, " <b>")), "<b>\\u{1b}[2J\\u{7} same 1.0000 1.000 ms 1.000 ms");
+    assert_eq!(words(line(&row, " <b>")), "<b>\\u{1b}[2J\\u{7} same 1.0000 1.0000 … 1.0000 1.000 ms");
 }
 
 /// Limits the CPU time, which other processes do not affect, to several times the usual second or two.

@@ -113,7 +113,7 @@ fn algorithms_and_files_are_not_inspected_together() {
         $ gpukern inspect matmull
         unknown algorithm 'matmull'; did you mean 'matmul'? available: …
         $ gpukern inspect missing.toml
-        cannot read 'missing.toml': no such file
+        cannot read 'missing.toml': no such file; `gpukern run KERNEL --init > FILE.toml` drafts one
         ",
     );
 }

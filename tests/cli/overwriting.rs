@@ -111,6 +111,7 @@ const COMMANDS: &[&str] = &[
     "history . --order order.txt --output order.txt",
     "history store --order otava/otava.yaml --to otava --output otava",
     "verify --expect known.toml --junit known.toml",
+    "verify --expect known.toml --json known.toml",
     "sanitize matmul --known known.toml --json known.toml",
     "sanitize k.toml --junit k.wgsl",
     "sanitize k.toml --set buffer.A.fill=@in.npy --json in.npy",

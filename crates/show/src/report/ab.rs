@@ -391,7 +391,8 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
     let axes = columns.map(|column| column.text(&a.case.options));
     let names: Vec<_> = axes.chain([a.case.row()]).collect();
     // Where drivers compete, both sides run the variant.
-    let variant = if a.case.variant == b.case.variant && b.label != b.case.variant {
+    let is_named = [a, b].iter().any(|side| side.label.contains(&*side.case.variant));
+    let variant = if a.case.variant == b.case.variant && !is_named {
         format!("{} ", printable(&b.case.variant))
     } else {
         String::new()
