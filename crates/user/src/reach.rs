@@ -159,7 +159,8 @@ struct Analysis<'a> {
     extents: ParameterSet,
     is_checked: [bool; 3],
     row_counts: ParameterSet,
-    has_rows: bool,
+    /// Parameters that a work-group's number is multiplied by.
+    row_lengths: ParameterSet,
     bytes: Vec<Accessed>,
     is_array_used: Vec<bool>,
     elements: Vec<Option<(String, u64)>>,
@@ -202,7 +203,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         extents: 0,
         is_checked: [false; 3],
         row_counts: 0,
-        has_rows: false,
+        row_lengths: 0,
         bytes: vec![Accessed::Nothing; roots],
         is_array_used: vec![false; roots],
         elements: vec![None; roots],
@@ -239,7 +240,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         is_extent: is_in(analysis.extents).collect(),
         is_checked: analysis.is_checked,
         is_row_count: is_in(analysis.row_counts).collect(),
-        has_rows: analysis.has_rows,
+        has_rows: analysis.row_lengths != 0,
         bytes: analysis.bytes.into_iter().map(Accessed::bound).collect(),
         is_array_used: analysis.is_array_used,
         elements: analysis.elements,
@@ -373,6 +374,9 @@ impl<'a> Analysis<'a> {
                     && let &[x, y] = operands
                 {
                     self.compare(op, x, y);
+                }
+                if op == Op::IMul {
+                    self.note_rows(operands);
                 }
                 self.compute(op, kind, id, operands);
             }
@@ -763,12 +767,7 @@ impl Analysis<'_> {
                 self.bound_index(*number, operands);
                 self.arithmetic(kind, operands, |parts| bounded_function(*number, parts))
             }
-            _ => {
-                if op == Op::IMul {
-                    self.note_rows(operands);
-                }
-                self.arithmetic(kind, operands, |parts| operation(op, parts))
-            }
+            _ => self.arithmetic(kind, operands, |parts| operation(op, parts)),
         };
         if let Some(mut value) = value {
             for (index, part) in (0..).zip(&mut value) {
@@ -896,8 +895,10 @@ impl Analysis<'_> {
     /// Notes that the number of a work-group is multiplied by a parameter, as the number of a row is.
     fn note_rows(&mut self, operands: &[u32]) {
         let parts: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)?.first()).collect();
-        let has_number = parts.iter().any(|part| part.varies == GROUP_NUMBER);
-        self.has_rows |= has_number && parts.iter().any(|part| part.varies == 0 && part.parameters != 0);
+        if parts.iter().any(|part| part.varies == GROUP_NUMBER) {
+            let fixed = parts.iter().filter(|part| part.varies == 0);
+            self.row_lengths = fixed.fold(self.row_lengths, |set, part| set | part.parameters);
+        }
     }
 
     /// Follows `min` and `clamp` of an index.

@@ -24,7 +24,7 @@ const GPU_STEPS: u32 = 4;
 /// Longest useful run: readings of a longer one would take more time than the samples between them. Far above the
 /// millisecond of a fast driver, so that a busy machine does not change the number of steps.
 const LONGEST_RUN: Nanos = Nanos(20e6);
-/// Divisor of the steps where a run takes longer, as on SwiftShader (100 ms).
+/// Divisor of the steps where a run takes longer, as on `SwiftShader` (100 ms).
 const SLOW_DEVICE_DIVISOR: u32 = 16;
 
 /// Chains of dependent multiply-adds in one work-group, independent of memory.

@@ -118,10 +118,10 @@ impl DType {
             "char" | "int8" => "i8",
             _ => name,
         };
-        match known.contains(&meant) {
-            true => format!("unknown {what} '{}'{scope}; did you mean '{meant}'?", brief(name)),
-            false => error::unknown(what, name, scope, known),
+        if known.contains(&meant) {
+            return format!("unknown {what} '{}'{scope}; did you mean '{meant}'?", brief(name));
         }
+        error::unknown(what, name, scope, known)
     }
 
     /// Returns the size of an element in bytes.

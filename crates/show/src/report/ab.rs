@@ -317,19 +317,14 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, widt
     let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
     for trial in cases {
         let mut cells: Vec<Cell> = names.columns(trial).into_iter().map(|(_, cell)| cell.into()).collect();
-        cells.extend(match trial.finding {
-            Some(finding) => {
-                let interval = finding.interval.map(units::ratio).join(" … ");
-                let ratio = units::ratio(finding.ratio);
-                vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
-            }
-            None => {
-                let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
-                let status = ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–");
-                let mut cells = vec![Cell::from("–"); 4];
-                cells[0] = status.into();
-                cells
-            }
+        cells.extend(if let Some(finding) = trial.finding {
+            let interval = finding.interval.map(units::ratio).join(" … ");
+            let ratio = units::ratio(finding.ratio);
+            vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
+        } else {
+            let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
+            let status = ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–");
+            [status, "–", "–", "–"].map(Cell::from).to_vec()
         });
         let time = |side: &SideResult| side.median.map(|time| Cell::time(side.case.shown(time)));
         cells.extend([&trial.b, &trial.a].map(|side| time(side).unwrap_or_else(|| "–".into())));

@@ -253,7 +253,7 @@ impl<'a> SectionTable<'a> {
         } else {
             star.into()
         };
-        Self { table, fastest, star, marks, notes, section }
+        Self { section, table, fastest, star, marks, notes }
     }
 
     /// Returns the meanings of the signs in the table, or in its form that fits.
