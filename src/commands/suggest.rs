@@ -70,7 +70,19 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let list = format!("{typed} --help");
             format!("unknown option '{}'; {}", brief(word), and_list(&tip.unwrap_or_default(), &list))
         }
-        ErrorKind::UnknownArgument => format!("'{}' is one word too many; usage: {usage}", brief(word)),
+        ErrorKind::UnknownArgument => {
+            let is_variant = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok());
+            match command {
+                Some("ab") if word.ends_with(".json") => {
+                    format!("'{}' is a record; `gpukern compare before.json after.json` compares two", brief(word))
+                }
+                Some("ab") if is_variant => format!("'{word}' is a variant; write -V {word} --against another"),
+                Some("bench" | "verify" | "tune" | "inspect") if is_variant => {
+                    format!("'{word}' is a variant; name it after -V, several with commas between them")
+                }
+                _ => format!("'{}' is one word too many; usage: {usage}", brief(word)),
+            }
+        }
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             format!("{word} lacks its value; `{typed} --help` explains it")
         }

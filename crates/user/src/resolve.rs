@@ -374,7 +374,10 @@ fn check_same_buffers(buffers: &[ResolvedBuffer], first: &[ResolvedBuffer]) -> R
             |buffer: &ResolvedBuffer| buffer.name == *name && buffer.element == *element && buffer.shape == *shape;
         if !first.iter().any(is_same) {
             let message = format!("its buffer {name} of {element}{shape:?} is not one of the first description");
-            return Err(Fault::new("", format!("{message}; describe the same problem")));
+            return Err(Fault::new(
+                "",
+                format!("{message}; kernels of one problem compete, and other problems run in a command of their own"),
+            ));
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::basis::pattern;
 use crate::commands::cli::RunArgs;
 use crate::counted;
 use crate::report::bench::median;
+use crate::report::fastest::is_too_close;
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -233,18 +234,28 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             0 => String::new(),
             count => format!(" that are right ({} without a time)", counted(count, "other")),
         };
-        let mut line = format!("best of {}{left_out}: {choice}, {best_time} at {extents}", timed.len());
         let (first, first_time) = &timed[0];
+        let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
+        let tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
+        // Without a clear winner there is no reason to change the default.
+        if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
+            let default = kernels.choice(&first.variant);
+            let others = tied.iter().chain([best]).filter(|case| case.id != first.id);
+            let others = others.map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
+            let line =
+                format!("best of {}{left_out}: keep {default} at {extents}; too close to tell: {others}", timed.len());
+            let _ = write!(text, "\n{}", table::prose(&line, width, 2));
+            continue;
+        }
+        let mut line = format!("best of {}{left_out}: {choice}, {best_time} at {extents}", timed.len());
         if first.id != best.id {
             let speed_up = first_time.0 / best_time.0;
             let _ = write!(line, ", {speed_up:.2}× the speed of {}", kernels.choice(&first.variant));
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
-        let mut rivals = timed.iter().filter(|(case, _)| case.id != best.id && may_be_as_fast(case, best));
-        if let Some((rival, _)) = rivals.next() {
-            let count = rivals.count();
-            let more = if count > 0 { format!(" and {count} more") } else { String::new() };
-            let line = format!("  within its error: {}{more}; --ab decides between two", rival.variant);
+        if let [rival, others @ ..] = &tied[..] {
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            let line = format!("  too close to tell: {}{more}; --ab decides between two", rival.variant);
             text.push_str(&table::prose(&line, width, 4));
         }
     }
@@ -256,14 +267,4 @@ fn extents(case: &Case, plan: &Plan) -> String {
     let groups = plan.sections.iter().flat_map(|section| &section.groups);
     let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
     ids.find(|id| id.to_string() == case.id).map(|id| id.extents).unwrap_or_default()
-}
-
-/// Returns whether the intervals of two cases overlap, or one has none. An interval covers this process only: choices whose
-/// intervals overlap may rank differently in the next process.
-fn may_be_as_fast(case: &Case, best: &Case) -> bool {
-    let interval = |case: &Case| case.measured()?.summary.interval;
-    match (interval(case), interval(best)) {
-        (Some([low, _]), Some([_, high])) => low.0 <= high.0,
-        _ => true,
-    }
 }

@@ -103,7 +103,7 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently.
-fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
+pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let has_processes = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
     let spread = if has_processes { 0.0 } else { noise::assumed(on_host) };

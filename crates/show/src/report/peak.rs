@@ -97,15 +97,15 @@ fn write_bandwidths(document: &mut Document, peak: &Peak) {
     if largest == 0.0 {
         return;
     }
-    // The column "GB/s" has no cells: its heading is the unit of the columns to its left.
-    let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text(["GB/s", "read"]);
+    let mut table = Table::default().numbers(["working set", "read", "write", "copy"]).text([""]);
     for (working_set, read) in &reads {
         let write = or_dash(writes.get(working_set).map(|rate| gigabytes(*rate)));
         let copy = or_dash(copies.get(working_set).map(|rate| gigabytes(*rate)));
         let bar = table::bar(read / largest, BAR);
-        table.row([working_set.to_string(), gigabytes(*read), write, copy, String::new(), bar]);
+        table.row([working_set.to_string(), gigabytes(*read), write, copy, bar]);
     }
     document.gap();
+    document.line("bandwidth in GB/s; bars: read");
     document.verbatim(table.terminal(usize::MAX));
     // A single level adds nothing to the table, and disturbed figures have no levels.
     let is_disturbed = |figure: &Figure| {
