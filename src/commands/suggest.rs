@@ -370,7 +370,7 @@ mod tests {
         assert!(message("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
         assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it"));
         assert!(message("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml"));
-        assert!(message("verify --json x").contains("`--junit verify.xml` writes"), "{}", message("verify --json x"));
+        assert!(message("verify --output x").contains("`--json run.json` writes"), "{}", message("verify --output x"));
         for right in [
             "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",
             "bench --config k.toml",
