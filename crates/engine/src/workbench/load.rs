@@ -4,7 +4,6 @@ use super::poison::Poison;
 use super::verify::CheckedRun;
 use super::{LoadedProblem, Workbench, whole};
 use crate::algorithms::{MakeOracle, Oracle, Problem};
-use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::error::Error;
 use crate::device::cache;
@@ -92,9 +91,7 @@ impl Workbench {
         program: Program,
         make_oracle: MakeOracle,
     ) -> Result<Box<dyn Oracle>, VulkanError> {
-        let name = distinct(program.dispatches().map(|dispatch| dispatch.shader.label())).join(", ");
-        let unusable =
-            |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable ({name}): {reason}")));
+        let unusable = |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {reason}")));
         let program = program
             .feasible(&loaded.specs, &self.device.info)
             .map_err(|reason| VulkanError::Problem(Error::Failure(format!("the reference {reason}"))))?;
