@@ -283,7 +283,8 @@ impl Progress {
         messages: &Messages,
     ) -> Self {
         let slowed = |case: &CaseEstimate| CaseEstimate { time: Nanos(case.time.0 * slowdown), ..case.clone() };
-        let limits: Vec<_> = limits.iter().map(|time| Nanos(time.0 * slowdown)).collect();
+        // Unlike samples, probes do not end by the clock.
+        let limits: Vec<_> = limits.iter().map(|time| Nanos(time.0 * slowdown * slowdown)).collect();
         Self::through(cases, &expected.iter().map(slowed).collect::<Vec<_>>(), &limits, messages)
     }
 

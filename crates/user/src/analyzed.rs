@@ -145,7 +145,7 @@ impl<'a> AnalyzedPass<'a> {
         let degree = degrees.max().unwrap_or(0).max(dimensions as u32);
         let (odd, first, last) = match degree {
             0 | 1 => (1001, 1024, 65536),
-            2 => (255, 256, 4096),
+            2 => (255, 256, 2048),
             3 => (33, 64, 256),
             _ => (9, 16, 32),
         };

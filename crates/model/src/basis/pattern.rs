@@ -91,7 +91,15 @@ pub fn filled(pattern: &str, captures: &[&str]) -> String {
 
 /// Returns the names that match `pattern`, or a message with the nearest ones. `kind` is, say, `variant of matmul`.
 pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
-    let matching: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
+    let mut matching: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
+    if matching.is_empty() {
+        // A kernel's name stands for all its choices of constants: `sum` for `sum[LANES=64]`.
+        matching = names
+            .iter()
+            .copied()
+            .filter(|name| name.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('[')))
+            .collect();
+    }
     if matching.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(matching) }
 }
 

@@ -262,7 +262,10 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
         write_heading(&mut document, first, &names, trials.turns);
-        document.lines(others_busy(cases));
+        if let Some(busy) = others_busy(cases) {
+            document.line(busy);
+            document.gap();
+        }
         write_table(&mut document, cases, &names, width);
         document.lines(list_reasons(cases, &names, trials.min_effect));
     }

@@ -1,7 +1,7 @@
 //! Tables of `sanitize`, and the faults below them.
 
 use super::and_more;
-use super::table::{Table, prose};
+use super::table::{Cell, Table, prose};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::units::counted;
 use crate::simulator::fault::KernelFault;
@@ -27,8 +27,11 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
         let listed = reports.iter().map(|report| report.extents.as_str()).collect::<Vec<_>>().join(" ");
         let sizes =
             if listed.len() > MAX_LISTED_SIZES && reports.len() > 1 { counted(reports.len(), "size") } else { listed };
-        table.row([first.kernel.clone(), sizes, sub_groups(first), first.answer(), first.faults.len().to_string()]);
+        let cells = [sizes, sub_groups(first), first.answer(), first.faults.len().to_string()];
+        table.row([Cell::code(&*first.kernel)].into_iter().chain(cells.map(Cell::from)));
     }
+    table.fit(width, &["sub-groups"]);
+    table.shorten_names(width);
     let mut out = table.terminal(width);
     let mut shown: Vec<(KernelFault, Vec<&CaseReport>)> = vec![];
     for report in reports {
@@ -90,7 +93,8 @@ fn wrong_answers(reports: &[CaseReport], width: usize) -> String {
     for cases in grouped(unexplained, |report| report.kernel.as_str()).into_iter().take(MAX_SHOWN) {
         for size in &cases[0].sizes {
             if let SizeResult::Wrong { reason, .. } = &size.result {
-                let place = format!("in {}{}, sub-groups of {}", cases[0].id, more_cases(&cases), size.subgroup_size);
+                let sizes = spans(&cases[0].wrong_sizes());
+                let place = format!("in {}{}, sub-groups of {sizes}", cases[0].id, more_cases(&cases));
                 let why = "no race, access out of bounds or undefined value explains it: look at the arithmetic and \
                            the indices";
                 let _ = write!(out, "\n{}", beside("wrong answer", &[reason.clone(), why.into(), place], width));
