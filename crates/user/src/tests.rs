@@ -638,7 +638,7 @@ fn what_init_prints_is_a_description() {
         let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
         let text = init(&described[0]).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
-        let text = text.replace(",1024..65536", "").replace(",256..4096", "");
+        let text = text.replace(",1024..65536", "").replace(",256..2048", "");
         let problem = resolved(Path::new(""), &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
         let roles: Vec<_> = problem.points[0].buffers.iter().map(|buffer| buffer.role).collect();
         if name != "grid.comp" {
