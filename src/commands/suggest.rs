@@ -70,19 +70,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let list = format!("{typed} --help");
             format!("unknown option '{}'; {}", brief(word), and_list(&tip.unwrap_or_default(), &list))
         }
-        ErrorKind::UnknownArgument => {
-            let is_variant = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok());
-            match command {
-                Some("ab") if word.ends_with(".json") => {
-                    format!("'{}' is a record; `gpukern compare before.json after.json` compares two", brief(word))
-                }
-                Some("ab") if is_variant => format!("'{word}' is a variant; write -V {word} --against another"),
-                Some("bench" | "verify" | "tune" | "inspect") if is_variant => {
-                    format!("'{word}' is a variant; name it after -V, several with commas between them")
-                }
-                _ => format!("'{}' is one word too many; usage: {usage}", brief(word)),
-            }
-        }
+        ErrorKind::UnknownArgument => word_too_many(word, command, &usage),
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             format!("{word} lacks its value; `{typed} --help` explains it")
         }
@@ -112,6 +100,22 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let text = text.split("\n\n").next().unwrap_or_default();
             text.trim_start_matches("error: ").trim_end().into()
         }
+    }
+}
+
+/// Answers a word that no argument takes: a record or a variant has its own place.
+fn word_too_many(word: &str, command: Option<&str>, usage: &str) -> String {
+    let is_record = Path::new(word).extension().is_some_and(|ending| ending == "json");
+    let is_variant = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok());
+    match command {
+        Some("ab") if is_record => {
+            format!("'{}' is a record; `gpukern compare before.json after.json` compares two", brief(word))
+        }
+        Some("ab") if is_variant => format!("'{word}' is a variant; write -V {word} --against another"),
+        Some("bench" | "verify" | "tune" | "inspect") if is_variant => {
+            format!("'{word}' is a variant; name it after -V, several with commas between them")
+        }
+        _ => format!("'{}' is one word too many; usage: {usage}", brief(word)),
     }
 }
 
