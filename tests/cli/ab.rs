@@ -51,7 +51,10 @@ fn a_difference_of_tens_of_percent_is_found_both_ways() {
 
 #[test]
 fn a_variant_is_the_same_as_itself() {
-    let output = expect_exit(&mut ab(&["--a", "v0", "--b", "naive", "--min-effect", "30%", "--json", "-"]), 0);
+    let output = expect_exit(
+        &mut ab(&["--a", "v0", "--b", "naive", "--min-effect", "30%", "--max-time", "600s", "--json", "-"]),
+        0,
+    );
     let document = document(&output);
     assert_eq!((&document["schema"], &document["turns"]), (&json!("gpukern-ab/1"), &json!("batches")));
     assert_eq!((&document["finding"]["verdict"], &document["exit"]), (&json!("same"), &json!(0)));
