@@ -2,7 +2,7 @@
 //! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
 use super::overview::{Fleet, Overview};
-use super::{Change, Compared, Comparison, State, Verdict};
+use super::{Change, Compared, Comparison, State, Unmatched, Verdict};
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
 use crate::basis::pattern::matches;
@@ -308,8 +308,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             if let Some(most) = threshold.max_slowdown {
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
-                // Undecided cases have their own exit code.
-                if !is_certain && messages.is_empty() && case.verdict != Verdict::Undecided {
+                if !is_certain && messages.is_empty() {
                     doubtful.push(&case.id);
                 }
             }
@@ -336,7 +335,11 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
         }
-        let mut doubts: Vec<(usize, &str)> = vec![];
+        let is_lost = |case: &&&Unmatched| {
+            case.baseline == State::Measured && matches!(case.candidate, State::Absent | State::Skipped)
+        };
+        let lost = if is_used { unmatched.iter().filter(is_lost).count() } else { 0 };
+        let mut doubts: Vec<(usize, &str)> = vec![(lost, "that the candidate did not measure")];
         for (count, kind) in lacking.into_iter().zip(&KINDS) {
             doubts.extend(kind.lacking.map(|reason| (count, reason)));
         }
@@ -408,7 +411,12 @@ impl Threshold {
         let most = self.max_slowdown?;
         let ratio = case.ratio?;
         let [low, _] = case.interval?;
-        let is_certain = low > 1.0 + most || case.verdict == Verdict::Slower;
+        // What is no evidence for a verdict is none for a threshold.
+        let is_certain = match case.verdict {
+            Verdict::Slower => true,
+            Verdict::Undecided => false,
+            Verdict::Same | Verdict::Faster => low > 1.0 + most,
+        };
         if ratio <= 1.0 + most || !is_certain {
             return None;
         }
