@@ -8,7 +8,9 @@ use crate::record::Record;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::report::bench::{figure_cell, main_sections, marks_of};
-use crate::report::compare::{above_commands, changed, difference_text, headline, not_compared, overviews, thresholds};
+use crate::report::compare::{
+    above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note, thresholds,
+};
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
 use crate::report::long::share_text;
@@ -129,6 +131,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
     if !others.is_empty() {
         document.table(changes(&others));
+        document.lines(ratio_note(&comparison.sorted()));
     }
     if !same.is_empty() {
         let mut unchanged = Document::default();

@@ -203,7 +203,7 @@ fn write_device(
 }
 
 /// Says where ratios are not those of the medians in the table.
-fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
+pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
     let by_cpu_time = cases.iter().filter(|(_, case)| case.of_cpu_time).count();
     if by_cpu_time > 0 {
         let which = if by_cpu_time == cases.len() {
