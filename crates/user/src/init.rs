@@ -661,10 +661,19 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
         fields_of("spec").filter(|(name, _)| commented.remark_on(&format!("spec.{name}")).starts_with("(…) "));
     words.extend(guessed.map(|(name, value)| set_option("spec", name, value)));
     words.extend(fields_of("dispatch").map(|(name, value)| set_option("dispatch", name, value)));
-    let stem = Path::new(&source).with_extension("toml");
-    let description = shown_word(&stem.to_string_lossy());
+    // In the working folder, to which paths in the draft are relative; never the name of a file that is there.
+    let stem = Path::new(&source).file_stem().unwrap_or_default().to_string_lossy();
+    let names = ["", "-new", "-draft"].map(|end| format!("{stem}{end}.toml"));
+    let free = names.iter().find(|name| !Path::new(name).exists()).unwrap_or(&names[2]);
+    let description = shown_word(free);
+    let beside = Path::new(&source).with_extension("toml");
+    let known = if beside.exists() {
+        format!("{} may describe it. ", printable(&beside.to_string_lossy()))
+    } else {
+        String::new()
+    };
     Ok(Some(format!(
-        "{} has no description yet: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
+        "{known}{} has no description yet: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
          of {shown}:\n  gpukern run {shown} --init > {description}\nor give the options, which `sanitize` takes too; check \
          every value:\n  {}",
         printable(&source),

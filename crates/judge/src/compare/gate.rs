@@ -287,6 +287,11 @@ impl Ruling {
 /// Most cases of an undecided threshold that are named.
 const MAX_NAMED: usize = 3;
 
+/// Whether the candidate lacks a case that the baseline measured.
+fn is_lost(case: &Unmatched) -> bool {
+    case.baseline == State::Measured && matches!(case.candidate, State::Absent | State::Skipped)
+}
+
 /// Applies `thresholds` to `comparison`.
 ///
 /// # Errors
@@ -335,10 +340,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
         }
-        let is_lost = |case: &&&Unmatched| {
-            case.baseline == State::Measured && matches!(case.candidate, State::Absent | State::Skipped)
-        };
-        let lost = if is_used { unmatched.iter().filter(is_lost).count() } else { 0 };
+        let lost = if is_used { unmatched.iter().filter(|case| is_lost(case)).count() } else { 0 };
         let mut doubts: Vec<(usize, &str)> = vec![(lost, "that the candidate did not measure")];
         for (count, kind) in lacking.into_iter().zip(&KINDS) {
             doubts.extend(kind.lacking.map(|reason| (count, reason)));
