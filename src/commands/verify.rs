@@ -2,6 +2,7 @@
 
 use super::{CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, failures, measuring, origin, run as user_run};
 use crate::basis::alike::grouped;
+use crate::basis::pattern;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::export::junit;
@@ -120,10 +121,17 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     });
     let mut text = String::from("to expect them, add to its file:\n");
     for cases in groups.iter().take(MAX_TABLES) {
-        let Case { id, algorithm, variant, options, outcome, .. } = cases[0].1;
-        let pattern = if cases.len() > 1 { format!("{algorithm}/{variant}/{}/*", options.dtype) } else { id.clone() };
+        let Case { algorithm, variant, options, outcome, .. } = cases[0].1;
+        // A pattern would also accept new failures among cases that pass now.
+        let pattern = format!("{algorithm}/{variant}/{}/*", options.dtype);
+        let mut covered = record.cases.iter().filter(|case| pattern::matches(&pattern, &case.id));
+        let is_whole = covered.all(|case| is_failure(case) || matches!(case.outcome, Outcome::Skipped { .. }));
+        let ids = cases.iter().map(|(_, case)| case.id.clone());
+        let patterns = if is_whole && cases.len() > 1 { vec![pattern] } else { ids.collect() };
         let status = outcome.status().replace(' ', "-");
-        let _ = writeln!(text, "\n[[known]]\ncase = \"{pattern}\"\nstatus = \"{status}\"\nreason = \"\"");
+        for pattern in patterns {
+            let _ = writeln!(text, "\n[[known]]\ncase = \"{pattern}\"\nstatus = \"{status}\"\nreason = \"\"");
+        }
     }
     if groups.len() > MAX_TABLES {
         let _ = writeln!(text, "\nand {}", counted(groups.len() - MAX_TABLES, "more table"));
