@@ -50,7 +50,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         .map_err(|reason| usage!("{gate}: {}", printable(&reason)))?;
     let exit = judging::exit_of_comparison(&comparison, &ruling);
     if exit == Exit::Success {
-        // What is undecided is within its thresholds.
+        // Undecided cases are within their thresholds.
         comparison.decide = None;
     }
     let text = match args.to {

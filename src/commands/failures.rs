@@ -3,10 +3,11 @@
 use super::create_folder;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
-use crate::basis::printable::{self, shell_word};
+use crate::basis::printable;
 use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
 use crate::compare::paired::SideResult;
+use crate::compare::recipe;
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch};
@@ -38,10 +39,8 @@ pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, r
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
         let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
-        let variables = record.origin.environment.clone();
-        let driver = variables.iter().filter(|(name, _)| name.starts_with("VK_"));
-        let driver: String = driver.map(|(name, value)| format!("{name}={} ", shell_word(value))).collect();
-        first_command.get_or_insert_with(|| driver + &command);
+        let variables = &record.origin.environment;
+        first_command.get_or_insert_with(|| recipe::assignments(variables) + &command);
         let failure = Failure { case, device, group, chosen, substitute: None, command, validation, variables };
         failure.write(folder, &folder_name(case))?;
         saved += 1;
@@ -66,7 +65,7 @@ pub(super) fn save_side(
     let substitute = kernel.substitute.as_ref();
     let command = command.to_string();
     // The command names the drivers.
-    let variables = BTreeMap::new();
+    let variables = &BTreeMap::new();
     let failure = Failure { case, device, group, chosen, substitute, command, validation, variables };
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }
@@ -87,7 +86,7 @@ struct Failure<'a> {
     command: String,
     validation: bool,
     /// Variables that chose the driver.
-    variables: BTreeMap<String, String>,
+    variables: &'a BTreeMap<String, String>,
 }
 
 pub(super) fn is_failure(outcome: &Outcome) -> bool {

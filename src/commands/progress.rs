@@ -273,8 +273,8 @@ impl Progress {
         Self::through(cases, &[], &[], messages)
     }
 
-    /// Returns the progress of measuring `cases` cases and then the limits of their devices, with the expected time of
-    /// each at the usual speed, and the factor by which other programs slow them down.
+    /// Returns the progress of measuring `cases` cases, with the expected time of each at the usual speed and the factor by
+    /// which other programs slow them down, and then the limits of their devices, with their times at the present speed.
     pub(crate) fn on_device(
         cases: usize,
         expected: &[CaseEstimate],
@@ -283,9 +283,7 @@ impl Progress {
         messages: &Messages,
     ) -> Self {
         let slowed = |case: &CaseEstimate| CaseEstimate { time: Nanos(case.time.0 * slowdown), ..case.clone() };
-        // Unlike samples, probes do not end by the clock.
-        let limits: Vec<_> = limits.iter().map(|time| Nanos(time.0 * slowdown * slowdown)).collect();
-        Self::through(cases, &expected.iter().map(slowed).collect::<Vec<_>>(), &limits, messages)
+        Self::through(cases, &expected.iter().map(slowed).collect::<Vec<_>>(), limits, messages)
     }
 
     fn through(cases: usize, expected: &[CaseEstimate], limits: &[Nanos], messages: &Messages) -> Self {

@@ -100,7 +100,7 @@ fn text(
         let notes = report::bench::notes(record, form != TableForm::Long);
         let gap = if notes.is_empty() { "" } else { "\n" };
         let notes = wrapped_lines(&notes, Some(host.width()));
-        // What `verify` wrote has no times to show.
+        // A record of `verify` has no times to show.
         let mut outcomes = record.cases.iter().filter_map(Case::measured).peekable();
         if outcomes.peek().is_some() && outcomes.all(|measured| measured.samples.is_empty()) {
             let table = report::verify::table(record, host.width()) + "\n" + &report::verify::summary(record);

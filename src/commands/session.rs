@@ -7,7 +7,9 @@ use crate::engine::executor::Executor;
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;
 use crate::plan::HOST;
-use crate::{Error, Exit, Host, MeasureOptions, MeasuredPlan, Plan, Record, Result, Setup, Timing, Tuned, counted};
+use crate::{
+    Error, Exit, Host, MeasureOptions, MeasuredPlan, Nanos, Plan, Record, Result, Setup, Timing, Tuned, counted,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -176,13 +178,14 @@ impl<'a> MeasurementCall<'a> {
             run::print_commands(&setup.kernels, host);
         }
         let interrupted = host.listen()?;
-        let progress = Progress::on_device(
-            cases,
-            &estimates,
-            &measurement.limit_estimates(options, &estimates),
-            slowdown(options.timing, measurement.uses_host_cores()),
-            &host.messages,
-        );
+        let slowdown_of = |timing| slowdown(timing, measurement.uses_host_cores());
+        let mut limits = measurement.limit_estimates(options, &estimates);
+        if !limits.is_empty() {
+            // Unlike samples, probes do not end by the clock.
+            let slowdown = slowdown_of(Timing::VerifyOnly);
+            limits = limits.into_iter().map(|time| Nanos(time.0 * slowdown)).collect();
+        }
+        let progress = Progress::on_device(cases, &estimates, &limits, slowdown_of(options.timing), &host.messages);
         if announces {
             progress.announce_duration("case");
         }

@@ -57,23 +57,23 @@ pub(super) const MAX_WIDTH: usize = 100;
 /// Prints the page on a topic.
 pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let width = host.width().min(MAX_WIDTH);
+    let name = match name {
+        "roofline" | "hardware" | "shares" => "limits",
+        "csv" | "formats" | "sizes" => "cli",
+        "studies" => LIST,
+        name => name,
+    };
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
     let path = name.trim_start_matches("./").trim_start_matches("docs/");
-    let name = match name {
-        "roofline" | "hardware" | "shares" => "limits",
-        "export" | "csv" | "formats" | "sizes" => "cli",
-        "studies" => LIST,
-        name => name,
-    };
     let Some(topic) = TOPICS.iter().find(|topic| topic.name == name || topic.path == path) else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();
         known.extend(commands);
-        if let Ok(algorithm) = CATALOGUE.find(name) {
+        if let Some(algorithm) = CATALOGUE.known(name) {
             return Err(usage!(
                 "`gpukern list {0}` describes {0}; docs/studies says why its variants are as fast as they are",
                 algorithm.name

@@ -1,6 +1,7 @@
 //! `gpukern verify`.
 
-use super::{CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, failures, measuring, origin, run as user_run};
+use super::failures::{self, is_failure};
+use super::{CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, measuring, origin, run as user_run};
 use crate::basis::alike::grouped;
 use crate::basis::pattern;
 use crate::commands::cli::VerifyArgs;
@@ -115,7 +116,8 @@ const MAX_TABLES: usize = 8;
 /// and type that end alike.
 fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     let Expectations { expected, .. } = Expectations::of(record, known);
-    let new = record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_failure(case));
+    let new =
+        record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_failure(&case.outcome));
     let groups = grouped(new, |(_, case)| {
         (case.algorithm.clone(), case.variant.clone(), case.options.dtype, case.outcome.status())
     });
@@ -125,7 +127,7 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
         // A pattern would also accept new failures among cases that pass now.
         let pattern = format!("{algorithm}/{variant}/{}/*", options.dtype);
         let mut covered = record.cases.iter().filter(|case| pattern::matches(&pattern, &case.id));
-        let is_whole = covered.all(|case| is_failure(case) || matches!(case.outcome, Outcome::Skipped { .. }));
+        let is_whole = covered.all(|case| is_failure(&case.outcome) || matches!(case.outcome, Outcome::Skipped { .. }));
         let ids = cases.iter().map(|(_, case)| case.id.clone());
         let patterns = if is_whole && cases.len() > 1 { vec![pattern] } else { ids.collect() };
         let status = outcome.status().replace(' ', "-");
@@ -137,10 +139,6 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
         let _ = writeln!(text, "\nand {}", counted(groups.len() - MAX_TABLES, "more table"));
     }
     text
-}
-
-fn is_failure(case: &Case) -> bool {
-    matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some()
 }
 
 /// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, the number of known
@@ -167,5 +165,5 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     };
-    (exit, gone.len(), unexpected.cases.iter().filter(|case| is_failure(case)).count())
+    (exit, gone.len(), unexpected.cases.iter().filter(|case| is_failure(&case.outcome)).count())
 }

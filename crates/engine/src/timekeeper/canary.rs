@@ -66,11 +66,16 @@ impl Canary {
         if !workbench.info().kind.runs_on_host_cores() {
             return Self::with_steps(workbench, cache, steps * GPU_STEPS, true);
         }
-        let canary = Self::with_steps(workbench, cache, steps, false)?;
-        if canary.as_ref().is_some_and(|canary| canary.best.0 > LONGEST_RUN.0) {
-            return Self::with_steps(workbench, cache, steps / SLOW_DEVICE_DIVISOR, false);
+        let fewer = steps / SLOW_DEVICE_DIVISOR;
+        // An earlier process that found the device to be slow saves this one the long run.
+        let is_slow = |best: Nanos, steps_run: u32| best.0 * f64::from(steps / steps_run) > LONGEST_RUN.0;
+        if saved_best(cache, workbench.info(), fewer).is_some_and(|best| is_slow(best, fewer)) {
+            return Self::with_steps(workbench, cache, fewer, false);
         }
-        Ok(canary)
+        match Self::with_steps(workbench, cache, steps, false)? {
+            Some(canary) if is_slow(canary.best, steps) => Self::with_steps(workbench, cache, fewer, false),
+            canary => Ok(canary),
+        }
     }
 
     /// Prepares the canary with `steps` steps, and reads it once.
@@ -83,12 +88,8 @@ impl Canary {
         let invocations = if rises { SINGLE_GROUP_INVOCATIONS } else { HOST_INVOCATIONS };
         let chains = prepare_chains(workbench, invocations, steps).map_err(|error| error.to_string())?;
         let Some(chains) = chains else { return Ok(None) };
-        let saved = cache.get(&cache_kind(steps), workbench.info()).and_then(|bytes| bytes.try_into().ok());
-        let best = match saved.map(f64::from_le_bytes) {
-            Some(best) if best > 0.0 => best,
-            _ => f64::INFINITY,
-        };
-        let mut canary = Self { chains, steps, best: Nanos(best), rises };
+        let best = saved_best(cache, workbench.info(), steps).unwrap_or(Nanos(f64::INFINITY));
+        let mut canary = Self { chains, steps, best, rises };
         canary.read()?;
         Ok(Some(canary))
     }
@@ -108,6 +109,12 @@ impl Canary {
     pub fn save_best(&self, cache: &CacheFolder, device: &DeviceInfo) {
         cache.put(&cache_kind(self.steps), device, &self.best.0.to_le_bytes());
     }
+}
+
+/// Returns the best reading of earlier processes with this number of steps.
+fn saved_best(cache: &CacheFolder, device: &DeviceInfo, steps: u32) -> Option<Nanos> {
+    let bytes = cache.get(&cache_kind(steps), device)?.try_into().ok()?;
+    Some(Nanos(f64::from_le_bytes(bytes))).filter(|best| best.0 > 0.0)
 }
 
 /// Returns the kind of cache file for the best reading. Processes share it, because a process in which the device is

@@ -305,7 +305,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         let has_id = |id: &str| matches(&threshold.case, id);
         let mut is_used = false;
         let mut lacking = [0; KINDS.len()];
-        let mut doubtful: Vec<&str> = vec![];
+        let [mut doubtful, mut unproven]: [Vec<&str>; 2] = [vec![], vec![]];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
             is_used = true;
             let mut messages: Vec<_> = threshold.slower(case).into_iter().collect();
@@ -314,7 +314,8 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
                 if !is_certain && messages.is_empty() {
-                    doubtful.push(&case.id);
+                    let is_beyond = case.interval.is_some_and(|[low, _]| low > 1.0 + most);
+                    (if is_beyond { &mut unproven } else { &mut doubtful }).push(&case.id);
                 }
             }
             ruling.add_violations(index, &case.id, messages);
@@ -345,12 +346,10 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         for (count, kind) in lacking.into_iter().zip(&KINDS) {
             doubts.extend(kind.lacking.map(|reason| (count, reason)));
         }
-        doubts.push((
-            incomparable,
-            "that solves another problem than in the baseline, so that max-slowdown compares nothing",
-        ));
-        let wide = wide_intervals(&doubtful);
-        doubts.push((doubtful.len(), &wide));
+        let other_problem = "that solves another problem than in the baseline, so that max-slowdown compares nothing";
+        let wide = named("whose interval includes its max-slowdown", &doubtful, "; more processes narrow it");
+        let early = named("beyond its max-slowdown, but without enough evidence for a verdict", &unproven, "");
+        doubts.extend([(incomparable, other_problem), (doubtful.len(), &wide), (unproven.len(), &early)]);
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
             ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
         }
@@ -391,11 +390,11 @@ fn percent(share: f64) -> String {
     format!("{} %", significant(100.0 * share))
 }
 
-/// Names cases whose interval includes a threshold's `max-slowdown`.
-fn wide_intervals(ids: &[&str]) -> String {
+/// Says of which cases something holds, with the first names and the remedy.
+fn named(what: &str, ids: &[&str], remedy: &str) -> String {
     let names = ids.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
     let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
-    format!("whose interval includes its max-slowdown ({names}{more}); more processes narrow it")
+    format!("{what} ({names}{more}){remedy}")
 }
 
 impl Threshold {
@@ -413,7 +412,7 @@ impl Threshold {
         let most = self.max_slowdown?;
         let ratio = case.ratio?;
         let [low, _] = case.interval?;
-        // What is no evidence for a verdict is none for a threshold.
+        // Too little evidence for a verdict is too little for a threshold.
         let is_certain = match case.verdict {
             Verdict::Slower => true,
             Verdict::Undecided => false,
@@ -445,7 +444,25 @@ impl Threshold {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture::{compared, comparison};
     use super::*;
+
+    #[test]
+    fn an_undecided_case_neither_holds_a_threshold_nor_crosses_it() {
+        let thresholds = parse("[[threshold]]\ncase = '*'\nmax-slowdown = '10%'").expect("a threshold");
+        let ruled = |verdict, ratio, interval| {
+            let case = Compared { ratio: Some(ratio), interval: Some(interval), ..compared("naive", verdict) };
+            let Ruling { violations, undecided, held, .. } =
+                rule(&thresholds, &comparison(vec![case])).expect("it has a case");
+            (violations.len(), undecided.first().map(|(_, reason)| reason.clone()).unwrap_or_default(), held)
+        };
+        let (crossed, reason, held) = ruled(Verdict::Undecided, 3.7, [0.87, 4.3]);
+        assert!(crossed == 0 && held == 0 && reason.starts_with("1 case whose interval includes its max"), "{reason}");
+        let (crossed, reason, held) = ruled(Verdict::Undecided, 2.0, [1.6, 2.4]);
+        assert!(crossed == 0 && held == 0 && reason.starts_with("1 case beyond its max-slowdown, but"), "{reason}");
+        assert_eq!(ruled(Verdict::Slower, 2.0, [1.6, 2.4]), (1, String::new(), 0));
+        assert_eq!(ruled(Verdict::Undecided, 1.02, [0.98, 1.06]), (0, String::new(), 1), "it is certainly within");
+    }
 
     #[test]
     fn the_committed_schema_is_that_of_the_types() {

@@ -6,7 +6,7 @@ use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
 use crate::record::figure::MEDIAN;
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Case, Record};
 use crate::stats;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -145,9 +145,6 @@ pub struct FleetRow {
     pub name: String,
     /// Number of devices with a time.
     pub devices: usize,
-    /// Devices without one, and why: `crashed`, `rejected`; for a vendor always empty.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub failed: BTreeMap<String, &'static str>,
     /// Figures over the devices.
     #[serde(flatten)]
     pub overview: Overview,
@@ -195,7 +192,6 @@ impl Fleet {
             fleet.cases.extend(rows(&rated, |rated| rated.id));
             all.extend(rated);
         }
-        fleet.add_failures(records);
         for rated in grouped(all.iter().copied(), |rated| (rated.vendor, rated.algorithm)) {
             fleet.vendors.extend(rows(&rated, |rated| rated.variant));
         }
@@ -216,28 +212,8 @@ impl Fleet {
             fleet.cases.extend(rows(&rated, |rated| rated.id));
             all.extend(rated);
         }
-        fleet.add_failures(records);
         fleet.vendors = rows(&all, |rated| rated.vendor);
         fleet.if_several(&all)
-    }
-
-    /// Adds to each case the devices on which it failed in every record.
-    fn add_failures(&mut self, records: &[&Record]) {
-        let mut outcomes: HashMap<&str, BTreeMap<String, Vec<&Outcome>>> = HashMap::new();
-        for record in records {
-            for case in &record.cases {
-                let of_case = outcomes.entry(&case.id).or_default();
-                of_case.entry(record.device_name(case.device)).or_default().push(&case.outcome);
-            }
-        }
-        for row in &mut self.cases {
-            for (device, outcomes) in outcomes.get(row.name.as_str()).into_iter().flatten() {
-                let has_failed = |outcome: &&Outcome| outcome.reason().is_some();
-                if let Some(first) = outcomes.first().filter(|_| outcomes.iter().all(has_failed)) {
-                    row.failed.insert(device.clone(), first.status());
-                }
-            }
-        }
     }
 
     /// Counts the devices; `None` for fewer than two.
@@ -252,8 +228,7 @@ fn rows(rated: &[RatedCase<'_>], name: for<'n> fn(&RatedCase<'n>) -> &'n str) ->
     let mut rows = vec![];
     for group in grouped(rated.iter().copied(), name) {
         let devices = distinct(group.iter().map(|rated| rated.device)).len();
-        let failed = BTreeMap::new();
-        rows.push(FleetRow { name: name(&group[0]).into(), devices, failed, overview: Overview::of(&group) });
+        rows.push(FleetRow { name: name(&group[0]).into(), devices, overview: Overview::of(&group) });
     }
     rows.sort_by(by_slowness);
     rows
@@ -340,7 +315,7 @@ mod tests {
     /// Returns name, devices, percentage of slower ones, and the ends with their devices.
     fn figures(rows: &[FleetRow]) -> Vec<String> {
         let end = |extreme: &Extreme| format!("{:.2} {}", extreme.ratio, extreme.device);
-        let figures = |FleetRow { name, devices, overview, .. }: &FleetRow| {
+        let figures = |FleetRow { name, devices, overview }: &FleetRow| {
             let [worst, best] = [&overview.worst, &overview.best].map(end);
             format!("{name}: {devices}, {:.0} % slower, {worst} to {best}", overview.slower_percent)
         };

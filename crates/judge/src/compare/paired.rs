@@ -12,7 +12,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 /// Rounds before the first test for a decision: the fewest that give an interval.
-pub const MIN_ROUNDS: usize = 6;
+pub const MIN_ROUNDS: usize = MIN_SAMPLES;
 
 /// Name and version of the JSON document of `ab`.
 pub const AB_SCHEMA: &str = "gpukern-ab/1";

@@ -89,16 +89,13 @@ pub fn filled(pattern: &str, captures: &[&str]) -> String {
     text
 }
 
-/// Returns the names that match `pattern`, or a message with the nearest ones. `kind` is, say, `variant of matmul`.
+/// Returns the names that match `pattern`, or a message with the nearest ones. A kernel's name stands for all its choices of
+/// constants: `sum` for `sum[LANES=64]`. `kind` is, say, `variant of matmul`.
 pub fn select<'n>(pattern: &str, kind: &str, names: &[&'n str]) -> Result<Vec<&'n str>, String> {
     let mut matching: Vec<_> = names.iter().copied().filter(|name| matches(pattern, name)).collect();
     if matching.is_empty() {
-        // A kernel's name stands for all its choices of constants: `sum` for `sum[LANES=64]`.
-        matching = names
-            .iter()
-            .copied()
-            .filter(|name| name.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('[')))
-            .collect();
+        let is_choice = |name: &&str| name.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('['));
+        matching = names.iter().copied().filter(is_choice).collect();
     }
     if matching.is_empty() { Err(no_match(pattern, kind, names)) } else { Ok(matching) }
 }
@@ -113,6 +110,14 @@ pub fn no_match(pattern: &str, kind: &str, names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernels_name_stands_for_its_choices_unless_one_is_called_so() {
+        let names = ["sum[N=1]", "sum[N=2]", "sum2[N=1]", "max"];
+        assert_eq!(select("sum", "kernel", &names), Ok(vec!["sum[N=1]", "sum[N=2]"]));
+        assert_eq!(select("max", "kernel", &names), Ok(vec!["max"]));
+        assert!(select("su", "kernel", &names).is_err());
+    }
 
     #[test]
     fn short_ids_distinguish_cases_and_abbreviate_their_ids() {

@@ -122,17 +122,11 @@ pub struct Driver {
     pub build: Option<String>,
 }
 
-impl Driver {
-    /// Returns the driver's name and version for a line with the device's name, without what the latter says too:
-    /// llvmpipe names itself and LLVM in both, NVIDIA itself.
-    pub fn beside(&self, device: &str) -> String {
-        let device = device.to_lowercase();
-        let version = match self.info.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
-            Some((text, remark)) if device.contains(&remark.to_lowercase()) => text,
-            _ => &self.info,
-        };
-        let name = if device.contains(&self.name.to_lowercase()) { "" } else { &self.name };
-        format!("{name} {version}").trim().into()
+/// Returns a driver's version without a remark in brackets that the device's name has too: Mesa names LLVM in both.
+pub fn version_beside<'a>(device: &str, version: &'a str) -> &'a str {
+    match version.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+        Some((text, remark)) if device.contains(remark) => text,
+        _ => version,
     }
 }
 
@@ -760,9 +754,12 @@ impl DeviceInfo {
         (self.kind != DeviceKind::Host).then(|| name.unwrap_or_else(|| format!("{:#06x}", self.vendor_id)))
     }
 
-    /// Returns the driver's name and version for a line that names the device.
+    /// Returns the driver's name and version for a line that names the device, without the words that both have.
     pub fn driver_beside_name(&self) -> String {
-        self.driver.beside(&self.name)
+        let Driver { name, info, .. } = &self.driver;
+        let is_named = self.name.to_lowercase().contains(&name.to_lowercase());
+        let name = if is_named { "" } else { name };
+        format!("{name} {}", version_beside(&self.name, info)).trim().into()
     }
 
     /// Returns the size of the largest device-local heap, in which all buffers of a case must fit.
@@ -898,8 +895,9 @@ mod tests {
 
     #[test]
     fn what_a_device_and_its_driver_both_say_is_said_once() {
-        let beside = |device, name: &str, info: &str| {
-            Driver { name: name.into(), info: info.into(), ..Driver::default() }.beside(device)
+        let beside = |device: &str, name: &str, info: &str| {
+            let driver = Driver { name: name.into(), info: info.into(), ..Driver::default() };
+            DeviceInfo { name: device.into(), driver, ..DeviceInfo::default() }.driver_beside_name()
         };
         assert_eq!(beside("llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)"), "Mesa 22.3.6");
         assert_eq!(beside("NVIDIA H100", "NVIDIA", "580.159.04"), "580.159.04");

@@ -73,12 +73,10 @@ impl Catalogue {
                 owner.name
             );
         }
-        let others = error::unknown("algorithm", name, "", &self.names(|_| true));
-        if others.contains("did you mean") {
-            others
-        } else {
-            format!("{others}; `gpukern run k.comp` takes kernels of your own")
-        }
+        let names = self.names(|_| true);
+        let own =
+            if error::meant(name, &names).is_none() { "; `gpukern run k.comp` takes kernels of your own" } else { "" };
+        error::unknown("algorithm", name, "", &names) + own
     }
 
     /// Returns the algorithm with this name; records and tables of other versions may name unknown ones.

@@ -76,7 +76,7 @@ impl Outcome {
                 0 | 1 => verification.worst.clone(),
                 count => {
                     let first = verification.wrong.first.first().map(|wrong| &wrong.element);
-                    // The worst element comes first.
+                    // The text begins with the worst element.
                     let first = first.filter(|first| !verification.worst.starts_with(first.as_str()));
                     let first = first.map_or_else(String::new, |first| format!(", the first is {first}"));
                     format!("{} ({count} elements are wrong{first})", verification.worst)

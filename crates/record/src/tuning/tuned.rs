@@ -3,6 +3,7 @@
 
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, Candidate, CaseSpec, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, toml_mistake};
@@ -473,18 +474,16 @@ fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo)
 
 /// Most variants that a search times beside the tiles, and their largest predicted time relative to the fastest.
 const MAX_RIVALS: usize = 3;
-const MAX_PREDICTED_RATIO: f64 = 2.0;
+const MAX_RIVAL_RATIO: f64 = 2.0;
 
 /// Returns the variants to time beside the tiles of `variant`: those that `auto` would select here, or nearly.
 pub fn rivals<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo, variant: &str) -> Vec<&'a Variant> {
     let Some(model) = algorithm.candidates else { return vec![] };
     let candidates = model(algorithm, spec, device);
-    let is_near = |own: &&Candidate| own.predicted.0 <= MAX_PREDICTED_RATIO * candidates[0].predicted.0;
-    let near: Vec<_> = candidates.iter().filter(is_near).map(|candidate| candidate.variant).collect();
-    let mut rivals = favorites(algorithm, spec, device);
-    rivals.retain(|rival| near.contains(&&*rival.name) && rival.name != variant);
-    rivals.truncate(MAX_RIVALS);
-    rivals
+    let is_near = |own: &&Candidate| own.predicted.0 <= MAX_RIVAL_RATIO * candidates[0].predicted.0;
+    let names = distinct(candidates.iter().filter(is_near).map(|own| own.variant));
+    let others = names.into_iter().filter(|name| *name != variant);
+    others.filter_map(|name| algorithm.variant(name).ok()).take(MAX_RIVALS).collect()
 }
 
 /// Returns the program of a case, or the reason why `device` cannot run it.

@@ -12,7 +12,7 @@ use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::case::Goal;
 use crate::case::quantity::Pattern;
-use crate::device::capability::{CooperativeMatrix, DeviceInfo, Driver, Feature, FlexibleMatrix, Heap};
+use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap, version_beside};
 use crate::record::peak::Peak;
 use serde::Serialize;
 
@@ -199,8 +199,7 @@ fn runs_with(mut supports: Vec<&Support>) -> String {
 const NAME_COLUMN_WIDTH: usize = 16;
 
 fn driver(info: &DeviceInfo) -> String {
-    let unnamed = Driver { name: String::new(), ..info.driver.clone() };
-    join_filled(&[&info.driver.name, &unnamed.beside(&info.name)], " ")
+    join_filled(&[&info.driver.name, version_beside(&info.name, &info.driver.info)], " ")
 }
 
 /// Formats a limit in bytes. A driver without a limit states a number that no memory has.

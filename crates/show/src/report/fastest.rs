@@ -15,9 +15,6 @@ const MIN_MENTIONED_SHARE: f64 = 0.3;
 /// Maximum number of names in a list.
 const MAX_NAMED: usize = 3;
 
-/// How the sentence calls winners whose times cannot be told apart.
-pub const TIED: &str = "too close to tell";
-
 /// Winners of a size: several if their times are too close to tell apart.
 struct Race<'a> {
     size: String,
@@ -33,8 +30,9 @@ impl<'a> Race<'a> {
 }
 
 /// Names the fastest of `cases`, which are of one kind and device of `record`, with its lead; then the faster cases
-/// with caveats. `None` without competition, and for chains, whose sizes are numbers of operations.
-pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
+/// with caveats; and whether several are too close to tell at some size. `None` without competition, and for chains, whose
+/// sizes are numbers of operations.
+pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
     let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
     let (exact, others): (Vec<&Case>, Vec<&Case>) = timed.iter().partition(|case| Class::of(case).is_exact());
     let has_one_class = distinct(timed.iter().map(|case| Class::of(case))).len() == 1;
@@ -44,13 +42,13 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
-    let Some(mut sentence) = describe_races(&races) else { return only_exact_variant(&exact, &others) };
+    let Some(mut sentence) = describe_races(&races) else { return Some((only_exact_variant(&exact, &others)?, false)) };
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(&races, &others)
     {
         sentence = format!("{sentence}; {faster}");
     }
-    Some(sentence)
+    Some((sentence, races.iter().any(|race| race.winners.len() > 1)))
 }
 
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
@@ -120,7 +118,7 @@ fn describe_races(races: &[Race<'_>]) -> Option<String> {
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race.runner_up), share_reached(&race.winners, false))
             }
-            tied => format!("{} are {TIED} which is fastest", list(tied)),
+            tied => format!("{} are too close to tell which is fastest", list(tied)),
         }),
         _ => Some(describe_several_races(races)),
     }
@@ -155,7 +153,7 @@ fn describe_several_races(races: &[Race<'_>]) -> String {
     }
     if !tied.is_empty() {
         let names = distinct(tied.iter().flat_map(|race| race.names()));
-        parts.push(format!("{} are {TIED} at {}", list(&names), span(&tied)));
+        parts.push(format!("{} are too close to tell at {}", list(&names), span(&tied)));
     }
     parts.join("; ")
 }
@@ -238,7 +236,7 @@ mod tests {
             case
         };
         record.cases = times.iter().map(case).collect();
-        sentence(&record, &record.cases.iter().collect::<Vec<_>>())
+        Some(sentence(&record, &record.cases.iter().collect::<Vec<_>>())?.0)
     }
 
     #[test]
@@ -261,7 +259,7 @@ mod tests {
     fn a_variant_that_alone_has_no_caveat_is_named_if_others_are_faster() {
         let mut record = four_cases();
         record.cases.truncate(2);
-        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>());
+        let sentence_of = |record: &Record| Some(sentence(record, &record.cases.iter().collect::<Vec<_>>())?.0);
         record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
         let expected = "naive is the only variant without a caveat; faster with a caveat: local";
         assert_eq!(sentence_of(&record).as_deref(), Some(expected));

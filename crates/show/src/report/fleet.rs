@@ -10,7 +10,7 @@ use crate::basis::units::{counted, significant, trimmed};
 use crate::compare::Comparison;
 use crate::compare::overview::{Extreme, Fleet, FleetRow, fleet_devices};
 use crate::device::capability::vendor;
-use crate::record::Record;
+use crate::record::{Outcome, Record};
 use std::collections::HashMap;
 
 /// Maximum number of devices whose own tables are printed in full.
@@ -19,7 +19,7 @@ pub const MAX_DEVICES: usize = 4;
 /// Maximum lengths of a device's name to try, in characters.
 const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
 
-/// What a column is, below the tables of records.
+/// Explains the columns, below the tables of records.
 const LEGEND: &str = "slower: share of the devices that take at least 2 % longer than the fastest; worst, best: the \
                       largest and the smallest ratio, and its device";
 
@@ -55,17 +55,31 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
     tables
 }
 
-/// Lists the cases without a time on some devices: `crashed on llvmpipe: matmul/tiled/f32/64x64x64 and 2 more`.
+/// Lists the cases with a time on one device and none on another: `crashed on llvmpipe: matmul/tiled/f32/64x64x64 and 2
+/// more`.
 fn failures(records: &[&Record]) -> Vec<String> {
-    let fleets = [Fleet::by_variant(records), Fleet::by_device(records)];
-    let cases = fleets.iter().flatten().flat_map(|fleet| &fleet.cases);
-    let failures = cases.flat_map(|row| row.failed.iter().map(move |(device, status)| (device, *status, &row.name)));
-    let groups = grouped(distinct(failures), |(device, status, _)| (*device, *status));
-    let line = |group: Vec<(&String, &str, &String)>| {
-        let (device, status, first) = group[0];
+    let cases = records
+        .iter()
+        .flat_map(|record| record.cases.iter().map(|case| (record.device_name(case.device), &*case.id, &case.outcome)));
+    let mut failures = vec![];
+    for of_case in grouped(cases, |(_, id, _)| *id) {
+        let is_measured = |(_, _, outcome): &(String, &str, &Outcome)| matches!(outcome, Outcome::Measured(_));
+        if !of_case.iter().any(is_measured) {
+            continue;
+        }
+        // Several records of a device are processes of it.
+        for of_device in grouped(of_case, |(device, ..)| device.clone()) {
+            let (device, id, outcome) = &of_device[0];
+            if of_device.iter().all(|(_, _, outcome)| outcome.reason().is_some()) {
+                failures.push((device.clone(), outcome.status(), *id));
+            }
+        }
+    }
+    let line = |group: Vec<(String, &str, &str)>| {
+        let (device, status, first) = &group[0];
         format!("{status} on {}: {}{}", printable(device), printable(first), and_more(group.len() - 1))
     };
-    groups.into_iter().map(line).collect()
+    grouped(failures, |(device, status, _)| (device.clone(), *status)).into_iter().map(line).collect()
 }
 
 /// Prints the tables of records; empty for fewer than two devices.
@@ -200,6 +214,7 @@ pub mod tests {
     use crate::compare::gate::Ruling;
     use crate::compare::{Compared, Verdict, fixture};
     use crate::export::markdown;
+    use crate::record::Case;
     use crate::record::fixture::{case, four_cases, timed};
     use crate::report::{compare, html};
 
@@ -252,6 +267,13 @@ pub mod tests {
             record.cases = times.map(|(variant, time)| case(variant, timed(time, vec![]))).to_vec();
             records.push(record);
         }
+        let lost = Case { outcome: Outcome::Interrupted, ..case("naive", timed(1.0, vec![])) };
+        assert_eq!(failures(&records.iter().collect::<Vec<_>>()), Vec::<String>::new());
+        let mut failed = records.clone();
+        failed[2].cases[0].outcome = Outcome::failed("no memory".into());
+        failed[3].cases[0] = lost;
+        let failed = failures(&failed.iter().collect::<Vec<_>>());
+        assert_eq!(failed, ["failed on Intel(R) Arc(tm) A720 (driver of 2026): matmul/naive/f32/64x64x64"]);
         let records: Vec<&Record> = records.iter().collect();
         let text = [80, 50].map(|width| text(&records, width));
         assert!(widest(&text[0]) <= 80 && widest(&text[1]) <= 50, "{}", text[1]);

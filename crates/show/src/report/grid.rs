@@ -246,13 +246,9 @@ impl<'a> SectionTable<'a> {
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
         let table = time_table(&section.sizes(), &lines);
-        let fastest = fastest::sentence(record, &cases);
-        let has_ties = fastest.as_ref().is_some_and(|sentence| sentence.contains(fastest::TIED));
-        let star = if has_ties {
-            format!("{star}; the shortest median where others are {}", fastest::TIED)
-        } else {
-            star.into()
-        };
+        let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
+        let tied = if has_ties == Some(true) { "; the shortest median where others are too close to tell" } else { "" };
+        let star = format!("{star}{tied}");
         Self { section, table, fastest, star, marks, notes }
     }
 

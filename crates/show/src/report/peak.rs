@@ -5,15 +5,14 @@ use super::table::{self, Table};
 use super::{and_more, join_filled, or_dash};
 use crate::basis::units::{Bytes, significant};
 use crate::case::quantity::Pattern;
-use crate::device::capability::Driver;
+use crate::device::capability::version_beside;
 use crate::record::peak::{Extent, Figure, Peak, Quantity};
 use std::collections::BTreeMap;
 
 /// Prints the limits of one device.
 pub fn text(peak: &Peak, width: usize) -> String {
     let mut document = Document::default();
-    let driver = Driver { info: peak.driver.clone(), ..Driver::default() };
-    document.line(join_filled(&[&peak.device, &driver.beside(&peak.device)], ", "));
+    document.line(join_filled(&[&peak.device, version_beside(&peak.device, &peak.driver)], ", "));
     let extent = match peak.extent {
         Extent::Full => "",
         Extent::Quick => "; a quick run: `gpukern peak` measures more",

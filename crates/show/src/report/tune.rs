@@ -99,7 +99,9 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
     for TunedRow { variant, spec, work, found } in rows {
         let problem = format!("{} {}", axes::brief(spec), spec.size);
         if found.rivals.is_empty() {
-            document.line(format!("{problem}: no other variant was timed, for lack of time or of one that is as fast"));
+            document.line(format!(
+                "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
+            ));
             continue;
         }
         // `auto` never picks a variant that is less accurate.

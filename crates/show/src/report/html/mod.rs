@@ -372,7 +372,7 @@ impl Page {
         let devices = distinct(sections.iter().map(|section| section.device.index)).len();
         for section in &sections {
             let cases: Vec<&Case> = section.cases.iter().chain(&section.host).copied().collect();
-            let Some(mut sentence) = fastest::sentence(record, &cases) else { continue };
+            let Some((mut sentence, _)) = fastest::sentence(record, &cases) else { continue };
             let kind = if kinds > 1 { cases[0].subject() } else { String::new() };
             let device = if devices > 1 { &*section.device.name } else { "" };
             let subject = join_filled(&[&kind, device], " on ");
