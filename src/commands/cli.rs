@@ -1266,6 +1266,16 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
+    /// Exit with 1 if a case became slower within this many last runs
+    ///
+    /// A step is found when at least three runs follow it, more often six to eight.
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub fail_within: Option<u32>,
+
+    /// Write runs, series, steps and events as JSON to this file, or `-`
+    #[arg(long, value_name = "PATH|-")]
+    pub json: Option<PathBuf>,
+
     /// Write a page with a chart for each case to this file, or `-`
     ///
     /// `-` is standard output, in place of the table; with --to, this is the folder for the files.

@@ -24,9 +24,6 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     if paths.iter().flatten().filter(|path| **path == Path::new("-")).count() > 1 {
         return Err(Error::Usage("standard input ('-') is given twice; it holds one record".into()));
     }
-    if [&args.json, &args.junit].into_iter().flatten().filter(|path| *path == Path::new("-")).count() > 1 {
-        return Err(Error::Usage("--json and --junit both name standard output ('-'); give one of them a file".into()));
-    }
     let files = Files::default().read("a record", paths.iter().flatten()).read("--gate", &args.gate);
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let thresholds = args.gate.as_deref().map(read_thresholds).transpose()?;

@@ -108,6 +108,10 @@ impl Files {
         ] {
             streams.extend(id.map(|id| (name, id)));
         }
+        let on_stdout: Vec<_> = self.written.iter().filter(|(_, path)| path == Path::new("-")).collect();
+        if let [(first, _), (second, _), ..] = on_stdout[..] {
+            return Err(usage!("{first} and {second} both name standard output ('-'); give one of them a file"));
+        }
         let mut uses = vec![];
         for (what, path) in self.read.iter().chain(&implicit_inputs(host)) {
             let id = if path == Path::new("-") { FileId::of_stream(&io::stdin()) } else { FileId::of(path) };

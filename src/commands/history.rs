@@ -1,10 +1,10 @@
 //! `gpukern history`.
 
-use super::{CommandOutput, Document, Files, Target, create_folder, judging, write_files};
+use super::{CommandOutput, Document, Files, JSON, Target, create_folder, judging, write_files};
 use crate::basis::error;
 use crate::commands::cli::HistoryArgs;
 use crate::export::otava;
-use crate::history::{History, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
+use crate::history::{History, HistoryDocument, HistorySettings, MIN_EFFECT, RunOrder, SEPARATING_TRAITS, store};
 use crate::record::is_commit;
 use crate::{CATALOGUE, Error, Exit, Host, Result, Shown, brief, counted, input_file, report};
 use std::fmt::Write;
@@ -27,7 +27,9 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     let (records, left_out) = store::files(&args.folder)?;
     let list_of_commits = matches!(settings.order, RunOrder::Listed(_)).then_some(&args.order);
     let files = Files::default().read("a record", &records).read("--order", list_of_commits).written("--output", page);
+    let files = files.written("--json", &args.json);
     files.check(host)?;
+    let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let page = Target::open_if_named(PAGE, page)?;
     let (runs, left_out) = store::read(&records, left_out, &CATALOGUE);
     let history = History::new(runs, left_out, &settings);
@@ -50,13 +52,20 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
             "no measured case in the folder '{folder}'; put records there, written by `gpukern bench` or `gpukern run` with --json PATH"
         ));
     }
-    let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, Exit::Success);
+    let slower = args.fail_within.map_or(0, |runs| history.slower_within(runs as usize));
+    let exit = if slower > 0 { Exit::Rejected } else { Exit::Success };
+    let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, exit);
+    if let Some(runs) = args.fail_within.filter(|_| slower > 0) {
+        let (cases, runs) = (counted(slower, "case"), counted(runs as usize, "run"));
+        let _ = writeln!(answer.notes, "error: {cases} became slower within the last {runs}");
+    }
     if let Some(folder) = otava_folder {
         let documents = otava::documents(&history)?;
         files.written("--output", documents.iter().map(|(name, _)| folder.join(name))).check(host)?;
         create_folder(folder, "write to", "-o folder")?;
         write_files(OTAVA, folder, &documents)?;
     }
+    answer.deliver_json(json, &HistoryDocument::new(&history, exit));
     answer.deliver(page, || Ok(report::html::history(&history)))?;
     Ok(answer)
 }

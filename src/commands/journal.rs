@@ -260,6 +260,10 @@ impl Observer for RunObserver {
         self.progress.begin(id);
     }
 
+    fn died(&mut self, id: &str, cause: &str) {
+        self.progress.died(id, cause);
+    }
+
     fn end(&mut self, case: &Case) {
         if let Some(complaint) = self.journal.as_mut().and_then(|journal| journal.add(case)) {
             self.progress.line(&complaint);

@@ -406,6 +406,10 @@ impl Observer for Progress {
         }
     }
 
+    fn died(&mut self, id: &str, cause: &str) {
+        self.line(&format!("crashed   {id}: {cause}; it runs again alone at the end"));
+    }
+
     fn end(&mut self, case: &Case) {
         if self.messages.verbosity == Verbosity::Verbose {
             self.line(&outcome_line(case));

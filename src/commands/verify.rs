@@ -66,7 +66,8 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         output += &tables_to_expect(&record, known_failures.as_deref().unwrap_or_default());
     }
     if passing > 0 {
-        let _ = writeln!(output, "{} passed: take it out of --expect", counted(passing, "known failure"));
+        let them = if passing == 1 { "it" } else { "them" };
+        let _ = writeln!(output, "{} passed: take {them} out of --expect", counted(passing, "known failure"));
     }
     if exit == Exit::Success {
         host.messages.line(RACES_NOTE);
@@ -155,8 +156,16 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (
             let _ = writeln!(notes, "note      {mismatch}");
         }
     }
-    for known in &absent {
-        let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
+    match &absent[..] {
+        [first, _, ..] => {
+            let count = absent.len();
+            let _ =
+                writeln!(notes, "note      {count} known failures match no case of this run, such as {}", first.text());
+        }
+        [known] => {
+            let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
+        }
+        [] => {}
     }
     for known in &gone {
         let _ = writeln!(notes, "error: the known failure {} passes; take it out of the file", known.text());

@@ -136,7 +136,7 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     check_text(
         line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
         "crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST; the kernel hung or crashed the \
-         device: see the system log (in matmul/naive.f32; driver llvmpipe Mesa)",
+         device: see the system log (kernel matmul/naive.f32; driver llvmpipe Mesa)",
     );
     assert_eq!(statuses(&read_json(&path)), ["crashed", "crashed"]);
     // The limits of a lost device are not kept for later runs.

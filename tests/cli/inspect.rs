@@ -46,13 +46,13 @@ fn a_compiler_that_crashes_or_hangs_costs_only_its_kernel() {
     assert_eq!((words(line(&text, " local")).split(' ').count(), line(&text, "1 ")), (7, "1 kernel, 2 failed"));
     check_text(
         line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
-        "crashed   matmul/naive/f32/8x8x8: SIGSEGV (in matmul/naive.f32; driver llvmpipe Mesa)",
+        "crashed   matmul/naive/f32/8x8x8: SIGSEGV in vkCreateComputePipelines (kernel matmul/naive.f32; driver llvmpipe Mesa)",
     );
     let mut command = with_bad_naive("vkCreateComputePipelines", "hang", &INSPECT, folder.path());
     let notes = stderr(&expect_exit(command.args(["-s8", "--timeout=1s"]), 3));
     check_text(
         &unmeasured(line(&notes, "timed out ")),
-        "timed out matmul/naive/f32/8x8x8: vkCreateComputePipelines has not returned after # s (in matmul/naive.f32; \
+        "timed out matmul/naive/f32/8x8x8: vkCreateComputePipelines has not returned after # s (kernel matmul/naive.f32; \
          driver llvmpipe Mesa)",
     );
 }

@@ -107,6 +107,7 @@ const COMMANDS: &[&str] = &[
     "report charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --output new --svg charts",
     "merge m.json other.json --output ./m.json",
     "history . --output m.json",
+    "history . --json m.json",
     "history . --output link.json",
     "history . --order order.txt --output order.txt",
     "history store --order otava/otava.yaml --to otava --output otava",

@@ -57,14 +57,14 @@ fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
             let notes = stderr(&output);
             for size in ["8x8x8", "24x24x24"] {
                 let line = line(&notes, &format!("crashed   matmul/naive/f32/{size}: "));
-                let at = line.find(" (in ").expect("a kernel");
+                let at = line.find(" (kernel ").expect("a kernel");
                 assert!(line[..at].contains(cause), "{function} {how}: {line}");
                 check_text(
                     &line[at + 1..],
                     if how == "abort" {
-                        "(in matmul/naive.f32; driver llvmpipe Mesa); its process last printed: the layer aborts"
+                        "(kernel matmul/naive.f32; driver llvmpipe Mesa); its process last printed: the layer aborts"
                     } else {
-                        "(in matmul/naive.f32; driver llvmpipe Mesa)"
+                        "(kernel matmul/naive.f32; driver llvmpipe Mesa)"
                     },
                 );
             }
@@ -131,7 +131,7 @@ fn a_call_without_an_end_times_out_and_the_others_go_on() {
         let start = format!("timed out matmul/naive/f32/8x8x8: {function} has not returned after ");
         let notes = stderr(&output);
         let said = line(&notes, &format!("{start}{seconds}."));
-        check_text(&unmeasured(said), &format!("{start}# s (in matmul/naive.f32; driver llvmpipe Mesa)"));
+        check_text(&unmeasured(said), &format!("{start}# s (kernel matmul/naive.f32; driver llvmpipe Mesa)"));
     });
 }
 

@@ -138,6 +138,10 @@ impl Observer for SharedObserver<'_, '_> {
         self.call(|observer| observer.begin(id));
     }
 
+    fn died(&mut self, id: &str, cause: &str) {
+        self.call(|observer| observer.died(id, cause));
+    }
+
     fn end(&mut self, case: &Case) {
         self.call(|observer| observer.end(case));
     }

@@ -82,8 +82,17 @@ impl Executor<'_> {
         }
     }
 
-    /// Returns a case that was not measured because its worker ended unexpectedly.
+    /// Returns a case that was not measured because its worker ended unexpectedly, or because of an interruption.
     pub(super) fn lost_case(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Case {
+        let mut case = self.dead_case(group, chosen, ended);
+        if self.is_interrupted() && !matches!(case.outcome, Outcome::Skipped { .. }) {
+            case.outcome = Outcome::Interrupted;
+        }
+        case
+    }
+
+    /// Returns a case with which its worker ended.
+    pub(super) fn dead_case(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Case {
         let problem = group.problem();
         let outcome = match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device) {
             Ok(program) => self.outcome_of_death(&program, ended),
@@ -93,9 +102,6 @@ impl Executor<'_> {
     }
 
     fn outcome_of_death(&self, program: &Program, ended: &WorkerEnd) -> Outcome {
-        if self.is_interrupted() {
-            return Outcome::Interrupted;
-        }
         let kernels: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
         let death = Death {
             cause: ended.cause.clone(),
@@ -123,6 +129,8 @@ pub trait Observer {
     fn limits(&mut self) {}
     /// Called with the id of a case that begins.
     fn begin(&mut self, _: &str) {}
+    /// Called when a process died with a case that will run again, without others.
+    fn died(&mut self, _id: &str, _cause: &str) {}
     /// Called with a case that ended.
     fn end(&mut self, _: &Case) {}
 }

@@ -101,10 +101,15 @@ impl Executor<'_> {
             let Err(ended) = self.run_until_death(&remaining, observer, cases) else { break };
             match &ended.on_device {
                 Some(id) if cases.iter().all(|case| case.id != *id) && self.case_ids(&remaining).contains(id) => {
-                    if ended.how == EndKind::Hung && !self.is_interrupted() {
-                        self.skip_larger(&remaining, id, observer, cases);
+                    // An interruption ends workers too.
+                    if !self.is_interrupted() {
+                        match ended.how {
+                            EndKind::Hung => self.skip_larger(&remaining, id, observer, cases),
+                            _ if deaths.iter().any(|death| death.is_like(&ended)) => {}
+                            _ => observer.died(id, &ended.cause),
+                        }
+                        deaths.push(ended.clone());
                     }
-                    deaths.push(ended.clone());
                 }
                 _ => deaths_without_case += 1,
             }
@@ -188,12 +193,17 @@ impl Executor<'_> {
             let mut cases = vec![];
             if self.run_until_death(&section, &mut Silent, &mut cases).is_ok()
                 && let Some(mut case) = cases.pop()
+                && !matches!(case.outcome, Outcome::Interrupted)
             {
                 case.notes.push(remeasured_note(ended));
                 return Some(case);
             }
         }
-        Some(self.lost_case(group, &chosen, ended))
+        let mut case = self.dead_case(group, &chosen, ended);
+        if ended.how.is_death() && self.is_interrupted() {
+            case.notes.push("it did not run again alone: interrupted".into());
+        }
+        Some(case)
     }
 
     /// Returns the configuration of every case of `section`, with its group.

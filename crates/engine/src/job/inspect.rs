@@ -38,6 +38,7 @@ impl Inspector {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
             watcher.on_device(&name);
+            watcher.compiling(true);
             let info = &self.device.info;
             let mut case = group.case(&chosen.variant.name, problem.as_ref(), info.index, Outcome::Inspected);
             match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), info) {

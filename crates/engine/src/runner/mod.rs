@@ -36,6 +36,8 @@ pub trait DeviceWatcher {
     fn opened(&self, _: &Rc<Device>) {}
     /// Called before each piece of work with the id of its case, the name of its tile or of a duel's side.
     fn on_device(&self, _: &str) {}
+    /// Called before the pipelines of this work are compiled, and after.
+    fn compiling(&self, _: bool) {}
     /// Called when the device is lost: this process cannot use it any longer.
     fn lost(&self, _: &str) {}
     /// Returns the text of `error`; reports a lost device.
@@ -318,11 +320,18 @@ impl Runner {
                 }
                 if let Ok(program) = self.program_of(&chosen, problem.as_ref()) {
                     self.watcher.on_device(&group.id(chosen.variant).to_string());
-                    // The error is recorded later, when the case runs.
-                    let _ = self.workbench.pipelines.prepare(&program);
+                    self.prepare_pipelines(&program);
                 }
             }
         }
+    }
+
+    /// Compiles the pipelines of a program, so that the death of this process can be told from one of its kernels'.
+    fn prepare_pipelines(&mut self, program: &Program) {
+        self.watcher.compiling(true);
+        // The error is recorded later, when the case runs.
+        let _ = self.workbench.pipelines.prepare(program);
+        self.watcher.compiling(false);
     }
 
     /// Prepares the canary when the first case needs it.
@@ -515,6 +524,9 @@ impl Runner {
             loaded => loaded?,
         };
         case.notes.extend(loaded.notes());
+        if preparation.substitute.is_none() {
+            self.prepare_pipelines(program);
+        }
         let state = self.verify_with_substitute(loaded, program, preparation);
         // The compiler's messages may explain a missing time.
         case.kernels = self.workbench.pipelines.compiled_kernels(program);

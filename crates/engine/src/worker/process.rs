@@ -60,6 +60,8 @@ pub struct WorkerProcess {
     pub(super) device: Option<usize>,
     /// Latest name reported as on the device, for the current order.
     on_device: Option<String>,
+    /// Whether its pipelines are being compiled; `None` if unknown.
+    is_compiling: Option<bool>,
 }
 
 /// Unexpected end of a worker.
@@ -98,6 +100,15 @@ impl WorkerEnd {
     /// Returns the end of a worker that could not open its device.
     pub fn refused(cause: String) -> Self {
         Self { how: EndKind::Refused, cause, stderr_tail: vec![], on_device: None }
+    }
+
+    /// Whether `other` ended in the same way, with the same variant on the device.
+    pub fn is_like(&self, other: &Self) -> bool {
+        // An id begins with algorithm and variant.
+        let variant = |ended: &Self| {
+            ended.on_device.as_ref().map(|id| id.split('/').take(2).map(String::from).collect::<Vec<_>>())
+        };
+        self.cause == other.cause && variant(self) == variant(other)
     }
 
     /// Whether `name` was on the device.
@@ -151,7 +162,8 @@ impl WorkerProcess {
             command.envs(WITHOUT_CACHES);
         }
         let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
-        Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None })
+        let is_compiling = None;
+        Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None, is_compiling })
     }
 
     /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue.
@@ -174,10 +186,15 @@ impl WorkerProcess {
     ) -> Result<Answer<T>, WorkerEnd> {
         let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
+        self.is_compiling = None;
         self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
-                WorkerReport::OnDevice(name) => self.on_device = Some(name),
+                WorkerReport::OnDevice(name) => {
+                    self.on_device = Some(name);
+                    self.is_compiling = None;
+                }
+                WorkerReport::Compiling(is_compiling) => self.is_compiling = Some(is_compiling),
                 WorkerReport::Event(event, waits) => {
                     let goes_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
@@ -226,7 +243,12 @@ impl WorkerProcess {
         let status = self.helper.kill();
         let was_killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
         let how = if was_killed { EndKind::Killed } else { how };
-        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending));
+        let stage = match self.is_compiling.take() {
+            Some(true) => " in vkCreateComputePipelines",
+            Some(false) => " after vkCreateComputePipelines",
+            None => "",
+        };
+        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + stage);
         let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
         WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take() }
     }

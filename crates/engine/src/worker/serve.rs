@@ -270,6 +270,10 @@ impl DeviceWatcher for Reporter {
         }
     }
 
+    fn compiling(&self, is_compiling: bool) {
+        report(&WorkerReport::Compiling(is_compiling));
+    }
+
     fn lost(&self, error: &str) {
         // The parent shows the last lines of standard error.
         if let Some(device) = self.device.borrow().upgrade() {

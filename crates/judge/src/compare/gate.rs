@@ -265,7 +265,7 @@ impl Ruling {
         let [rejected, failed] = [State::Rejected, State::Failed].map(|state| comparison.newly(state).count());
         let others = comparison.unmatched.len() - rejected - failed;
         let broken = self.violations.len();
-        let undecided = self.undecided.len();
+        let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
         let bad = [(rejected, "newly rejected"), (failed, "newly failed")];
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [

@@ -2,11 +2,13 @@
 //! same place. Pure, except for `store`, which reads the folder.
 
 mod confirm;
+mod document;
 mod event;
 pub mod fixture;
 mod series;
 pub mod store;
 
+pub use document::HistoryDocument;
 pub use event::HistoryEvent;
 pub use series::{CaseSeries, SEPARATING_TRAITS, SeparatingTrait, SeriesStep};
 pub use store::RunOrder;
@@ -48,6 +50,15 @@ impl History {
     /// Returns the commands that confirm an event.
     pub fn confirming(&self, event: &HistoryEvent) -> Vec<String> {
         confirm::commands(&self.runs, &self.series, event)
+    }
+
+    /// Counts the cases that became slower within the last `count` runs that measured them.
+    pub fn slower_within(&self, count: usize) -> usize {
+        let has_slowed = |series: &&CaseSeries| {
+            let first = series.points.len().saturating_sub(count);
+            series.steps.iter().any(|step| step.at >= first && step.ratio() > 1.0)
+        };
+        self.series.iter().filter(has_slowed).count()
     }
 
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
@@ -99,6 +110,30 @@ mod tests {
             set(&mut run.record.cases[0], 250.0 * factor * ripple(number));
         }
         runs
+    }
+
+    #[test]
+    fn only_a_slowdown_within_the_last_runs_counts() {
+        let slower = History::new(driver_change(), vec![], &settings());
+        assert_eq!([1, 15, 16, 40, 99].map(|count| slower.slower_within(count)), [0, 0, 1, 1, 1]);
+        let faster = History::new(driver_at_24(24, 0.9), vec![], &settings());
+        assert_eq!((faster.series[0].steps.len(), faster.slower_within(40)), (1, 0));
+    }
+
+    #[test]
+    fn the_document_names_runs_steps_and_commands() {
+        let history = History::new(driver_change(), vec!["'x.json' is no record".into()], &settings());
+        let document = serde_json::to_value(HistoryDocument::new(&history, crate::basis::error::Exit::Rejected));
+        let document = document.expect("JSON");
+        assert_eq!((&document["runs"][24]["file"], &document["exit"]), (&"024.json".into(), &1.into()));
+        let [series, event] = [&document["series"][0], &document["events"][0]];
+        assert_eq!(
+            (&series["case"], &series["points"][39][0]),
+            (&"matmul/naive/f32/64x64x64".into(), &"039.json".into())
+        );
+        assert_eq!(series["steps"][0]["between"], serde_json::json!(["023.json", "024.json"]));
+        assert_eq!(event["cases"][0][2], series["steps"][0]["ratio"]);
+        assert!(event["confirm"][0].as_str().is_some_and(|command| command.starts_with("gpukern ab ")), "{event}");
     }
 
     #[test]

@@ -19,7 +19,11 @@ pub fn files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
     let mut left_out = vec![];
     let entries = std::fs::read_dir(folder).map_err(|e| {
         let shown = folder.shown();
-        let reason = if e.kind() == ErrorKind::NotFound { "it does not exist".into() } else { e.to_string() };
+        let reason = match e.kind() {
+            ErrorKind::NotFound => "it does not exist".into(),
+            ErrorKind::NotADirectory => "it is a file".into(),
+            _ => e.to_string(),
+        };
         Error::Usage(format!("cannot read the folder '{shown}': {reason}; name a folder of records"))
     })?;
     walk(entries, &mut files, &mut left_out);

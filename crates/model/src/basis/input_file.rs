@@ -18,7 +18,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if metadata.is_dir() {
         return Err(io::Error::other("it is a folder"));
     }
-    if !metadata.is_file() && !is_open_already(path) {
+    if !metadata.is_file() && !is_stream(path) {
         return Err(io::Error::other("it is not a regular file"));
     }
     let too_large = || io::Error::other(format!("it is larger than {}", Bytes(most)));
@@ -36,9 +36,9 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// Whether `path` names a stream that this process already has open.
-fn is_open_already(path: &Path) -> bool {
-    ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|folder| path.starts_with(folder))
+/// Whether `path` names a stream that this process already has open, or the one that is always empty.
+fn is_stream(path: &Path) -> bool {
+    ["/dev/fd", "/proc/self/fd", "/dev/stdin", "/dev/null"].iter().any(|folder| path.starts_with(folder))
 }
 
 #[cfg(test)]

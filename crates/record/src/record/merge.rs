@@ -1,6 +1,7 @@
 //! Merges records of one plan, from several machines or devices, into one.
 
-use super::{NamedRecord, Origin, Peak, Record};
+use super::{Case, NamedRecord, Origin, Peak, Record};
+use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, in_words};
 use crate::device::capability::DeviceInfo;
@@ -79,8 +80,10 @@ impl MergedRecord {
         }
         if own.options != other.options {
             return Err(format!(
-                "{b} was measured with other options than {a}: `{}`; give each the same cases and the same sampling",
-                printable(&other.command.join(" "))
+                "{b} was measured with other options than {a}: `{}` and `{}`; give each the same cases and the same \
+                 sampling",
+                printable(&other.command.join(" ")),
+                printable(&own.command.join(" "))
             ));
         }
         if (&own.origin.commit, own.origin.modified) != (&other.origin.commit, other.origin.modified) {
@@ -188,6 +191,12 @@ impl MergedRecord {
     fn finish(mut self) -> (Record, Vec<String>) {
         self.record.shards.sort();
         self.record.shards.dedup();
+        if !self.record.shards.is_empty() {
+            // Each shard has some of the sizes.
+            let algorithms = distinct(self.record.cases.iter().map(|case| case.algorithm.clone()));
+            let place = |case: &Case| algorithms.iter().position(|algorithm| *algorithm == case.algorithm);
+            self.record.cases.sort_by_key(|case| (place(case), case.size.known()));
+        }
         let shards = &self.record.shards;
         let count = shards.first().map_or(0, |shard| shard.count);
         let is_missing = |index: &u32| !shards.iter().any(|shard| shard.index == *index);

@@ -105,7 +105,7 @@ impl Outcome {
 /// The end of the process that ran a case, and of the case with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Death {
-    /// How it ended: `SIGSEGV`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
+    /// How it ended: `SIGSEGV in vkCreateComputePipelines`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
     pub cause: String,
     /// The kernels of the case, one of which was being compiled or run.
     pub kernels: Vec<String>,
@@ -119,7 +119,8 @@ pub struct Death {
 impl std::fmt::Display for Death {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cause, kernels, driver, said } = self;
-        write!(f, "{cause} (in {}; driver {driver})", kernels.join(", "))?;
+        let kernel = if kernels.len() == 1 { "kernel" } else { "kernels" };
+        write!(f, "{cause} ({kernel} {}; driver {driver})", kernels.join(", "))?;
         match said.last() {
             Some(last) => write!(f, "; its process last printed: {last}"),
             None => Ok(()),

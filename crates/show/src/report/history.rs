@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::or_dash;
-use super::table::{Cell, Table};
+use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
@@ -39,10 +39,12 @@ pub fn text(history: &History, width: usize) -> String {
         });
         let mut table =
             tables.iter().find(|table| table.width() <= width).unwrap_or(&tables[TREND_WIDTHS.len() - 1]).clone();
-        table.fit(width, &["runs", "±", "trend"]);
+        let whole = table.width();
+        let hidden = table.fit(width, &["runs", "±", "trend"]);
         table.shorten_names(width);
         document.verbatim(format!("{}\n\n", printable(device)));
         document.table(table);
+        document.lines(table::hidden(&hidden, whole));
         document.gap();
         if let Some(shortage) = shortage(history, device) {
             document.line(shortage);
