@@ -736,7 +736,7 @@ pub struct RunArgs {
     pub no_peak: bool,
 
     /// Measure each case in N fresh processes
-    #[arg(long, value_name = "N", conflicts_with_all = ["ab", "watch"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
 
     /// Measure only the case with this id; repeatable
@@ -830,8 +830,8 @@ pub struct Judging {
 
     /// Compare even if these differ: driver, device, …
     ///
-    /// These may be device, driver, validation-layers, clock, cache, seed, work and buffers. Any other difference is
-    /// still refused.
+    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work and buffers. Any other
+    /// difference is still refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
 
@@ -1329,6 +1329,7 @@ impl VerifyArgs {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(
+    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
     after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly rejected or failed, or beyond a \
     threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
@@ -1390,6 +1391,7 @@ pub struct CompareArgs {
 /// Options of `report`.
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[command(override_usage = "gpukern report [OPTIONS] <RUN>...")]
 pub struct ReportArgs {
     /// Records that `bench --json` or `run --json` wrote
     #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]

@@ -1,6 +1,7 @@
 //! The origin of a record: commit, branch, job, host and variables, from git, the CI system and the environment.
 
 use crate::basis::threads;
+use crate::engine::host::processor;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 use crate::{Host, Result, brief};
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin
     origin.label = label.map(String::from);
     origin.environment = environment(host);
     name_host(&mut origin, variable);
+    origin.processor = Some(processor());
     // A text too long for a record is left out.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && !exceeds_record(text));

@@ -83,7 +83,7 @@ fn text(
     columns: Option<&[&'static LongColumn]>,
     host: &Host,
 ) -> String {
-    if let Some(comparison) = comparison {
+    if let Some(comparison) = comparison.filter(|comparison| judging::check_common_case(comparison).is_ok()) {
         return report::compare::text(comparison, &Ruling::default(), host.width());
     }
     let records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();

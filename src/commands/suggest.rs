@@ -59,6 +59,9 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let tip = command_tip(&word).map(offered).or_else(|| meant(&word, &names)).unwrap_or_default();
             format!("unknown command '{}'; {}", brief(&word), and_list(&tip, "gpukern --help"))
         }
+        ErrorKind::UnknownArgument if word.starts_with('-') && word.parse::<f64>().is_ok() => {
+            format!("'{}' is negative, and no number here may be; `{typed} --help` lists the options", brief(word))
+        }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
             let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
             let mut names: Vec<_> = options.filter_map(Arg::get_long).collect();
@@ -91,7 +94,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         }
         ErrorKind::ValueValidation if !word.is_empty() => {
             let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            let reason = if reason == "invalid digit found in string" { "write a whole number".into() } else { reason };
+            let reason = in_range(&reason).unwrap_or(reason);
             format!("malformed value '{}' for '{word}'; {reason}", brief(&text(ContextKind::InvalidValue)))
         }
         // Messages of gpukern's own, and rare mistakes.
@@ -101,6 +104,18 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             text.trim_start_matches("error: ").trim_end().into()
         }
     }
+}
+
+/// Says which whole numbers are allowed, in place of the message about one that is not.
+fn in_range(message: &str) -> Option<String> {
+    if message == "invalid digit found in string" {
+        return Some("write a whole number".into());
+    }
+    let (least, most) = message.split_once(" is not in ")?.1.split_once("..")?;
+    let most = most.trim_start_matches('=');
+    // A limit of the type is none that matters.
+    let is_limit = [u64::MAX.to_string(), u32::MAX.to_string()].iter().any(|limit| limit == most);
+    Some(if is_limit { format!("write {least} or more") } else { format!("write a number from {least} to {most}") })
 }
 
 /// Answers a word that no argument takes: a record or a variant has its own place.
@@ -321,13 +336,18 @@ mod tests {
             ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
             (
                 "compare a.json",
-                "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] [BASELINE] [CANDIDATE]",
+                "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
             ),
             ("bench --table x", "unknown value 'x' for '--table'; available: compact, long, both"),
             ("bench matmul --processes x", "malformed value 'x' for '--processes'; write a whole number"),
             ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),
             ("list a b", "'b' is one word too many; usage: gpukern list [OPTIONS] [ALGORITHM]"),
-            ("capture --call 0 -o d -- x", "malformed value '0' for '--call'; 0 is not in 1..18446744073709551615"),
+            ("capture --call 0 -o d -- x", "malformed value '0' for '--call'; write 1 or more"),
+            ("bench matmul --processes=-3", "malformed value '-3' for '--processes'; write a number from 1 to 1000"),
+            (
+                "bench matmul --processes -3",
+                "'-3' is negative, and no number here may be; `gpukern bench --help` lists the options",
+            ),
         ] {
             assert_eq!(message(line), expected, "{line}");
         }

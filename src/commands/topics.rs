@@ -68,7 +68,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
     let path = name.trim_start_matches("./").trim_start_matches("docs/");
-    let Some(topic) = TOPICS.iter().find(|topic| topic.name == name || topic.path == path) else {
+    let Some(topic) = TOPICS.iter().find(|topic| is_called(topic, name) || topic.path == path) else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();
@@ -86,6 +86,11 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         ));
     };
     Ok(CommandOutput::success(manual::terminal(topic.text, width, &page_name)))
+}
+
+/// Whether a topic has this name, in the singular or the plural.
+fn is_called(topic: &Topic, name: &str) -> bool {
+    topic.name.trim_end_matches('s') == name.trim_end_matches('s')
 }
 
 /// Returns the names that `gpukern help` takes beside those of commands.

@@ -51,7 +51,11 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let devices = session.session.select_usable(&section.devices)?;
     let count: usize = devices.iter().map(|device| searches(algorithm, &section, device).count()).sum();
     let progress = Progress::new(count, &host.messages);
-    progress.line(&format!("{}, {} at most in total", counted(count, "problem"), about(budget.into())));
+    progress.line(&format!(
+        "{}, {} in total; a tile at work then is finished",
+        counted(count, "problem"),
+        about(budget.into())
+    ));
     let mut tuning = Tuning {
         algorithm,
         earlier,

@@ -124,7 +124,7 @@ fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
 #[test]
 fn a_number_of_processes_that_makes_no_sense_is_refused() {
     for (options, reason) in [
-        (&["--processes=0"][..], "--processes=0: write a number from 1 to 1000"),
+        (&["--processes=0"][..], "malformed value '0' for '--processes'; write a number from 1 to 1000"),
         (&["--noise=1"], "--noise=1: it takes two processes to differ; write a number from 2 to 1000"),
         (&["--processes=2", "--in-process"], "--processes=2 takes other processes, and --in-process forbids them"),
     ] {

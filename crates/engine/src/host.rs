@@ -27,6 +27,11 @@ pub fn device(index: usize) -> DeviceInfo {
     }
 }
 
+/// Returns the name of the host's processor with the number of threads that this process may use.
+pub fn processor() -> String {
+    format!("{}, {} threads", cpu_name(), threads::count())
+}
+
 /// Returns the CPU's name from the system, or its architecture.
 fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -213,6 +213,8 @@ struct TileSearch<'a> {
 #[derive(Default)]
 struct TriedTiles {
     timed: Vec<(Tile, Nanos)>,
+    /// Other variants, timed before the search.
+    rivals: Vec<(String, Nanos)>,
     refused: Vec<(Tile, Refusal)>,
     tried: usize,
 }
@@ -363,8 +365,9 @@ impl<'a> TileSearch<'a> {
         })
     }
 
-    /// Tries tiles while there is time, at least one, then compares the best ones in a run-off.
+    /// Times rivals, then tries tiles while there is time, at least one, then compares the best ones in a run-off.
     fn run(mut self, runner: &mut Runner) -> TuneResult {
+        self.time_rivals(runner);
         while self.tiles.tried == 0 || !self.time_left(runner).is_zero() {
             if self.is_stopped(runner) {
                 break;
@@ -375,6 +378,27 @@ impl<'a> TileSearch<'a> {
         let mut entries = self.run_off_entries();
         self.run_off(runner, &mut entries);
         self.tiles.decide(self.built_in, self.space, &entries)
+    }
+
+    /// Returns the other variants that `auto` may select here, with their programs.
+    fn rivals(&self) -> Vec<(String, Program)> {
+        let CaseGroup { algorithm, spec, .. } = self.group;
+        let program = |rival: &Variant| algorithm.feasible(rival, spec, self.problem.as_ref(), &self.info);
+        let rivals = tuned::rivals(algorithm, spec, &self.info, &self.variant.name);
+        rivals.into_iter().filter_map(|rival| Some((rival.name.to_string(), program(rival).ok()?))).collect()
+    }
+
+    /// Times the rivals: where no tile can win, a short search has to say so too.
+    fn time_rivals(&mut self, runner: &mut Runner) {
+        for (name, program) in self.rivals() {
+            if self.is_stopped(runner) || self.time_left(runner).is_zero() {
+                return;
+            }
+            let Ok(candidate) = runner.verify_candidate(name.clone(), &self.loaded, program) else { continue };
+            if let Ok(Some(time)) = runner.time_candidate(&candidate, &self.loaded, None, self.search_until) {
+                self.tiles.rivals.push((name, time));
+            }
+        }
     }
 
     fn program(&self, tile: Tile) -> Result<Program, String> {
@@ -461,13 +485,14 @@ impl<'a> TileSearch<'a> {
                 entries.push(RunOffEntry { tile: Some(tile), name, program, median: None, wrong: None });
             }
         }
-        let CaseGroup { algorithm, spec, .. } = self.group;
-        for rival in tuned::rivals(algorithm, spec, &self.info, &self.variant.name) {
-            if let Ok(program) = algorithm.feasible(rival, spec, self.problem.as_ref(), &self.info) {
-                let name = rival.name.to_string();
-                entries.push(RunOffEntry { tile: None, name, program, median: None, wrong: None });
-            }
-        }
+        let rivals = self.rivals().into_iter();
+        entries.extend(rivals.map(|(name, program)| RunOffEntry {
+            tile: None,
+            name,
+            program,
+            median: None,
+            wrong: None,
+        }));
         entries
     }
 
@@ -505,6 +530,7 @@ impl TriedTiles {
         }
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
+            rivals.append(&mut self.rivals);
         }
         let Some(mut best) = fastest(&ranked) else {
             return match self.no_tile_works() {
@@ -557,7 +583,8 @@ mod tests {
 
     fn tiles(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> TriedTiles {
         let timed: Vec<_> = timed.iter().map(|(tile, time)| (*tile, Nanos(*time))).collect();
-        TriedTiles { tried: timed.len() + refused.len(), timed, refused: refused.to_vec() }
+        let rivals = vec![("texel".to_string(), Nanos(20.0))];
+        TriedTiles { tried: timed.len() + refused.len(), timed, rivals, refused: refused.to_vec() }
     }
 
     /// Returns the result for these times of the search and participants of the run-off.
@@ -580,7 +607,8 @@ mod tests {
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
         let result = decided(&[(OTHER, 50.0)], &entries);
-        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), (BUILT_IN, None), vec![]));
+        let rivals = vec![("texel".to_string(), Nanos(20.0))];
+        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), (BUILT_IN, None), rivals));
     }
 
     #[test]

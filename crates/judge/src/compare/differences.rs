@@ -20,6 +20,7 @@ pub struct Difference {
 }
 
 const DRIVER: &str = "driver";
+const PROCESSOR: &str = "processor";
 const BUILD: &str = "build of the driver";
 
 impl Difference {
@@ -35,15 +36,21 @@ impl Difference {
 }
 
 /// Names of the refused differences, as a user types them to allow one.
-pub const REFUSED: [&str; 8] = ["device", DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers"];
+pub const REFUSED: [&str; 9] =
+    ["device", PROCESSOR, DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers"];
 
 /// Function that reads a fact from a record, as pairs of subject and value. The subject is a device with its number
 /// among those of the same name, or empty for the record as a whole.
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// Facts to compare: name, whether a difference is refused, and how to read it.
-const FACTS: [(&str, bool, Fact); 8] = [
+const FACTS: [(&str, bool, Fact); 9] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
+    // The name of a software device does not tell on what it runs.
+    (PROCESSOR, true, |record| {
+        let is_device = record.devices.iter().any(|device| device.kind.runs_on_host_cores());
+        record.origin.processor.iter().filter(|_| is_device).flat_map(|processor| whole(processor)).collect()
+    }),
     (DRIVER, true, |record| {
         per_device(record, |device| {
             format!("{} {} ({})", device.driver.name, device.driver.info, device.driver.version)
@@ -103,7 +110,7 @@ pub fn differences(baseline: &[Record], candidate: &[Record]) -> Vec<Difference>
     for (what, refused, fact) in FACTS {
         let [before, after] = [baseline, candidate].map(|records| values_of(records, fact));
         // Older versions of the tool do not record every fact.
-        if !refused && (before.is_empty() || after.is_empty()) {
+        if (!refused || what == PROCESSOR) && (before.is_empty() || after.is_empty()) {
             continue;
         }
         // Not every record of a side has every device: further rounds measure only undecided cases.

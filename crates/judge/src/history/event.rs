@@ -103,7 +103,7 @@ pub(super) fn find_change(runs: &[NamedRecord], series: &CaseSeries, point: usiz
 }
 
 /// Returns facts of a case's environment: a name, which only drivers have, and a text; `None` if unknown.
-fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
+fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 7] {
     let record = seen.record;
     let driver = seen.device().map(|device| &device.driver);
     let nameless = |text: Option<String>| text.map(|text| [String::new(), text]);
@@ -113,6 +113,7 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 6] {
         ("gpukern", nameless(Some(record.version.clone()))),
         ("host", nameless(record.origin.host.clone())),
         ("system", nameless(record.origin.system.clone())),
+        ("processor", nameless(record.origin.processor.clone())),
         (COMMIT, nameless(record.origin.commit.as_deref().map(short))),
     ]
 }

@@ -271,7 +271,7 @@ pub static STOP: Axis = Axis {
     name: "stop",
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighboring row sums differ by less than --eps (`neighbor`), or their (max - min) / max does \
+        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or their (max - min) / max does \
          (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {

@@ -69,6 +69,9 @@ pub struct Origin {
     /// The host's operating system with the version of its kernel: `Linux 6.1.0-40-amd64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// The host's processor with its threads, which is the device where that is software: `AMD EPYC 7763, 4 threads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor: Option<String>,
     /// The variables that chose the driver, with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -101,24 +104,25 @@ impl Origin {
         Some(if remarks.is_empty() { short } else { format!("{short} ({})", remarks.join(", ")) })
     }
 
-    /// Formats the host and its system: `builder-7, Linux 6.1.0-40-amd64`.
+    /// Formats the host, its system and processor: `builder-7, Linux 6.1.0-40-amd64, AMD EPYC 7763, 4 threads`.
     pub fn host_text(&self) -> Option<String> {
-        let texts: Vec<_> = [&self.host, &self.system].into_iter().flatten().map(String::as_str).collect();
+        let texts: Vec<_> =
+            [&self.host, &self.system, &self.processor].into_iter().flatten().map(String::as_str).collect();
         if texts.is_empty() { None } else { Some(texts.join(", ")) }
     }
 
     /// Returns the texts with their names.
-    pub fn texts(&self) -> [(&'static str, &Option<String>); 7] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
-        let names = ["commit", "committed", "branch", "label", "job", "host", "system"];
-        let texts = [commit, committed, branch, label, job, host, system];
+    pub fn texts(&self) -> [(&'static str, &Option<String>); 8] {
+        let Self { commit, modified: _, committed, branch, label, job, host, system, processor, environment: _ } = self;
+        let names = ["commit", "committed", "branch", "label", "job", "host", "system", "processor"];
+        let texts = [commit, committed, branch, label, job, host, system, processor];
         std::array::from_fn(|at| (names[at], texts[at]))
     }
 
     /// Returns mutable references to the texts.
-    pub fn texts_mut(&mut self) -> [&mut Option<String>; 7] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system, environment: _ } = self;
-        [commit, committed, branch, label, job, host, system]
+    pub fn texts_mut(&mut self) -> [&mut Option<String>; 8] {
+        let Self { commit, modified: _, committed, branch, label, job, host, system, processor, environment: _ } = self;
+        [commit, committed, branch, label, job, host, system, processor]
     }
 
     /// Describes an impossible property, if there is one.

@@ -62,7 +62,7 @@ pub struct Figure {
     /// The median of that variant's samples.
     pub median: f64,
     /// Between which the limit lies: a best that is off from its median by a ratio may be beaten by as much, and by as
-    /// much as the canary was slower than at its best.
+    /// much as the canary was slower than at its best. A time beside busy programs has no lower end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// The canary's time meanwhile.
@@ -296,14 +296,17 @@ impl Figure {
         let available = 1.0 - conditions.others.unwrap_or(0.0).clamp(0.0, MAX_TAKEN_SHARE);
         let scatter = best / median;
         let slowdown = slowness / available;
+        let has_competitors = conditions.others.is_some_and(|others| others > MAX_OTHERS);
         let interval = match quantity.unit() {
+            // A launch waits for threads to wake up, and beside busy ones for many times as long as they take of the CPU.
+            Unit::Nanoseconds if has_competitors => [0.0, median],
             Unit::Nanoseconds => [best * scatter / slowdown, median],
             Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
                 [median, best * scatter * slowdown]
             }
         };
         let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
-        let disturbed = slowness > MAX_SLOWNESS || conditions.others.is_some_and(|others| others > MAX_OTHERS);
+        let disturbed = slowness > MAX_SLOWNESS || has_competitors;
         Self { quantity, best, median, interval, canary: conditions.canary(), disturbed, case }
     }
 

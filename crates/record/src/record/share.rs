@@ -68,7 +68,8 @@ impl Share {
     pub fn sole_bound(self) -> Option<(&'static str, f64)> {
         match self.interval? {
             [low, high] if high <= MAX_RATIO_OF_ENDS * low => None,
-            [_, high] if high < 1.0 => Some((AT_MOST, high)),
+            // Without a lower end, the upper one is all that is known.
+            [low, high] if high < 1.0 || low == 0.0 => Some((AT_MOST, high.min(1.0))),
             [low, _] => Some((AT_LEAST, low)),
         }
     }

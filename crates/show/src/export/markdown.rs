@@ -4,10 +4,10 @@
 use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::{NOT_COMPARED, Ruling};
 use crate::compare::{Change, Compared, Comparison, Verdict};
-use crate::record::Record;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::report::bench::{figure_cell, main_sections, marks_of};
+use crate::record::{Case, Record};
+use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note, thresholds,
 };
@@ -31,8 +31,9 @@ pub(super) fn text(record: &Record) -> String {
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                document.line(section.cases[0].kind());
-                document.table(section.table());
+                let table = section.table(&conditions);
+                document.line(format!("{}: {}", section.cases[0].kind(), section.figures(Some(&table))));
+                document.table(table);
             }
         }
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
@@ -56,8 +57,12 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
         let reason = reason(&named.case.outcome)?;
         Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
     });
-    let marks = marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
-    let marks = marks.into_iter().map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
+    let has_sign = |case: &Case, sign: &str| case.share.is_some_and(|share| share.signed().0 == sign);
+    let is_shown = |sign: &str| timed.iter().any(|named| has_sign(named.case, sign));
+    let marks = bound_marks(is_shown)
+        .into_iter()
+        .chain(marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions));
+    let marks = marks.map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
     // Reasons for missing times stand apart; if every case has a time, they are remarks like the marks.
     if timed.len() < cases.len() {
         document.list(reasons);

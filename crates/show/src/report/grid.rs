@@ -36,18 +36,14 @@ impl TimeCell {
         Self { time: None, cell: text.into() }
     }
 
-    /// Returns the cell of a case: its time, with share and marks if there are `conditions`, or why it has none.
-    fn of_case(case: &Case, conditions: Option<&RunConditions>) -> Self {
+    /// Returns the cell of a case: its time, with share and marks, or why it has none.
+    fn of_case(case: &Case, conditions: &RunConditions) -> Self {
         let time = median(case);
         if time.is_none() {
             return Self::without_time(case.outcome.status());
         }
-        let mut cell = Cell::default();
-        if let Some(conditions) = conditions {
-            cell.detail = case.share.map(|share| share.told(percent)).unwrap_or_default();
-            cell.marks = conditions.signs(case);
-        }
-        Self { time, cell }
+        let detail = case.share.map(|share| share.told(percent)).unwrap_or_default();
+        Self { time, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }
 
@@ -81,9 +77,9 @@ impl<'a> Section<'a> {
         self.sizes().len() * self.variants().len() <= MAX_CELLS_PER_CASE * self.cases.len().max(MIN_CASES)
     }
 
-    /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer; with shares and
-    /// marks if there are `conditions`.
-    fn lines(&self, variants: &[&str], conditions: Option<&RunConditions>) -> Vec<VariantLine> {
+    /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer, with shares
+    /// and marks.
+    fn lines(&self, variants: &[&str], conditions: &RunConditions) -> Vec<VariantLine> {
         let sizes = self.sizes();
         let mut by_variant: HashMap<&str, Vec<&Case>> = HashMap::new();
         for case in &self.cases {
@@ -110,9 +106,20 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Returns the table of times: a row for each size, a column for each variant and for the host.
-    pub fn table(&self) -> Table {
-        time_table(&self.sizes(), &self.lines(&self.variants(), None))
+    /// Says what the figures of a table are.
+    pub fn figures(&self, table: Option<&Table>) -> String {
+        let has_shares = table.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+        let shares = if has_shares { " and share of the hardware limit" } else { "" };
+        let times = match self.cases[0].chain {
+            None => "median kernel time",
+            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
+        };
+        format!("{times}{shares}")
+    }
+
+    /// Returns the table of times with shares and marks: a row for each size, a column for each variant and for the host.
+    pub fn table(&self, conditions: &RunConditions) -> Table {
+        time_table(&self.sizes(), &self.lines(&self.variants(), conditions))
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -123,7 +130,7 @@ impl<'a> Section<'a> {
 }
 
 /// Returns a cell for each size: of the first of `cases` with this size, or empty.
-fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: Option<&RunConditions>) -> Vec<TimeCell> {
+fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions) -> Vec<TimeCell> {
     let mut by_size: HashMap<String, &Case> = HashMap::new();
     for case in cases {
         by_size.entry(row(case)).or_insert(case);
@@ -227,7 +234,7 @@ impl<'a> SectionTable<'a> {
         if variants.is_empty() {
             std::mem::swap(&mut skipped, &mut variants);
         }
-        let mut lines = section.lines(&variants, Some(conditions));
+        let mut lines = section.lines(&variants, conditions);
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
         let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
@@ -270,16 +277,10 @@ impl<'a> SectionTable<'a> {
     /// Returns the section with its table in a form that fits, or in parts that fit a width if there is none.
     fn document(&self, form: Option<fn(&Table) -> Table>, width: usize, conditions: &RunConditions) -> Document {
         let fitted = form.map(|form| form(&self.table));
-        let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
-        let shares = if has_shares { " and share of the hardware limit" } else { "" };
-        let times = match self.section.cases[0].chain {
-            None => "median kernel time",
-            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
-        };
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions);
-        document.line(format!("{times}{shares}"));
+        document.line(self.section.figures(fitted.as_ref()));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);

@@ -134,6 +134,9 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
             table.fit(0, &["variant"]);
             document.line(format!("variant {first} {}", Class::of(section.cases[0])).trim_end());
         }
+        if table.width() > view.width {
+            table.mark(figure::RUN_TIME.heading, "mark");
+        }
         document.lines(table::hidden(&hidden, whole));
     }
     document.gap();

@@ -71,7 +71,8 @@ impl Cell {
     fn markdown(&self) -> String {
         let text = if self.is_code { printable::markdown_code(&self.text) } else { printable::markdown(&self.text) };
         let text = if self.is_best { format!("**{text}**") } else { text };
-        if self.detail.is_empty() { text } else { format!("{text} {}", printable::markdown(&self.detail)) }
+        let [detail, marks] = [&self.detail, &self.marks].map(|words| printable::markdown(words));
+        join_filled(&[&text, &detail, &marks], " ")
     }
 
     fn html(&self) -> String {
@@ -257,6 +258,15 @@ impl Table {
             }
         }
         removed
+    }
+
+    /// Turns the cells of the column `from` into marks of those in column `to`.
+    pub fn mark(&mut self, to: &str, from: &str) {
+        let (Some(to), Some(from)) = (self.position(to), self.position(from)) else { return };
+        for row in &mut self.rows {
+            row[to].marks = row[from].text.replace(' ', "");
+        }
+        self.remove(from);
     }
 
     /// Returns the index of the column with this heading.

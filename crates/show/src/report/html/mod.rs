@@ -125,7 +125,8 @@ impl Omitted {
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     // A verdict needs the single processes; tables and charts show the record across them.
     let sentence = match runs {
-        [baseline, candidate] => Some(sentence(baseline, candidate, comparison)),
+        // Records without a common case stand side by side.
+        [baseline, candidate] if !comparison.is_some_and(is_empty) => Some(sentence(baseline, candidate, comparison)),
         _ => None,
     };
     let comparison = comparison.filter(|_| sentence.is_some());
@@ -1006,7 +1007,6 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     };
     let subject = format!("{} compared with {}{processes}", candidate.name, baseline.name);
     match comparison {
-        Some(comparison) if is_empty(comparison) => format!("{subject}: no case was measured on both sides."),
         Some(comparison) => format!("{subject}: {}.", super::compare::summary(comparison, &Ruling::default())),
         None => {
             let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
