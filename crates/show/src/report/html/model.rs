@@ -14,7 +14,7 @@ use crate::record::class::Class;
 use crate::record::figure;
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Share};
+use crate::record::{AT_LEAST, Case, CaseSize, Measured, NamedRecord, Share};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -586,6 +586,8 @@ struct RooflineLimit {
     working_set: Option<Bytes>,
     /// GFLOP/s, or GB/s.
     rate: f64,
+    /// Whether the device was busy, so that it may be capable of more.
+    disturbed: bool,
 }
 
 fn highest_rate(limits: &[RooflineLimit]) -> f64 {
@@ -597,7 +599,7 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
     let top = highest_rate(arithmetic);
     let steepest = highest_rate(bandwidths);
     let mut ceilings = vec![];
-    for RooflineLimit { name, working_set, rate } in bandwidths {
+    for RooflineLimit { name, working_set, rate, .. } in bandwidths {
         let start = x.low.max(y.low / rate);
         let detail = working_set.map(|working_set| working_set.to_string());
         let dashed = !ceilings.is_empty();
@@ -631,9 +633,11 @@ fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
     }
     let mut best_limits = vec![];
     for limits in grouped(limits, |limit| limit.name.clone()) {
-        let best = highest_rate(&limits);
-        let name = format!("{}: {}", limits[0].name, rate_text(best, "FLOP/s"));
-        best_limits.push(RooflineLimit { name, working_set: None, rate: best });
+        let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+        best_limits.extend(best.map(|best| {
+            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, "FLOP/s"));
+            RooflineLimit { name, ..best }
+        }));
     }
     best_limits
 }
@@ -654,7 +658,13 @@ fn compute_limit(figure: &Figure, Computes { dtype: wanted, operations }: Comput
     if operations > 1 {
         let _ = write!(name, " ÷ {operations}");
     }
-    Some(RooflineLimit { name, working_set: None, rate: figure.best * 1e-9 / operations as f64 })
+    let rate = figure.best * 1e-9 / operations as f64;
+    Some(RooflineLimit { name, working_set: None, rate, disturbed: figure.disturbed })
+}
+
+/// Returns the sign before a limit that may be higher.
+fn least_sign(disturbed: bool) -> &'static str {
+    if disturbed { AT_LEAST } else { "" }
 }
 
 /// Formats a rate given in 10⁹ per second.
@@ -675,8 +685,10 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
         }
     }
     let limit = |name: &str, (working_set, rate): (Bytes, f64)| {
-        let name = format!("{name} {}", rate_text(rate, "B/s"));
-        RooflineLimit { name, working_set: Some(working_set), rate }
+        let mut figures = peaks.iter().flat_map(|peak| &peak.figures);
+        let disturbed = figures.any(|figure| figure.disturbed && figure.best * 1e-9 == rate);
+        let name = format!("{name} {}{}", least_sign(disturbed), rate_text(rate, "B/s"));
+        RooflineLimit { name, working_set: Some(working_set), rate, disturbed }
     };
     let Some(largest) = bandwidths.iter().copied().max_by_key(|(working_set, _)| *working_set) else { return vec![] };
     let mut limits = vec![limit("memory", largest)];
