@@ -188,7 +188,9 @@ fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> R
     if request.kernels.is_some() || is_of_table {
         return Request { only: vec![case.id.clone()], no_peak: true, processes: None, ..request.clone() };
     }
-    let selection = Selection { device: vec![device.uuid.clone()], ..case.selection() };
+    // Another build of the driver may give the device another UUID, and another compiler in brackets.
+    let name = device.name.split(" (").next().unwrap_or_default().to_string();
+    let selection = Selection { device: vec![name], ..case.selection() };
     Request { selection, no_peak: true, ..Request::default() }
 }
 

@@ -530,6 +530,14 @@ fn undecided_remarks(
     remarks
 }
 
+/// Describes a ratio above 1: `30 % longer`, `2.5 times as long`.
+fn duration_change(ratio: f64) -> String {
+    if ratio < 1.5 {
+        return format!("{:.0} % longer", 100.0 * (ratio - 1.0));
+    }
+    format!("{} times as long", trimmed(&significant(ratio)))
+}
+
 /// Explains the undecided cases whose canary was slower throughout one side, so that more processes cannot help.
 fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
     let mut remarks = vec![];
@@ -538,12 +546,7 @@ fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
         let slowed = cases.iter().filter(|case| case.is_stuck() && case.obstacle == obstacle);
         let canaries: Vec<_> = slowed.filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
-        let ratio = ratio.max(1.0 / ratio);
-        let longer = if ratio < 1.5 {
-            format!("{:.0} % longer", 100.0 * (ratio - 1.0))
-        } else {
-            format!("{} times as long", trimmed(&significant(ratio)))
-        };
+        let longer = duration_change(ratio.max(1.0 / ratio));
         let count = counted(canaries.len(), "case");
         let side = if baseline { SIDES[0] } else { SIDES[1] };
         let effect = if baseline { "speeds up" } else { "slows down" };
@@ -566,7 +569,8 @@ fn possible_changes(cases: &[&Compared]) -> Option<String> {
     let percent = |share: f64| format!("{:.0} %", (100.0 * share - 1e-9).ceil());
     let mut directions = vec![];
     if longer > 0.0 {
-        directions.push(format!("up to {} longer", percent(longer)));
+        let small = format!("{} longer", percent(longer));
+        directions.push(format!("up to {}", if longer < 0.5 { small } else { duration_change(1.0 + longer) }));
     }
     if less > 0.0 {
         directions.push(format!("up to {} less time", percent(less)));
