@@ -183,7 +183,7 @@ impl Scene<'_> {
         let Some(origin) = origin else { return String::new() };
         let text = match (&self.kernel.code.instructions[origin as usize], kind) {
             (_, FaultKind::DivergentBarrier) => "others wait here",
-            (RegisterOp::Load { at, .. }, _) if at.place == MemoryPlace::Shared => {
+            (RegisterOp::Load { at, .. } | RegisterOp::Atomic { at, .. }, _) if at.place == MemoryPlace::Shared => {
                 "reads shared memory that nothing wrote"
             }
             (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => {

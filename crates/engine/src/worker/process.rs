@@ -1,6 +1,7 @@
 //! A worker process from the parent's side: start, orders, reports and end.
 
 use super::protocol::{Order, WorkerReport};
+use crate::basis::messages::Messages;
 use crate::basis::printable::{ending, is_kill};
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
@@ -62,6 +63,9 @@ pub struct WorkerProcess {
     on_device: Option<String>,
     /// Whether its pipelines are being compiled; `None` if unknown.
     is_compiling: Option<bool>,
+    /// Whether its end is known, and told elsewhere.
+    has_ended: bool,
+    messages: Messages,
 }
 
 /// Unexpected end of a worker.
@@ -162,8 +166,16 @@ impl WorkerProcess {
             command.envs(WITHOUT_CACHES);
         }
         let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
-        let is_compiling = None;
-        Ok(Self { helper, interrupt_sent: None, time_left: None, device: None, on_device: None, is_compiling })
+        Ok(Self {
+            helper,
+            interrupt_sent: None,
+            time_left: None,
+            device: None,
+            on_device: None,
+            is_compiling: None,
+            has_ended: false,
+            messages: setup.messages.clone(),
+        })
     }
 
     /// Runs a job in the worker. Passes events to `report`, whose answer says whether to continue.
@@ -237,6 +249,7 @@ impl WorkerProcess {
 
     /// Ends the worker and describes its end: by `cause`, or by the exit status if there is none.
     fn end(&mut self, how: EndKind, cause: Option<String>) -> WorkerEnd {
+        self.has_ended = true;
         if cause.is_none() {
             self.helper.wait(FAREWELL);
         }
@@ -251,6 +264,25 @@ impl WorkerProcess {
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + stage);
         let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
         WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take() }
+    }
+}
+
+impl Drop for WorkerProcess {
+    /// Says if the worker crashes only now: its results are complete, but its memory was damaged.
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        if let Ok(status) = self.helper.end(FAREWELL)
+            && !status.success()
+            && !is_kill(status)
+        {
+            let cause = ending(status);
+            self.messages.say(&format!(
+                "note      the process that used the device crashed as it ended ({cause}): a kernel wrote outside its \
+                 memory, or the driver is at fault; `gpukern sanitize` looks for such writes\n"
+            ));
+        }
     }
 }
 

@@ -207,10 +207,15 @@ impl SimulatedDevice<'_> {
     ) {
         let Some((object, offset)) = self.in_bounds(target, bytes, AccessKind::Write, who, pc) else { return };
         self.memory.store(who, object, offset, bytes, bits, origin.is_some(), pc);
-        if let Some(origin) = origin
-            && self.undefined_stores.len() < MAX_STORES
-        {
-            self.undefined_stores.insert((object, offset), UndefinedStore { pc, origin, who });
+        if let Some(origin) = origin {
+            self.note_undefined(object, offset, UndefinedStore { pc, origin, who });
+        }
+    }
+
+    /// Remembers that an undefined value was stored.
+    fn note_undefined(&mut self, object: Object, offset: u64, store: UndefinedStore) {
+        if self.undefined_stores.len() < MAX_STORES {
+            self.undefined_stores.insert((object, offset), store);
         }
     }
 
@@ -328,18 +333,28 @@ impl SimulatedDevice<'_> {
             let compared = run.registers.get(*comparator)[lane];
             let update = |old| alu::update(*op, *scalar, old, operand, compared);
             let loaded = self.memory.atomic(who, object, offset, bytes, *semantics, pc, update);
-            let is_operand_undefined = run.registers.is_undefined(*value, lane);
-            match op {
-                AtomicOp::Store | AtomicOp::Exchange => {
-                    self.memory.set_undefined(who, object, offset, bytes, is_operand_undefined);
+            let source = |register| run.registers.undefined(register).filter(|marks| marks.lanes.contains(lane));
+            let operand = source(*value).or_else(|| source(*comparator).filter(|_| *op == AtomicOp::CompareExchange));
+            // The value before, if it was undefined, and where it came from.
+            let before = loaded.undefined.then(|| self.origin(target).unwrap_or(pc));
+            let origin = match (op, operand.map(|marks| marks.origin)) {
+                (AtomicOp::Load, _) => None,
+                (AtomicOp::Store | AtomicOp::Exchange, origin) => {
+                    self.memory.set_undefined(who, object, offset, bytes, origin.is_some());
+                    origin
                 }
-                AtomicOp::Load => {}
-                _ if is_operand_undefined => self.memory.set_undefined(who, object, offset, bytes, true),
-                _ => {}
+                (_, Some(origin)) => {
+                    self.memory.set_undefined(who, object, offset, bytes, true);
+                    Some(origin)
+                }
+                (_, None) => before,
+            };
+            if let Some(origin) = origin {
+                self.note_undefined(object, offset, UndefinedStore { pc, origin, who });
             }
             run.registers.set(*to, lane, loaded.bits);
-            if loaded.undefined {
-                run.registers.mark(*to, lane, pc);
+            if let Some(origin) = before {
+                run.registers.mark(*to, lane, origin);
             }
         }
     }
