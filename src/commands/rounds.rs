@@ -81,8 +81,8 @@ impl ComparisonRounds {
         let mut text = String::new();
         if fewest < MIN_RUNS_FOR_SPREAD {
             let has = format!(
-                "note      the baseline has {}; a verdict on a software device needs {MIN_RUNS_FOR_SPREAD}, so this run can decide \
-                 nothing.",
+                "note      the baseline has {}; with fewer than {MIN_RUNS_FOR_SPREAD}, a software device decides only what CPU \
+                 times confirm.",
                 counted(fewest, "process")
             );
             let command = match (self.baseline.first(), self.comparing.compare.first()) {

@@ -538,7 +538,7 @@ fn a_baseline_too_small_to_decide_is_reported_before_measuring() {
     let (start, end) = text.split_once(" gpukern bench matmul ").expect("a command");
     assert_eq!(
         start,
-        "note the baseline has 1 process; a verdict on a software device needs 3, so this run can decide nothing. Add more \
+        "note the baseline has 1 process; with fewer than 3, a software device decides only what CPU times confirm. Add more \
          first:"
     );
     let (_, end) = end.split_once(" --processes 5 --resume @/baseline.json ").expect("more processes");

@@ -386,7 +386,10 @@ fn length_mismatch(length: u64, bytes: u64) -> String {
 fn open(path: &Path) -> Result<File, String> {
     match path.metadata() {
         Ok(metadata) if !metadata.is_file() => Err(with_path(path, "it is not a regular file")),
-        _ => File::open(path).map_err(|e| with_path(path, e)),
+        _ => File::open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => with_path(path, "no such file"),
+            _ => with_path(path, e),
+        }),
     }
 }
 

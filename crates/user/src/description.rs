@@ -646,8 +646,7 @@ const MULTILINE: [&str; 5] = ["command", "entry", "program", "device", "driver"]
 const BUFFER_FIELDS: [&str; 7] = ["type", "shape", "fill", "check", "scratch", "image", "sampler"];
 
 fn unknown_field(name: &str) -> String {
-    let known = BUFFER_FIELDS.map(|field| format!("`{field}`")).join(", ");
-    format!("unknown field `{name}`, expected one of {known}, or a member's table")
+    error::unknown("field", name, "", &BUFFER_FIELDS) + ", or a member's table"
 }
 
 /// Refuses other fields of buffers than members, which are tables. Reading a buffer would tell only the line of its head.

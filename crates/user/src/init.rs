@@ -668,12 +668,12 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = shown_word(free);
     let beside = Path::new(&source).with_extension("toml");
     let known = if beside.exists() {
-        format!("{} may describe it. ", printable(&beside.to_string_lossy()))
+        format!("`gpukern run {}` may be meant. ", shown_word(&beside.to_string_lossy()))
     } else {
         String::new()
     };
     Ok(Some(format!(
-        "{known}{} has no description yet: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
+        "{known}{} alone does not say enough: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
          of {shown}:\n  gpukern run {shown} --init > {description}\nor give the options, which `sanitize` takes too; check \
          every value:\n  {}",
         printable(&source),

@@ -177,8 +177,18 @@ impl Described {
             // A size as tables show it has a value for each independent axis: `64x100`.
             let extents: Vec<&str> = text.split('x').map(str::trim).collect();
             let is_whole = |extent: &&str| !extent.is_empty() && extent.bytes().all(|byte| byte.is_ascii_digit());
-            if extents.len() > 1 && extents.len() == independent.len() && extents.iter().all(is_whole) {
-                for (axis, extent) in independent.iter().zip(extents) {
+            if extents.len() > 1 && extents.iter().all(is_whole) {
+                let every: Vec<usize> = (0..axes.len()).collect();
+                let Some(named) = [&independent, &every].into_iter().find(|named| named.len() == extents.len()) else {
+                    let names: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();
+                    return Err(format!(
+                        "--size '{}' has {} extents; the axes are {}: write --size NAME=VALUES",
+                        brief(text),
+                        extents.len(),
+                        names.join(", ")
+                    ));
+                };
+                for (axis, extent) in named.iter().zip(extents) {
                     self.set_axis(axes[*axis], extent, text, &mut sized)?;
                 }
                 continue;

@@ -102,7 +102,12 @@ impl Workbench {
         let unwritten = self.list_unwritten(loaded, &program, &outputs)?;
         let oracle = make_oracle(outputs).map_err(VulkanError::Problem)?;
         if let Some(element) = unwritten.iter().find_map(|(output, index)| oracle.element(*output, *index)) {
-            return Err(unusable(format!("it never writes {element}; does its grid, or an `if`, leave it out?")));
+            let limit = self.device.info.limits.loop_iterations.map_or_else(String::new, |most| {
+                format!(" This driver silently stops an invocation after {most} iterations of its loops together.")
+            });
+            return Err(unusable(format!(
+                "it never writes {element}; does its grid, or an `if`, leave it out?{limit}"
+            )));
         }
         Ok(oracle)
     }

@@ -139,7 +139,12 @@ impl RunConditions {
             (0, _) => {}
             (_, 1) => parts.push("too few samples to say how certain the median is".into()),
             (few, all) => {
-                parts.push(format!("{few} of {all} medians are of too few samples to say how certain they are"));
+                let are = if few == 1 {
+                    "is of too few samples to say how certain it is"
+                } else {
+                    "are of too few samples to say how certain they are"
+                };
+                parts.push(format!("{few} of {all} medians {are}"));
             }
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }

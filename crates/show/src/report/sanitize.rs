@@ -121,7 +121,11 @@ fn summary(reports: &[CaseReport], faults_found: usize) -> String {
     };
     let wrong = reports.iter().filter(|report| report.is_wrong()).count();
     if wrong > 0 {
-        let answers = if simulated == 1 { "the answer is wrong".into() } else { format!("{wrong} answers are wrong") };
+        let answers = match (simulated, wrong) {
+            (1, _) => "the answer is wrong".into(),
+            (_, 1) => "1 answer is wrong".into(),
+            _ => format!("{wrong} answers are wrong"),
+        };
         let but = if faults_found == 0 { ", but " } else { "; " };
         let _ = write!(text, "{but}{answers}");
     }
@@ -141,18 +145,18 @@ pub fn notes(reports: &[CaseReport]) -> String {
     let mut lines = vec![];
     for report in reports {
         let kernel = &report.kernel;
-        let mut add_sizes = |words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
+        let mut add_sizes = |name: &str, words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
             let reasons = report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
             for sizes in grouped(reasons, |(_, reason)| *reason) {
                 let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
-                lines.push(format!("{kernel} {words} {}: {}", spans(&numbers), sizes[0].1));
+                lines.push(format!("{name} {words} {}: {}", spans(&numbers), sizes[0].1));
             }
         };
-        add_sizes("is not for sub-groups of", |result| match result {
+        add_sizes(kernel, "is not for sub-groups of", |result| match result {
             SizeResult::Unsuitable { reason } => Some(reason),
             _ => None,
         });
-        add_sizes("was not simulated at sub-groups of", |result| match result {
+        add_sizes(&report.id, "was not simulated at sub-groups of", |result| match result {
             SizeResult::Failed { reason } => Some(reason),
             _ => None,
         });
