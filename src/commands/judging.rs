@@ -3,7 +3,7 @@
 use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Change, Comparison, Difference, State, Unmatched, Verdict};
+use crate::compare::{self, Change, Comparison, Difference, NOT_COMPARED, STILL_WRONG, State, Unmatched, Verdict};
 use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -76,10 +76,18 @@ fn case_ids(side: &[Record]) -> BTreeSet<String> {
 /// Refuses a comparison without a case on both sides.
 pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     // A case whose description changed is unmatched, but measured on both sides.
-    let is_common = |case: &Unmatched| case.newly_wrong || [case.baseline, case.candidate] == [State::Measured; 2];
+    let is_common = |case: &Unmatched| {
+        let label = case.label();
+        ![NOT_COMPARED, STILL_WRONG].contains(&label) || [case.baseline, case.candidate] == [State::Measured; 2]
+    };
     let Comparison { cases, inspected, unmatched, .. } = comparison;
     if !cases.is_empty() || !inspected.is_empty() || unmatched.iter().any(is_common) {
         return Ok(());
+    }
+    if let Some(case) = unmatched.iter().find(|case| ![case.baseline, case.candidate].contains(&State::Absent)) {
+        let Unmatched { id, baseline, candidate, reason, .. } = case;
+        let [id, reason] = [id, reason].map(|text| printable(text));
+        return Err(usage!("there is nothing to compare: {id}: {baseline} → {candidate}: {reason}"));
     }
     let only_in_baseline = unmatched.iter().find(|case| case.candidate == State::Absent);
     let only_in_candidate = unmatched.iter().find(|case| case.baseline == State::Absent);

@@ -18,7 +18,7 @@ pub(super) struct AnalyzedPass<'a> {
     /// Facts about them; `None` if the code cannot be followed.
     reach: Option<Reach>,
     /// Whether there is a work-group for each M, such as a row.
-    is_by_group: bool,
+    pub(super) is_by_group: bool,
 }
 
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
@@ -133,6 +133,12 @@ impl<'a> AnalyzedPass<'a> {
         self.pass.default_local_size().iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
     }
 
+    /// Whether the kernel compares its indices with the extents, as far as that is known.
+    pub(super) fn is_checked(&self) -> bool {
+        let dimensions = self.dimensions();
+        self.reach.as_ref().is_none_or(|reach| reach.is_checked[..dimensions].iter().all(|is| *is))
+    }
+
     /// Returns the number of axes: one for each dimension, and M for the work-groups that are rows.
     fn axis_count(&self) -> usize {
         if self.is_by_group { 2 } else { self.dimensions() }
@@ -149,7 +155,7 @@ impl<'a> AnalyzedPass<'a> {
             3 => (33, 64, 256),
             _ => (9, 16, 32),
         };
-        let is_checked = self.reach.as_ref().is_none_or(|reach| reach.is_checked[..dimensions].iter().all(|is| *is));
+        let is_checked = self.is_checked();
         let local_size = self.pass.default_local_size();
         let step = local_size[..dimensions].iter().fold(1, |step, extent| lcm(step, (*extent).clamp(1, 1 << 16)));
         let multiple = step * (first + step - 1).div_euclid(step);

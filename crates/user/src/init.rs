@@ -60,9 +60,12 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     };
     commented.description.kernel = Some(KernelFields { source, groups: None, indirect: None, ..fields });
     commented.remark("axes", "swept; expressions below may use these names");
-    for ((axis, values), remark) in
-        analyzed.grid_axes().iter().zip(["doubling; or [4096, 14336], \"128..1024:128\"", "", ""])
-    {
+    let sweep = if analyzed.is_checked() {
+        "doubling; or [4096, 14336], \"128..1024:128\""
+    } else {
+        "doubling; no index is checked, so others overrun the buffers"
+    };
+    for ((axis, values), remark) in analyzed.grid_axes().iter().zip([sweep, "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }
@@ -79,7 +82,8 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     add_slots(&analyzed, &mut commented);
     let [x, y, z] = pass.default_local_size();
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
-    commented.remark("dispatch.groups", "(…)");
+    let many = "(…) an invocation per element; fewer groups if one computes several";
+    commented.remark("dispatch.groups", if analyzed.is_by_group { "(…)" } else { many });
     let groups = analyzed.grid_groups();
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));

@@ -2,7 +2,10 @@
 //! `docs/compare.schema.json` is generated from the types, and compared with them by a test.
 
 use super::overview::{Fleet, Overview};
-use super::{Change, Compared, Comparison, State, Unmatched, Verdict};
+use super::{
+    Change, Compared, Comparison, FIXED, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED, NOT_COMPARED, RIGHT, STILL_WRONG,
+    State, Unmatched, Verdict,
+};
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
 use crate::basis::pattern::matches;
@@ -253,27 +256,26 @@ pub struct Ruling {
     pub held: usize,
 }
 
-/// Label of a case that lacks a time on one side without being newly rejected or failed.
-pub const NOT_COMPARED: &str = "not compared";
-
 impl Ruling {
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
         let changes =
             [Change::Worse, Change::Better, Change::Same].map(|change| (comparison.changed(change), change.name()));
-        let [rejected, failed] = [State::Rejected, State::Failed].map(|state| comparison.newly(state).count());
-        let others = comparison.unmatched.len() - rejected - failed;
+        let labelled = |labels: &[&'static str]| {
+            let count = |label: &str| comparison.unmatched.iter().filter(|case| case.label() == label).count();
+            labels.iter().map(|label| (count(label), *label)).collect::<Vec<_>>()
+        };
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
-        let bad = [(rejected, "newly rejected"), (failed, "newly failed")];
+        let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED]);
+        let others = labelled(&[FIXED, RIGHT, STILL_WRONG, NEWLY_SKIPPED, NOT_COMPARED]);
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [
-            (others, NOT_COMPARED),
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
             (self.held, if self.held == 1 { "threshold holds" } else { "thresholds hold" }),
         ];
-        let counts = bad.into_iter().chain(crossed).chain(verdicts).chain(changes).chain(more);
+        let counts = bad.into_iter().chain(crossed).chain(verdicts).chain(changes).chain(others).chain(more);
         counts.filter(|(count, _)| *count > 0)
     }
 }

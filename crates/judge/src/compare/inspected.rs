@@ -107,6 +107,11 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     }
 }
 
+/// Whether the driver of a side reports statistics of its kernels.
+pub(super) fn has_statistics(seen: &SeenCase<'_>) -> bool {
+    seen.case.kernels.iter().any(|kernel| !kernel.statistics.is_empty())
+}
+
 /// Returns the figures that the compiler reports of both kernels, and that differ.
 fn changed_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
     let mut changes = vec![];

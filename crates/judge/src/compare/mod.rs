@@ -216,6 +216,36 @@ pub struct Unmatched {
     pub reached: Option<gate::Reached>,
 }
 
+/// Label of a case that no longer works.
+const NEWLY_REJECTED: &str = "newly rejected";
+const NEWLY_FAILED: &str = "newly failed";
+/// Label of a case that works again.
+pub const FIXED: &str = "fixed";
+/// Label of a case whose answer is right on both sides, without times.
+pub const RIGHT: &str = "right on both sides";
+/// Label of a case that works on neither side.
+pub const STILL_WRONG: &str = "wrong on both sides";
+/// Label of a case that the candidate's device does not support, unlike the baseline's.
+pub const NEWLY_SKIPPED: &str = "newly skipped";
+/// Label of any other case without a time on both sides.
+pub const NOT_COMPARED: &str = "not compared";
+
+impl Unmatched {
+    /// Says in a few words what became of the case.
+    pub fn label(&self) -> &'static str {
+        let Self { baseline, candidate, .. } = self;
+        match (baseline, candidate) {
+            (_, State::Rejected) if self.newly_wrong => NEWLY_REJECTED,
+            _ if self.newly_wrong => NEWLY_FAILED,
+            (State::VerifiedOnly, State::VerifiedOnly) => RIGHT,
+            (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
+            _ if baseline.is_wrong() && candidate.is_right() => FIXED,
+            _ if baseline.is_wrong() && candidate.is_wrong() => STILL_WRONG,
+            _ => NOT_COMPARED,
+        }
+    }
+}
+
 /// Finished comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Comparison {

@@ -56,6 +56,9 @@ pub(super) fn pair_up<'a>(
     if reason.is_empty() {
         reason = state_reason(baseline);
     }
+    if [before, after] == [State::Inspected; 2] {
+        reason = "a driver reports no statistics of compiled kernels".into();
+    }
     let last_measured = candidate.last().filter(|_| after == State::Measured);
     Err(Box::new(Unmatched {
         id: first.case.id.clone(),
@@ -71,12 +74,14 @@ pub(super) fn pair_up<'a>(
     }))
 }
 
-/// Compares a case that was inspected on both sides; `None` if it was not.
+/// Compares a case that was inspected on both sides; `None` if it was not, or if there is nothing to compare.
 pub(super) fn compare_inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
     if [baseline, candidate].map(state) != [State::Inspected; 2] {
         return None;
     }
-    Some(inspected::compare_kernels(baseline.last()?, candidate.last()?))
+    let [before, after] = [baseline.last()?, candidate.last()?];
+    let are_comparable = [before, after].into_iter().all(inspected::has_statistics);
+    are_comparable.then(|| inspected::compare_kernels(before, after))
 }
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.

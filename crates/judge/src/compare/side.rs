@@ -122,6 +122,11 @@ impl State {
         }
     }
 
+    /// Whether the case works, as far as it was tried.
+    pub(super) fn is_right(self) -> bool {
+        matches!(self, Self::Measured | Self::VerifiedOnly | Self::Inspected)
+    }
+
     /// Whether the case ran and does not work.
     pub(super) fn is_wrong(self) -> bool {
         matches!(self, Self::Rejected | Self::Failed)

@@ -2,14 +2,15 @@
 //! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
-use crate::compare::gate::{NOT_COMPARED, Ruling};
-use crate::compare::{Change, Compared, Comparison, Verdict};
+use crate::compare::gate::Ruling;
+use crate::compare::{Change, Compared, Comparison, NOT_COMPARED, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Record};
 use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
-    above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note, thresholds,
+    above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note,
+    reason as reason_of_change, thresholds,
 };
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
@@ -121,9 +122,8 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
         let more = and_more(cases.len() - 1);
-        let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { NOT_COMPARED.into() };
-        let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-        let change = format!("{more}: {} → {}{reason}", case.baseline, case.candidate);
+        let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { case.label().into() };
+        let change = format!("{more}: {} → {}{}", case.baseline, case.candidate, reason_of_change(case));
         sign.plain(" ").code(&*case.id).plain(change)
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);

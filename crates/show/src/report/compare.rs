@@ -8,10 +8,10 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, counted};
-use crate::compare::gate::{NOT_COMPARED, Ruling};
+use crate::compare::gate::Ruling;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
-use crate::compare::{Change, Compared, Comparison, Difference, Inspected, State, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Difference, FIXED, Inspected, State, Unmatched, Verdict};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -59,8 +59,11 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.line(format!("left out: {}; `compare --to markdown` lists them", counted(left_out, "unchanged case")));
         document.gap();
     }
-    for device in distinct(comparison.inspected.iter().map(|case| case.device.as_str())) {
-        document.line(device);
+    let inspected_on = distinct(comparison.inspected.iter().map(|case| case.device.as_str()));
+    let other_device = comparison.differences.iter().find(|difference| difference.what == "device");
+    let other_device = other_device.filter(|_| inspected_on.len() == 1);
+    for device in inspected_on {
+        document.line(other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate)));
         for case in changed(comparison).filter(|case| case.device == device) {
             document.hanging(8, inspection(case));
         }
@@ -332,24 +335,37 @@ pub fn inspection(case: &Inspected) -> String {
     format!("{verdict:<6}  {}: {}", case.id, case.text())
 }
 
-/// Groups the cases that are not compared by reason; each regression is a group of its own.
+/// Most regressions of which each has a line of its own.
+const MAX_REGRESSIONS: usize = 8;
+
+/// Groups the cases that are not compared by reason; each of a few regressions is a group of its own.
 pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
     let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
-    let id = |case: &&Unmatched| case.newly_wrong.then(|| case.id.clone());
+    let are_few = cases.iter().filter(|case| case.newly_wrong).count() <= MAX_REGRESSIONS;
+    let id = |case: &&Unmatched| (case.newly_wrong && are_few).then(|| case.id.clone());
     grouped(cases, |case| (why(case), id(case)))
 }
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
-    let sign = if case.newly_wrong { case.candidate.name().to_uppercase() } else { NOT_COMPARED.into() };
-    let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
+    let sign = if case.newly_wrong { case.candidate.name().to_uppercase() } else { case.label().into() };
+    let reason = reason(case);
     let more = and_more(count - 1);
     let change = match (case.baseline, case.candidate) {
-        (State::VerifiedOnly, State::VerifiedOnly) => "right on both sides, without times".into(),
+        (State::VerifiedOnly, State::VerifiedOnly) => "without times".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (before, after) => format!("{before} → {after}"),
     };
     format!("{sign}  {}{more}: {change}{reason}", case.id)
+}
+
+/// Returns the reason from a record as the end of a line: that of the baseline, if the candidate works.
+pub fn reason(case: &Unmatched) -> String {
+    match case.label() {
+        _ if case.reason.is_empty() => String::new(),
+        FIXED => format!("; before: {}", case.reason),
+        _ => format!(": {}", case.reason),
+    }
 }
 
 /// Summarizes a comparison in one sentence: the most changed case with its change, the number of others, and the
@@ -524,6 +540,9 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
         let why = if comparison.changed(Change::Worse) > 0 { " (more spills, or less occupancy)" } else { "" };
         return format!("{parts}{why}");
+    }
+    if comparison.cases.is_empty() {
+        return parts;
     }
     format!("{parts} (changes below {} % do not matter)", units::trimmed(&percent))
 }
