@@ -16,6 +16,7 @@ use crate::process::guarded::{self, ProgramEnd};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
@@ -133,6 +134,17 @@ fn check_version(source: &str) -> Result<(), String> {
 }
 
 impl KernelSource {
+    /// Says that the file cannot be read, with a remedy if a description names its own folder.
+    fn unreadable(&self, reason: &dyn fmt::Display) -> String {
+        let text = format!("cannot read '{}': {reason}", self.path.shown());
+        let name = self.path.file_name().unwrap_or_default();
+        let beside = self.path.parent().and_then(Path::parent).map(|folder| folder.join(name));
+        match beside.filter(|path| path.exists()) {
+            Some(_) => format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown()),
+            None => text,
+        }
+    }
+
     /// Compiles the source with these values of WGSL overrides. Errors are the compiler's messages, with file and line.
     pub(crate) fn compile(&self, overrides: &[(String, f64)]) -> Result<Compiled, String> {
         let compiled = match self.ending() {
@@ -141,7 +153,7 @@ impl KernelSource {
             "slang" => self.compile_by_program(&["slangc"]),
             "hlsl" => self.compile_by_program(&["dxc", "slangc"]),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
-            _ if !self.path.exists() => Err(format!("cannot read '{}': no such file", self.path.shown())),
+            _ if !self.path.exists() => Err(self.unreadable(&"no such file")),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
                 Err(format!(
@@ -175,8 +187,7 @@ impl KernelSource {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
-        input_file::read(&self.path, MAX_FILE_BYTES as u64)
-            .map_err(|e| format!("cannot read '{}': {e}", self.path.shown()))
+        input_file::read(&self.path, MAX_FILE_BYTES as u64).map_err(|e| self.unreadable(&e))
     }
 
     fn text(&self) -> Result<String, String> {

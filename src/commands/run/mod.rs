@@ -13,6 +13,7 @@ use crate::basis::alike::grouped_where;
 use crate::basis::pattern;
 use crate::commands::cli::RunArgs;
 use crate::counted;
+use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::fastest::is_too_close;
 use crate::report::table;
@@ -22,7 +23,7 @@ use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
     CATALOGUE, Case, CaseGroup, CaseSpec, Error, Exit, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
-    Selection, Setup, Shown, UserKernels, VulkanOptions, printable,
+    Selection, Setup, Shown, UserKernels, VulkanOptions, brief, printable,
 };
 use elements::WantedBuffers;
 use std::fmt::Write;
@@ -111,19 +112,48 @@ pub(super) fn are_captured(all_kernels: &[UserKernels]) -> bool {
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>> {
     let mut all_kernels: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    if plan.sections.is_empty() && !plan.run_tables.is_empty() {
+        check_selection(&request.selection)?;
+    }
     for table in std::mem::take(&mut plan.run_tables) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
         let fields = FieldOptions { size: table.size.clone(), ..FieldOptions::default() };
-        let described = options::describe(&kernels, description.as_deref(), &fields)?;
+        // A size was not typed here.
+        let of_table = |error: Error| match error {
+            Error::Usage(text) => {
+                let file = request.config.as_deref().unwrap_or(Path::new("")).shown();
+                usage!("{file}: [[run]]: {}", text.replace("--size", "size"))
+            }
+            error => error,
+        };
+        let described = options::describe(&kernels, description.as_deref(), &fields).map_err(of_table)?;
         check_commands(&described, request.no_commands)?;
-        let kernels = named_kernels(&table.against, resolve::resolve(&CATALOGUE, &described)?, &all_kernels)?;
+        let problem = resolve::resolve(&CATALOGUE, &described).map_err(of_table)?;
+        let kernels = named_kernels(&table.against, problem, &all_kernels).map_err(of_table)?;
         // Variants are those of built-in algorithms here.
         let selection = Selection { variant: vec![], ..request.selection.clone().or(request.defaults.clone()) };
         plan.sections.push(plan_section(&kernels, false, &selection)?);
         all_kernels.push(kernels);
     }
     Ok(all_kernels)
+}
+
+/// Refuses typed options that select built-in cases, where a configuration has none.
+fn check_selection(selection: &Selection) -> Result<()> {
+    let Selection { algorithm, variant, size, axes, .. } = selection;
+    let axis = AXES.iter().find(|axis| axis.name != SEED.name && axes.has(axis));
+    let unused = match (&algorithm[..], &variant[..], &size[..], axis) {
+        ([name, ..], ..) => format!("'{}'", brief(name)),
+        (_, [_, ..], ..) => "--variant".into(),
+        (_, _, [_, ..], _) => "--size".into(),
+        (.., Some(axis)) => format!("--{}", axis.name),
+        _ => return Ok(()),
+    };
+    Err(usage!(
+        "{unused} is about built-in algorithms, and the configuration has only [[run]] tables: set `size` there, or the \
+         rest in their descriptions; --only selects cases"
+    ))
 }
 
 /// Returns the kernels of a problem and the variants to run `against` them, under a name that no `others` have: equal names

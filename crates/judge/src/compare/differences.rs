@@ -49,7 +49,8 @@ const FACTS: [(&str, bool, Fact); 9] = [
     // The name of a software device does not tell on what it runs.
     (PROCESSOR, true, |record| {
         let is_device = record.devices.iter().any(|device| device.kind.runs_on_host_cores());
-        record.origin.processor.iter().filter(|_| is_device).flat_map(|processor| whole(processor)).collect()
+        let processors = record.processes().into_iter().filter(|_| is_device);
+        processors.filter_map(|process| process.origin.processor).flat_map(|processor| whole(&processor)).collect()
     }),
     (DRIVER, true, |record| {
         per_device(record, |device| {

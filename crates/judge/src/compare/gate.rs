@@ -405,7 +405,14 @@ impl Threshold {
         let algorithms: Vec<_> = distinct(comparison.cases.iter().map(|case| case.algorithm.as_str()));
         let algorithm = self.case.split('/').next().unwrap_or_default();
         let question = meant(algorithm, &algorithms).filter(|_| !algorithms.contains(&algorithm));
-        let question = question.map_or_else(String::new, |question| format!("{question} "));
+        let question = match question {
+            Some(question) => format!("{question} "),
+            // Ids of cases have more parts than the name of an algorithm.
+            None if !self.case.contains('/') && algorithms.contains(&algorithm) => {
+                format!("write '{algorithm}/*' for all of its cases; ")
+            }
+            None => String::new(),
+        };
         format!("the threshold for '{}' matches no case; {question}`*` stands for any text", self.case)
     }
 

@@ -9,13 +9,14 @@ use serde::Serialize;
 const SCHEMA: &str = "gpukern-history/1";
 
 /// Document written by `history --json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Document")]
 pub struct HistoryDocument<'a> {
     schema: &'static str,
     /// Runs, in order; series and events refer to them by file.
-    runs: Vec<Run<'a>>,
-    series: Vec<Series<'a>>,
-    events: Vec<Event<'a>>,
+    runs: Vec<HistoryRun<'a>>,
+    series: Vec<SeriesEntry<'a>>,
+    events: Vec<EventEntry<'a>>,
     /// Files that are not included, with reasons.
     left_out: &'a [String],
     /// Smallest reported step, as a ratio minus 1.
@@ -24,16 +25,16 @@ pub struct HistoryDocument<'a> {
     exit: u8,
 }
 
-#[derive(Debug, Serialize)]
-struct Run<'a> {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct HistoryRun<'a> {
     file: &'a str,
     started: &'a str,
     commit: Option<&'a str>,
     label: Option<&'a str>,
 }
 
-#[derive(Debug, Serialize)]
-struct Series<'a> {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct SeriesEntry<'a> {
     device: &'a str,
     /// Case id.
     case: &'a str,
@@ -41,13 +42,13 @@ struct Series<'a> {
     level: Nanos,
     /// Half the interquartile range of all runs, each relative to the median between the steps around it.
     spread: Option<f64>,
-    steps: Vec<Step<'a>>,
-    /// File and time of each run that measured the case.
-    points: Vec<(&'a str, Nanos)>,
+    steps: Vec<StepEntry<'a>>,
+    /// Runs that measured the case.
+    points: Vec<PointEntry<'a>>,
 }
 
-#[derive(Debug, Serialize)]
-struct Step<'a> {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct StepEntry<'a> {
     /// Last run before the step, and first one after it.
     between: [&'a str; 2],
     /// Level after the step divided by the one before.
@@ -59,50 +60,73 @@ struct Step<'a> {
     q: f64,
 }
 
-#[derive(Debug, Serialize)]
-struct Event<'a> {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct EventEntry<'a> {
     between: [&'a str; 2],
     /// Changes that were recorded for all cases: `driver Mesa 22.3 → Mesa 26.2`.
     changes: Vec<String>,
-    /// Cases that changed, the largest change first: device, id, ratio, and changes of this case alone.
-    cases: Vec<(&'a str, &'a str, f64, &'a [String])>,
+    /// Cases that changed, the largest change first.
+    cases: Vec<ChangedEntry<'a>>,
     /// Commands that confirm the change.
     confirm: Vec<String>,
+}
+
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct PointEntry<'a> {
+    file: &'a str,
+    /// Median time, over processes if there are several.
+    time: Nanos,
+}
+
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct ChangedEntry<'a> {
+    device: &'a str,
+    /// Case id.
+    case: &'a str,
+    /// Level after the step divided by the one before.
+    ratio: f64,
+    /// Changes of this case alone: `the code of poly.comp changed`.
+    changes: &'a [String],
 }
 
 impl<'a> HistoryDocument<'a> {
     /// Creates the document of a history.
     pub fn new(history: &'a History, exit: Exit) -> Self {
         let file = |run: usize| history.runs[run].name.as_str();
-        let runs = history.runs.iter().map(|run| Run {
+        let runs = history.runs.iter().map(|run| HistoryRun {
             file: &run.name,
             started: &run.record.started,
             commit: run.record.origin.commit.as_deref(),
             label: run.record.origin.label.as_deref(),
         });
         let series = history.series.iter().map(|series| {
-            let step = |step: &SeriesStep| Step {
+            let step = |step: &SeriesStep| StepEntry {
                 between: [step.at - 1, step.at].map(|point| file(series.points[point].run)),
                 ratio: step.ratio(),
                 levels: step.levels,
                 counts: step.counts,
                 q: step.q,
             };
-            Series {
+            SeriesEntry {
                 device: &series.device,
                 case: &series.id,
                 level: series.level(),
                 spread: series.spread(),
                 steps: series.steps.iter().map(step).collect(),
-                points: series.points.iter().map(|point| (file(point.run), point.time)).collect(),
+                points: series
+                    .points
+                    .iter()
+                    .map(|point| PointEntry { file: file(point.run), time: point.time })
+                    .collect(),
             }
         });
         let events = history.events.iter().map(|event| {
             let cases = event.changed_cases.iter().map(|changed| {
                 let series = &history.series[changed.series];
-                (series.device.as_str(), series.id.as_str(), series.steps[changed.step].ratio(), &changed.changes[..])
+                let ratio = series.steps[changed.step].ratio();
+                ChangedEntry { device: &series.device, case: &series.id, ratio, changes: &changed.changes }
             });
-            Event {
+            EventEntry {
                 between: [event.before, event.after].map(file),
                 changes: event.changes.iter().map(ToString::to_string).collect(),
                 cases: cases.collect(),

@@ -121,6 +121,13 @@ mod tests {
     }
 
     #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<HistoryDocument<'_>>();
+        crate::basis::fixture::assert_committed("docs/history.schema.json", &schema);
+    }
+
+    #[test]
     fn the_document_names_runs_steps_and_commands() {
         let history = History::new(driver_change(), vec!["'x.json' is no record".into()], &settings());
         let document = serde_json::to_value(HistoryDocument::new(&history, crate::basis::error::Exit::Rejected));
@@ -128,11 +135,11 @@ mod tests {
         assert_eq!((&document["runs"][24]["file"], &document["exit"]), (&"024.json".into(), &1.into()));
         let [series, event] = [&document["series"][0], &document["events"][0]];
         assert_eq!(
-            (&series["case"], &series["points"][39][0]),
+            (&series["case"], &series["points"][39]["file"]),
             (&"matmul/naive/f32/64x64x64".into(), &"039.json".into())
         );
         assert_eq!(series["steps"][0]["between"], serde_json::json!(["023.json", "024.json"]));
-        assert_eq!(event["cases"][0][2], series["steps"][0]["ratio"]);
+        assert_eq!(event["cases"][0]["ratio"], series["steps"][0]["ratio"]);
         assert!(event["confirm"][0].as_str().is_some_and(|command| command.starts_with("gpukern ab ")), "{event}");
     }
 

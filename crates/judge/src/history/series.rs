@@ -178,9 +178,12 @@ fn group_by_key(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(
         if case.measured().is_none_or(|measured| measured.samples.is_empty()) {
             continue;
         }
+        // A software device is as fast as its processor.
+        let processor = origin(record, case).processor.clone().filter(|_| device.kind.runs_on_host_cores());
+        let traits = separating_traits.iter().map(|trait_of| trait_of(record, device, case));
         let mut key = SeriesKey {
             device: identify(device),
-            traits: separating_traits.iter().map(|trait_of| trait_of(record, device, case)).collect(),
+            traits: processor.into_iter().chain(traits).collect(),
             number: 0,
             id: case.key(),
             problem: describe_problem(record, case),

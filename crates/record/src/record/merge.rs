@@ -14,6 +14,8 @@ struct MergedDevice {
     info: DeviceInfo,
     /// Hosts with this device; several for shards.
     hosts: BTreeSet<Option<String>>,
+    /// Processor of the first of them.
+    processor: Option<String>,
 }
 
 /// Merges `records` into one of `command`; returns it with a note about missing shards.
@@ -35,8 +37,9 @@ pub fn merge(records: Vec<NamedRecord>, command: Vec<String>) -> Result<(Record,
 
 /// Merged record in progress.
 struct MergedRecord {
-    /// File name of the first record.
+    /// File name and command of the first record.
     name: String,
+    first_command: Vec<String>,
     record: Record,
     devices: Vec<MergedDevice>,
     /// File name of the record that has the case of this device and id.
@@ -48,14 +51,16 @@ impl MergedRecord {
         let NamedRecord { name, mut record, .. } = first;
         let processes = record.processes();
         let hosts = BTreeSet::from([record.origin.host.clone()]);
-        let device = |info: &DeviceInfo| MergedDevice { info: info.clone(), hosts: hosts.clone() };
+        let processor = record.origin.processor.clone();
+        let device =
+            |info: &DeviceInfo| MergedDevice { info: info.clone(), hosts: hosts.clone(), processor: processor.clone() };
         let devices = record.devices.iter().map(device).collect();
         let cases = record.cases.iter().map(|case| ((case.device, case.id.clone()), name.clone())).collect();
         record.processes = processes;
         record.plan = None;
         record.request = None;
-        record.command = command;
-        Self { name, record, devices, cases }
+        let first_command = std::mem::replace(&mut record.command, command);
+        Self { name, first_command, record, devices, cases }
     }
 
     /// Returns an error if a record does not belong to the first, `a` in messages.
@@ -83,7 +88,7 @@ impl MergedRecord {
                 "{b} was measured with other options than {a}: `{}` and `{}`; give each the same cases and the same \
                  sampling",
                 printable(&other.command.join(" ")),
-                printable(&own.command.join(" "))
+                printable(&self.first_command.join(" "))
             ));
         }
         if (&own.origin.commit, own.origin.modified) != (&other.origin.commit, other.origin.modified) {
@@ -155,7 +160,7 @@ impl MergedRecord {
     /// Devices of the same host are the same. Shards run on identical machines, so their devices on different hosts
     /// count as the same if only the identity differs; in other records they are different devices.
     fn device_indices(&mut self, record: &Record) -> HashMap<usize, usize> {
-        let host = &record.origin.host;
+        let Origin { host, processor, .. } = &record.origin;
         let are_shards = !record.shards.is_empty() && !self.record.shards.is_empty();
         // Positions in `self.devices` of the devices so far; two of one record stay two.
         let mut taken: Vec<usize> = vec![];
@@ -163,13 +168,15 @@ impl MergedRecord {
         for info in &record.devices {
             let is_same_device = |merged: &MergedDevice| {
                 let is_on_host = host.is_some() && merged.hosts.contains(host);
+                // A software device is as fast as its processor.
+                let has_processor = !info.kind.runs_on_host_cores() || merged.processor == *processor;
                 is_on_host && merged.info == *info
-                    || are_shards && identical_model(&merged.info) == identical_model(info)
+                    || are_shards && has_processor && identical_model(&merged.info) == identical_model(info)
             };
             let mut positions = 0..self.devices.len();
             let position =
                 positions.find(|position| !taken.contains(position) && is_same_device(&self.devices[*position]));
-            let position = position.unwrap_or_else(|| self.add_device(info));
+            let position = position.unwrap_or_else(|| self.add_device(info, processor));
             self.devices[position].hosts.insert(host.clone());
             taken.push(position);
             indices.insert(info.index, self.record.devices[position].index);
@@ -178,12 +185,13 @@ impl MergedRecord {
     }
 
     /// Adds a device, with its own index if that is free; returns its position.
-    fn add_device(&mut self, info: &DeviceInfo) -> usize {
+    fn add_device(&mut self, info: &DeviceInfo, processor: &Option<String>) -> usize {
         let is_free = |index: &usize| self.record.device(*index).is_none();
         let mut candidates = std::iter::once(info.index).chain(0..=self.devices.len());
         let index = candidates.find(is_free).unwrap_or_default();
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
-        self.devices.push(MergedDevice { info: info.clone(), hosts: BTreeSet::new() });
+        let processor = processor.clone();
+        self.devices.push(MergedDevice { info: info.clone(), hosts: BTreeSet::new(), processor });
         self.devices.len() - 1
     }
 
