@@ -118,6 +118,9 @@ pub(super) fn measure_and_report(
     }
 
     let is_written = file.deliver(&record, &mut answer);
+    if let Some(path) = path.filter(|path| cut_short && is_written && *path != Path::new("-")) {
+        answer.add_late_note(Ok(format!("--resume {} in place of --json continues\n", shown_word(&path.shown()))));
+    }
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request));
     }

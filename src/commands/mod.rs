@@ -47,7 +47,9 @@ use crate::engine::worker::serve;
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::reader;
 use crate::user::front_end;
-use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
+use crate::{
+    CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions, brief,
+};
 use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Document, Files, JSON, JUNIT, Target, create_folder, write_files};
@@ -346,7 +348,6 @@ fn parse_duration(option: &str, text: &str) -> Result<Duration> {
     crate::plan::options::duration(text).map_err(|reason| usage!("--{option}: {reason}"))
 }
 
-/// Reads the record in a file; the reader's remarks go to `notes`.
 /// Notes manifests in the loader's variables that it would silently ignore.
 fn note_bad_manifests(host: &Host) {
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"] {
@@ -372,11 +373,30 @@ fn manifest_problem(path: &Path) -> Option<String> {
     let Some(library) = manifest.pointer("/ICD/library_path").and_then(serde_json::Value::as_str) else {
         return Some("it names no ICD.library_path".into());
     };
-    // The system finds a library without a folder.
+    if !library.contains(['/', '\\']) {
+        return (cfg!(target_os = "linux") && !is_in_library_path(library))
+            .then(|| format!("its library '{}' is in none of the system's folders", brief(library)));
+    }
     let file = path.parent().unwrap_or(Path::new("")).join(library);
-    (library.contains(['/', '\\']) && !file.exists()).then(|| format!("its library '{}' is not there", file.shown()))
+    (!file.exists()).then(|| format!("its library '{}' is not there", file.shown()))
 }
 
+/// Whether the system may find a library that is named without a folder.
+fn is_in_library_path(library: &str) -> bool {
+    let stated = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let stated = std::env::split_paths(&stated).collect::<Vec<_>>();
+    let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let usual = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"].map(PathBuf::from);
+    let folders = stated.into_iter().chain(usual.into_iter().flat_map(|folder| [folder.join(&triple), folder]));
+    // Folders that only the linker's cache knows.
+    let is_cached = || {
+        std::fs::read("/etc/ld.so.cache")
+            .is_ok_and(|cache| cache.windows(library.len()).any(|bytes| bytes == library.as_bytes()))
+    };
+    folders.into_iter().any(|folder| folder.join(library).exists()) || is_cached()
+}
+
+/// Reads the record in a file; the reader's remarks go to `notes`.
 fn read_record(path: &Path, notes: &mut String) -> Result<NamedRecord> {
     let part = journal::path_of(path);
     if !path.exists() && part.exists() {

@@ -44,7 +44,7 @@ pub enum VulkanError {
     )]
     NoValidationLayer,
     /// A Vulkan function returned an error code.
-    #[error("{call} failed: {result:?}{}", advice(*result))]
+    #[error("{call} failed: {result:?}{}", advice(call, *result))]
     Call {
         /// Name of the Vulkan function.
         call: &'static str,
@@ -91,8 +91,14 @@ impl VulkanError {
 }
 
 /// Returns what a person can do about a result, as the end of a sentence.
-fn advice(result: vk::Result) -> &'static str {
+fn advice(call: &str, result: vk::Result) -> &'static str {
     match result {
+        // No case is being measured yet.
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY
+            if call.starts_with("vkEnumerate") || call.starts_with("vkCreateInstance") =>
+        {
+            "; the loader found no driver that it can load: see VK_DRIVER_FILES, and VK_LOADER_DEBUG=error for reasons"
+        }
         vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => "; choose a smaller size",
         vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER => {

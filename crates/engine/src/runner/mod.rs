@@ -25,6 +25,7 @@ use crate::vulkan::{self, Device, VulkanError};
 use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -563,7 +564,9 @@ impl Runner {
         if let Some((label, spirv)) = preparation.substitute {
             // The device and the size determine which of a variant's kernels run.
             let Some(replaced) = program.dispatches().find(|dispatch| dispatch.shader.label() == *label) else {
-                let reason = format!("the case does not use {label} at this size; choose another size");
+                let used: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+                let used = used.into_iter().collect::<Vec<_>>().join(", ");
+                let reason = format!("the case does not use {label} at this size, but {used}; choose another size");
                 return CaseState::Ended(Outcome::failed(reason));
             };
             self.workbench.pipelines.substitute(&replaced.shader, spirv.clone());

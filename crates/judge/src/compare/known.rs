@@ -107,6 +107,13 @@ impl KnownFailure {
         Some(format!("{} {}; the known failure {} expects {expected}", case.id, case.outcome.status(), self.text()))
     }
 
+    /// Returns how many of its cases pass, and how many there are, if some fail.
+    pub fn passing(&self, record: &Record) -> Option<(usize, usize)> {
+        let cases: Vec<_> = record.cases.iter().filter(|case| self.is_of(case)).collect();
+        let passing = cases.iter().filter(|case| case.measured().is_some()).count();
+        (passing > 0 && cases.iter().any(|case| self.expects(case))).then_some((passing, cases.len()))
+    }
+
     /// Returns the pattern and the reason, for a person.
     pub fn text(&self) -> String {
         format!("'{}' ({})", self.case, self.reason)

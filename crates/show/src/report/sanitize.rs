@@ -112,7 +112,12 @@ fn more_cases(cases: &[&CaseReport]) -> String {
 
 /// Counts the different faults, and the cases and runs that were simulated: `no faults in 12 cases, 216 runs`.
 fn summary(reports: &[CaseReport], faults_found: usize) -> String {
-    let faults = if faults_found == 0 { "no faults".into() } else { counted(faults_found, "fault") };
+    let has_accepted = reports.iter().any(|report| !report.accepted.is_empty());
+    let faults = match (faults_found, has_accepted) {
+        (0, true) => "no other faults".into(),
+        (0, false) => "no faults".into(),
+        (count, _) => counted(count, "fault"),
+    };
     let runs: usize = reports.iter().map(|report| report.runs as usize).sum();
     let simulated = reports.iter().filter(|report| report.runs > 0).count();
     let mut text = match simulated {
