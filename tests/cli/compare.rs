@@ -133,7 +133,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No verdict; 2 cases undecided: lu/case-1/f32/1024x1024 may be up to 1.5× as fast
+    No verdict; 2 cases undecided: the ratio of lu/case-1/f32/1024x1024 is uncertain
       (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     ");

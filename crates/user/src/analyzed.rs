@@ -18,7 +18,7 @@ pub(super) struct AnalyzedPass<'a> {
     /// Facts about them; `None` if the code cannot be followed.
     reach: Option<Reach>,
     /// Whether there is a work-group for each M, such as a row.
-    pub(super) is_by_group: bool,
+    is_by_group: bool,
 }
 
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of

@@ -63,7 +63,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let sweep = if analyzed.is_checked() {
         "doubling; or [4096, 14336], \"128..1024:128\""
     } else {
-        "doubling; no index is checked, so others overrun the buffers"
+        "doubling; others overrun: no bounds check"
     };
     for ((axis, values), remark) in analyzed.grid_axes().iter().zip([sweep, "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
@@ -82,8 +82,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     add_slots(&analyzed, &mut commented);
     let [x, y, z] = pass.default_local_size();
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
-    let many = "(…) an invocation per element; fewer groups if one computes several";
-    commented.remark("dispatch.groups", if analyzed.is_by_group { "(…)" } else { many });
+    commented.remark("dispatch.groups", "(…)");
     let groups = analyzed.grid_groups();
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));

@@ -507,7 +507,7 @@ fn structures_of_several_types_are_described_by_member() {
     for (old, new, expected) in [
         ("t.check", "u.check", "buffer.Hits.u: unknown member 'u' of hits.comp"),
         ("t.check", "type = \"f32\"\nt.check", "buffer.Hits.type: stands beside members"),
-        ("t.check", "tpye = \"f32\"\nt.check", "unknown field `tpye`, expected one of `type`, `shape`"),
+        ("t.check", "tpye = \"f32\"\nt.check", "unknown field 'tpye'; did you mean 'type'? available: type, shape"),
         ("t.check", "t.chekc", "t: unknown field `chekc`, expected `fill` or `check`"),
         (
             "t.check = { rtol = 1e-2,",

@@ -20,8 +20,9 @@ const DEFAULT_CANARY_STEPS: u32 = 2048;
 /// Lists changes of a case that may explain a different time: clock, canary, kernels, and the driver if it changed.
 /// Takes constant properties from the last process of each side.
 pub fn list_reasons(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>], driver_changed: bool) -> Vec<String> {
-    let mut reasons = speed_changes(baseline, candidate);
-    reasons.extend(code_changes(baseline, candidate, driver_changed));
+    // Code first: where not all remarks are shown, it explains most.
+    let mut reasons = code_changes(baseline, candidate, driver_changed);
+    reasons.extend(speed_changes(baseline, candidate));
     reasons
 }
 

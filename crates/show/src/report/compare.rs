@@ -433,10 +433,10 @@ fn widest(undecided: &[(&Compared, &str)]) -> Option<String> {
     let far_end = |case: &Compared| case.interval.map(|[low, high]| if high * low > 1.0 { high } else { low });
     let distance = |case: &Compared| far_end(case).map_or(-1.0, |end| end.ln().abs());
     let (case, name) = undecided.iter().rev().max_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))?;
-    match far_end(case) {
-        Some(end) => Some(possible_change(case, name, end, ["may take up to ", "may be up to "])),
-        None => Some(format!("{name} ({})", printable(&case.test))),
-    }
+    Some(match case.interval {
+        Some(_) => format!("the ratio of {name} is uncertain{}", interval(case)),
+        None => format!("{name} ({})", printable(&case.test)),
+    })
 }
 
 fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) -> String {
@@ -605,13 +605,13 @@ mod tests {
         assert_eq!(
             headline_of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
             "2 cases are slower, most of all matmul/naive/f32/128x128x128, which takes 30 % longer; matmul/naive/f32/192x192x192 takes 10 % less time; \
-             1 case undecided: matmul/naive/f32/256x256x256 may take up to 20 % longer (0.97 … 1.2)"
+             1 case undecided: the ratio of matmul/naive/f32/256x256x256 is uncertain (0.97 … 1.2)"
         );
         assert_eq!(
             headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
-            "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: matmul/naive/f32/128x128x128 may take up to 20 % longer (0.99 … 1.2); 1 unchanged"
+            "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: the ratio of matmul/naive/f32/128x128x128 is uncertain (0.99 … 1.2); 1 unchanged"
         );
-        let none = "No verdict; 1 case undecided: matmul/naive/f32/64x64x64 may take up to 20 % longer (1 … 1.2)";
+        let none = "No verdict; 1 case undecided: the ratio of matmul/naive/f32/64x64x64 is uncertain (1 … 1.2)";
         assert_eq!(headline_of(&[(open, 1.0)]), none);
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),

@@ -491,7 +491,7 @@ pub mod tests {
         assert!(table.terminal(80).ends_with("★ 1.5 61% d   it_is<fast>\n"), "{}", table.terminal(80));
         assert_eq!(
             table.markdown(),
-            "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% | it\\_is&lt;fast&gt; |\n"
+            "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% d | it\\_is&lt;fast&gt; |\n"
         );
         let html = table.html("figures");
         assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
