@@ -102,10 +102,11 @@ impl Executor<'_> {
     }
 
     fn outcome_of_death(&self, program: &Program, ended: &WorkerEnd) -> Outcome {
-        let kernels: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+        let all: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+        let culprit = ended.compiling.as_ref().filter(|kernel| all.contains(*kernel));
         let death = Death {
             cause: ended.cause.clone(),
-            kernels: kernels.into_iter().collect(),
+            kernels: culprit.map_or_else(|| all.iter().cloned().collect(), |kernel| vec![kernel.clone()]),
             driver: format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string(),
             said: ended.stderr_tail.clone(),
         };

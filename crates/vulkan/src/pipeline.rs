@@ -196,12 +196,19 @@ impl Pipelines {
         kernels
     }
 
-    /// Compiles each kernel without the cache on disk, and inspects it; `texts` adds the driver's representations.
-    pub fn inspect(&mut self, program: &Program, texts: bool) -> Result<Vec<CompiledKernel>, VulkanError> {
+    /// Compiles each kernel without the cache on disk, and inspects it; `texts` adds the driver's representations. Calls
+    /// `begin` with the label of each kernel before it is compiled.
+    pub fn inspect(
+        &mut self,
+        program: &Program,
+        texts: bool,
+        begin: &dyn Fn(&str),
+    ) -> Result<Vec<CompiledKernel>, VulkanError> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
             let key = (Key::of(dispatch), texts);
             if !self.inspected.contains_key(&key) {
+                begin(&dispatch.shader.label());
                 let kernel = self.inspect_one(dispatch, texts)?;
                 self.inspected.insert(key.clone(), kernel);
             }

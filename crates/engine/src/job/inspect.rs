@@ -38,7 +38,6 @@ impl Inspector {
             let name = group.id(chosen.variant).to_string();
             observer.begin(&name);
             watcher.on_device(&name);
-            watcher.compiling(true);
             let info = &self.device.info;
             let mut case = group.case(&chosen.variant.name, problem.as_ref(), info.index, Outcome::Inspected);
             match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), info) {
@@ -50,7 +49,7 @@ impl Inspector {
                     case.tile.clone_from(&chosen.tile);
                     case.launches = program.launches();
                     case.computes = program.computes;
-                    match self.pipelines.inspect(&program, self.texts) {
+                    match self.pipelines.inspect(&program, self.texts, &|kernel| watcher.compiling(Some(kernel))) {
                         Ok(kernels) => case.kernels = kernels,
                         Err(error) if error.is_loss() => watcher.lost(&error.to_string()),
                         Err(error) => case.outcome = Outcome::failed(error.to_string()),

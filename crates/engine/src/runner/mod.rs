@@ -37,8 +37,8 @@ pub trait DeviceWatcher {
     fn opened(&self, _: &Rc<Device>) {}
     /// Called before each piece of work with the id of its case, the name of its tile or of a duel's side.
     fn on_device(&self, _: &str) {}
-    /// Called before the pipelines of this work are compiled, and after.
-    fn compiling(&self, _: bool) {}
+    /// Called before the pipeline of each kernel of this work is created, with its label, and after the last.
+    fn compiling(&self, _: Option<&str>) {}
     /// Called when the device is lost: this process cannot use it any longer.
     fn lost(&self, _: &str) {}
     /// Returns the text of `error`; reports a lost device.
@@ -329,10 +329,14 @@ impl Runner {
 
     /// Compiles the pipelines of a program, so that the death of this process can be told from one of its kernels'.
     fn prepare_pipelines(&mut self, program: &Program) {
-        self.watcher.compiling(true);
-        // The error is recorded later, when the case runs.
-        let _ = self.workbench.pipelines.prepare(program);
-        self.watcher.compiling(false);
+        for dispatch in program.dispatches() {
+            self.watcher.compiling(Some(&dispatch.shader.label()));
+            // The error is recorded later, when the case runs.
+            if self.workbench.pipelines.get(dispatch).is_err() {
+                break;
+            }
+        }
+        self.watcher.compiling(None);
     }
 
     /// Prepares the canary when the first case needs it.

@@ -61,8 +61,8 @@ pub struct WorkerProcess {
     pub(super) device: Option<usize>,
     /// Latest name reported as on the device, for the current order.
     on_device: Option<String>,
-    /// Whether its pipelines are being compiled; `None` if unknown.
-    is_compiling: Option<bool>,
+    /// Kernel whose pipeline is being created, or that all are; `None` if unknown.
+    compiling: Option<Option<String>>,
     /// Whether its end is known, and told elsewhere.
     has_ended: bool,
     messages: Messages,
@@ -78,6 +78,8 @@ pub struct WorkerEnd {
     pub stderr_tail: Vec<String>,
     /// Name of the case, tile or side on the device.
     pub on_device: Option<String>,
+    /// Label of the kernel whose pipeline was being created.
+    pub compiling: Option<String>,
 }
 
 /// Kind of a worker's unexpected end.
@@ -103,7 +105,7 @@ impl EndKind {
 impl WorkerEnd {
     /// Returns the end of a worker that could not open its device.
     pub fn refused(cause: String) -> Self {
-        Self { how: EndKind::Refused, cause, stderr_tail: vec![], on_device: None }
+        Self { how: EndKind::Refused, cause, stderr_tail: vec![], on_device: None, compiling: None }
     }
 
     /// Whether `other` ended in the same way, with the same variant on the device.
@@ -172,7 +174,7 @@ impl WorkerProcess {
             time_left: None,
             device: None,
             on_device: None,
-            is_compiling: None,
+            compiling: None,
             has_ended: false,
             messages: setup.messages.clone(),
         })
@@ -198,15 +200,15 @@ impl WorkerProcess {
     ) -> Result<Answer<T>, WorkerEnd> {
         let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
-        self.is_compiling = None;
+        self.compiling = None;
         self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
                 WorkerReport::OnDevice(name) => {
                     self.on_device = Some(name);
-                    self.is_compiling = None;
+                    self.compiling = None;
                 }
-                WorkerReport::Compiling(is_compiling) => self.is_compiling = Some(is_compiling),
+                WorkerReport::Compiling(kernel) => self.compiling = Some(kernel),
                 WorkerReport::Event(event, waits) => {
                     let goes_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
@@ -256,14 +258,15 @@ impl WorkerProcess {
         let status = self.helper.kill();
         let was_killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
         let how = if was_killed { EndKind::Killed } else { how };
-        let stage = match self.is_compiling.take() {
-            Some(true) => " in vkCreateComputePipelines",
-            Some(false) => " after vkCreateComputePipelines",
+        let compiling = self.compiling.take();
+        let stage = match &compiling {
+            Some(Some(_)) => " in vkCreateComputePipelines",
+            Some(None) => " after vkCreateComputePipelines",
             None => "",
         };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + stage);
         let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
-        WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take() }
+        WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take(), compiling: compiling.flatten() }
     }
 }
 

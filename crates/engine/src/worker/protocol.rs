@@ -21,8 +21,8 @@ pub(super) enum Order {
 pub(super) enum WorkerReport {
     /// Name of the case, tile or side that is on the device from now on.
     OnDevice(String),
-    /// Whether its pipelines are being compiled, or have been.
-    Compiling(bool),
+    /// Label of the kernel whose pipeline is being created; `None` after the last.
+    Compiling(Option<String>),
     /// Event of the job, and whether the event waits for an answer.
     Event(String, bool),
     /// Reason for the loss of the device.

@@ -270,8 +270,8 @@ impl DeviceWatcher for Reporter {
         }
     }
 
-    fn compiling(&self, is_compiling: bool) {
-        report(&WorkerReport::Compiling(is_compiling));
+    fn compiling(&self, kernel: Option<&str>) {
+        report(&WorkerReport::Compiling(kernel.map(String::from)));
     }
 
     fn lost(&self, error: &str) {
