@@ -5,15 +5,17 @@ use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
 use super::{CommandOutput, Files, JSON, Target};
 use crate::algorithms::Candidate;
+use crate::case::tile::CaseTile;
 use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Isolation;
 use crate::plan::estimate::CaseEstimate;
 use crate::plan::{HOST, Shard, axes};
 use crate::report::explain::Explanation;
+use crate::tuning::tuned;
 use crate::{
     CATALOGUE, CaseGroup, CaseSpec, DeviceInfo, Error, Host, LimitPolicy, MeasureOptions, Nanos, Observer, Plan,
-    Request, Result, Setup, Timing, Variant, about, counted,
+    Request, Result, Setup, Timing, Tuned, Variant, about, counted,
 };
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -38,7 +40,8 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
         return list(&planned.selected, request, setup, host);
     }
     if let Some(ways) = args.explain {
-        return explain(&planned.selected, ways, output.json.as_ref(), setup, host);
+        let tuned = measuring::tuned(request)?;
+        return explain(&planned.selected, ways, &tuned, output.json.as_ref(), setup, host);
     }
     if args.parallel {
         check_parallel(&planned.selected, setup)?;
@@ -95,8 +98,15 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
 }
 
 /// Times the candidates of `auto` for every problem of a plan: the first `ways` by predicted time, and the best of each
-/// variant that is predicted to come close.
-fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+/// variant that is predicted to come close. The choice of `auto`, which knows `tuned` results, is the first.
+fn explain(
+    plan: &Plan,
+    ways: usize,
+    tuned: &Tuned,
+    json: Option<&PathBuf>,
+    setup: &Setup,
+    host: &Host,
+) -> Result<CommandOutput> {
     if !plan.sections.iter().flat_map(|section| &section.groups).any(|group| group.auto) {
         return Err(Error::Usage("--explain shows what 'auto' chooses from; add --variant auto".into()));
     }
@@ -112,12 +122,13 @@ fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host
             let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(&device);
             for group in groups.into_iter().take_while(|_| !host.is_interrupted()) {
-                let candidates = candidates(group, &device, ways);
+                let mut candidates = candidates(group, &device, ways);
+                let reason = put_choice_first(&mut candidates, group, &device, tuned);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &section.sampling) {
                     Ok(times) => {
                         let others = others(group, &device, &candidates);
-                        let explanation = Explanation::new(&device, group, &candidates, times, others);
+                        let explanation = Explanation::new(&device, group, &candidates, times, others, reason);
                         answer.output.push_str(&explanation.text(host.width()));
                         explanations.push(explanation);
                     }
@@ -142,6 +153,25 @@ fn explain(plan: &Plan, ways: usize, json: Option<&PathBuf>, setup: &Setup, host
     answer.deliver_json(target, &explanations);
     session.end(&mut answer);
     Ok(answer)
+}
+
+/// Puts the choice of `auto` with its tile before the other candidates; returns its reason.
+fn put_choice_first(
+    candidates: &mut Vec<Candidate>,
+    group: &CaseGroup,
+    device: &DeviceInfo,
+    tuned: &Tuned,
+) -> Option<String> {
+    let alone = CaseGroup { variants: vec![], ..group.clone() };
+    let choice = tuned::choose(&alone, device, tuned).into_iter().find(|choice| choice.automatic.is_some())?;
+    let of_variant = candidates.iter().find(|candidate| candidate.variant == choice.variant.name);
+    let mut first = *of_variant?;
+    if let Some(CaseTile::Tuned { .. } | CaseTile::Inspected { .. }) = choice.tile {
+        first.tile = choice.spec.tile;
+    }
+    candidates.retain(|other| (other.variant, other.tile) != (first.variant, first.tile));
+    candidates.insert(0, first);
+    choice.automatic
 }
 
 /// Returns a group that holds only this candidate.

@@ -401,11 +401,15 @@ pub enum Command {
     /// All records in the folder and below it count, whatever their names. To merge two histories, copy one into the
     /// other. A single disturbed run is not a step, and at most 1 % of cases have a false one. `gpukern help fleet` has
     /// recipes.
-    #[command(after_long_help = "Examples:\n  \
+    #[command(
+        after_long_help = "Exit codes: 0 success · 1 a case is slower or wrong, with --fail-within · 2 usage\n\n\
+        Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
         gpukern history runs -o history.html                   with charts\n  \
+        gpukern history runs --fail-within 10 --json h.json    for a nightly job\n  \
         gpukern history runs --order committed --apart driver  by commit date, driver\n  \
-        gpukern history runs --to otava -o otava               for Apache Otava")]
+        gpukern history runs --to otava -o otava               for Apache Otava"
+    )]
     History(HistoryArgs),
     /// Print the defaults in effect, and where each comes from
     ///
@@ -1258,7 +1262,7 @@ pub struct HistoryArgs {
 
     /// Separate series by driver, host, branch or label
     ///
-    /// Each device is always a separate series.
+    /// Each device, and each processor of a software device, is always a separate series.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',')]
     pub apart: Vec<String>,
 
@@ -1268,7 +1272,7 @@ pub struct HistoryArgs {
 
     /// Exit with 1 if a case became slower within this many last runs
     ///
-    /// A step is found when at least three runs follow it, more often six to eight.
+    /// Or if it is wrong in the newest. A step is found when at least three runs follow it, more often six to eight.
     #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
     pub fail_within: Option<u32>,
 

@@ -55,7 +55,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         ComparisonForm::Markdown => markdown::comparison(&comparison, &ruling),
     };
     let mut answer = CommandOutput::new(text, notes, exit);
-    answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling.violations, exit));
+    answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling, exit));
     answer.deliver(junit, || Ok(junit::comparison(&comparison, &ruling)))?;
     Ok(answer)
 }

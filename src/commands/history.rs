@@ -53,8 +53,12 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
         ));
     }
     let slower = args.fail_within.map_or(0, |runs| history.slower_within(runs as usize));
-    let exit = if slower > 0 { Exit::Rejected } else { Exit::Success };
+    let wrong = args.fail_within.map_or(0, |_| history.wrong());
+    let exit = if slower + wrong > 0 { Exit::Rejected } else { Exit::Success };
     let mut answer = CommandOutput::new(report::history::text(&history, host.width()), notes, exit);
+    if wrong > 0 {
+        let _ = writeln!(answer.notes, "error: {} wrong or failed in the newest runs", counted(wrong, "case"));
+    }
     if let Some(runs) = args.fail_within.filter(|_| slower > 0) {
         let (cases, runs) = (counted(slower, "case"), counted(runs as usize, "run"));
         let _ = writeln!(answer.notes, "error: {cases} became slower within the last {runs}");

@@ -196,7 +196,8 @@ mod tests {
             let markdown = markdown::comparison(&comparison, &ruling);
             let junit = junit::comparison(&comparison, &ruling);
             let page = report::html::report(&runs, Some(&comparison)).html;
-            let json = serde_json::to_string(&ComparisonDocument::new(&comparison, &[], exit)).expect("JSON");
+            let json =
+                serde_json::to_string(&ComparisonDocument::new(&comparison, &Ruling::default(), exit)).expect("JSON");
             for (form, said) in [("Markdown", &markdown), ("JUnit", &junit), ("page", &page), ("text", &text)] {
                 let is_unchanged = verdicts.iter().all(|(verdict, _)| *verdict == Same);
                 let single = form == "text" && (verdicts.len() == 1 || is_unchanged);

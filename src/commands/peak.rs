@@ -5,7 +5,8 @@ use super::{CommandOutput, Files, JSON, Progress, Target};
 use crate::plan::CaseGroup;
 use crate::plan::estimate::{self, Paces};
 use crate::record::peak::Extent;
-use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};
+use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, counted, peak, report};
+use std::fmt::Write;
 use std::path::PathBuf;
 
 pub(super) fn run(
@@ -20,6 +21,7 @@ pub(super) fn run(
     let extent = if quick { Extent::Quick } else { Extent::Full };
     let mut session = DeviceSession::open(setup, [devices], host)?;
     let mut peaks = vec![];
+    let mut notes = String::new();
     let mut worst = Exit::Success;
     session.on_each_device(devices, Timing::Sample, |executor| {
         let device = executor.info();
@@ -31,7 +33,15 @@ pub(super) fn run(
         let mut progress = Progress::on_device(expected.len(), &expected, &[], slowdown, &host.messages);
         progress.device(device);
         progress.announce_duration("kernel");
-        peaks.push(executor.measure_limits(extent, &mut progress));
+        let peak = executor.measure_limits(extent, &mut progress);
+        match executor.cached_limits().map_or(0, |limits| limits.count_worse(&peak)) {
+            0 => {}
+            count => {
+                let figures = counted(count, "figure");
+                let _ = writeln!(notes, "note      {figures} of earlier runs are better, and stay in effect");
+            }
+        }
+        peaks.push(peak);
         progress.finish();
         if !host.is_interrupted() {
             paces.keep(&progress.times(), &setup.cache, executor.info());
@@ -43,7 +53,7 @@ pub(super) fn run(
         Ok(())
     })?;
     let tables: Vec<_> = peaks.iter().map(|peak| report::peak::text(peak, host.width())).collect();
-    let mut answer = CommandOutput::new(tables.join("\n"), String::new(), worst);
+    let mut answer = CommandOutput::new(tables.join("\n"), notes, worst);
     session.end(&mut answer);
     answer.deliver_json(target, &peaks);
     Ok(answer)

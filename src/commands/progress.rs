@@ -407,7 +407,7 @@ impl Observer for Progress {
     }
 
     fn died(&mut self, id: &str, cause: &str) {
-        self.line(&format!("crashed   {id}: {cause}; it runs again alone at the end"));
+        self.line(&format!("note      {id} crashed ({cause}); it runs again alone at the end"));
     }
 
     fn end(&mut self, case: &Case) {

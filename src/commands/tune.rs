@@ -9,6 +9,7 @@ use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
 use crate::engine::executor::{Executor, Silent};
 use crate::engine::job::tune::SearchRequest;
+use crate::plan::axes::DTYPE;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
@@ -164,8 +165,11 @@ impl Tuning<'_> {
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
         let earlier = earlier.filter(|tile| tunable.check_tile(tile, &group.spec, device).is_ok());
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
-        let result =
-            executor.tune(&single, SearchRequest { first_tile: earlier, avoid: vec![], budget }, &mut show_progress);
+        let result = executor.tune(
+            &single,
+            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: true },
+            &mut show_progress,
+        );
         self.progress.advance();
         let result = match result {
             Ok(result) => result?,
@@ -329,13 +333,30 @@ fn find_tunable(name: &str) -> Result<&'static Algorithm> {
     ))
 }
 
+/// Returns the variants to search by default: the first with tiles that has all typed element types, or else all that have
+/// one of them.
+fn default_variants<'a>(algorithm: &'a Algorithm, dtypes: &[String]) -> impl Iterator<Item = &'a str> {
+    let names: Vec<&str> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
+    let typed: Vec<DType> =
+        DType::ALL.into_iter().filter(|dtype| dtypes.iter().any(|text| text == dtype.name())).collect();
+    let counts = |name: &str| {
+        let variant = algorithm.variant(name).ok();
+        variant.map_or(0, |variant| typed.iter().filter(|dtype| variant.supports(**dtype)).count())
+    };
+    let complete = names.iter().copied().find(|name| counts(name) == typed.len());
+    let partial: Vec<&str> = names.iter().copied().filter(|name| counts(name) > 0).collect();
+    let first = complete.filter(|name| Some(name) == names.first());
+    let chosen = first.map_or(partial, |name| vec![name]);
+    (if chosen.is_empty() { names[..1].to_vec() } else { chosen }).into_iter()
+}
+
 /// Returns the problems to search at these sizes.
 fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Result<PlanSection> {
     let tunable: Vec<_> = algorithm.tunable.iter().map(|tunable| tunable.variant).collect();
     let kind = format!("variant of {} with tiles to search", args.algorithm);
     let mut variants = vec![];
     if args.variant.is_empty() {
-        variants.push(tunable[0].to_string());
+        variants.extend(default_variants(algorithm, args.axes.0.of(&DTYPE)).map(String::from));
     }
     for text in &args.variant {
         // A pattern selects only variants that have tiles.

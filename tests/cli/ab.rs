@@ -149,7 +149,7 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         $ gpukern ab matmul -s 32 --a naive --b tilde
         unknown variant 'tilde' for matmul; did you mean 'tiled'? available: …
         $ gpukern ab matmul -s 32 --a naive --b-spirv @/text.spv
-        more than one kind of thing to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and \
+        more than one difference at a time: leave only --against VARIANT, --a-spirv or --b-spirv, or --a-driver and \
         --b-driver
         $ gpukern ab matmul -s 32 --b-spirv @/text.spv
         no variant given that both run; add -V NAME

@@ -137,7 +137,8 @@ fn an_interrupt_keeps_what_was_found() {
     assert_eq!(output.status.code(), Some(130), "{rest:?}");
     assert_eq!(stdout(&output).lines().next(), Some("matmul f32, the best tiles"));
     let results = results(&std::fs::read_to_string(&path).expect("kept"));
-    assert!(results[0]["variant"].as_str() == Some("tiled") && results[0]["gflops"].is_float(), "{results:?}");
+    let is_kept = |result: &toml::Value| result["variant"].as_str() == Some("tiled") && result["gflops"].is_float();
+    assert!(results.iter().any(is_kept), "{results:?}");
 }
 
 #[test]

@@ -81,7 +81,10 @@ fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
     let record = read_json(&path);
     assert_eq!(statuses(&record), ["measured", "crashed", "measured"]);
     let outcome = &record["cases"][1]["outcome"];
-    assert_eq!((&outcome["cause"], &outcome["kernels"][0]), (&"SIGSEGV".into(), &"matmul/naive.f32".into()));
+    assert_eq!(
+        (&outcome["cause"], &outcome["kernels"][0]),
+        (&"SIGSEGV in vkCreateComputePipelines".into(), &"matmul/naive.f32".into())
+    );
     // Other commands read the record.
     for arguments in [["export", "--to=junit"], ["report", "-o-"]] {
         expect_output(gpukern(&arguments).arg(&path), 0, &["SIGSEGV"]);
@@ -222,7 +225,8 @@ fn a_case_or_side_whose_worker_another_one_crashed_is_repeated_with_a_note() {
     assert_eq!(line(&stdout(&output), "4 "), "4 passed, 0 wrong, 0 skipped");
     check_text(
         line(&stderr(&output), "note      matmul: "),
-        "note      matmul: the worker it shared with other cases died (SIGSEGV); measured again alone (naive 8)",
+        "note      matmul: the worker it shared with other cases died (SIGSEGV after vkCreateComputePipelines); \
+         measured again alone (naive 8)",
     );
     let (_folder, path) = temporary("ab.json");
     let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];

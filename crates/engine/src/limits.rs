@@ -151,7 +151,8 @@ impl Executor<'_> {
         limits.join(measured);
     }
 
-    fn cached_limits(&self) -> Option<Peak> {
+    /// Returns the limits in effect: the best of all runs.
+    pub fn cached_limits(&self) -> Option<Peak> {
         read_cached(&self.setup.cache, self.info(), self.is_validated())
     }
 

@@ -14,6 +14,9 @@ fn restricted() -> String {
     let set =
         ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
     set.map_or_else(String::new, |(name, value)| {
+        if value.is_empty() {
+            return format!(": {name} is empty, so it leaves the loader none; unset it to use others");
+        }
         format!(": {name} leaves it only {}, which has no device here; unset it to use others", printable(&value))
     })
 }

@@ -241,11 +241,11 @@ impl<'a> Contest<'a> {
         let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
-        if kinds != 1 {
-            let problem = if kinds == 0 { "nothing" } else { "more than one kind of thing" };
-            return Err(usage!(
-                "{problem} to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver"
-            ));
+        let options = "--against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver";
+        match kinds {
+            0 => return Err(usage!("nothing to compare; add {options}")),
+            1 => {}
+            _ => return Err(usage!("more than one difference at a time: leave only {options}")),
         }
         let baselines = expand_all(&args.against);
         let candidates = expand_all(&args.variant);

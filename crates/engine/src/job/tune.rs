@@ -50,6 +50,8 @@ pub struct SearchRequest {
     pub avoid: Vec<Tile>,
     /// Host time budget.
     pub budget: Duration,
+    /// Whether other variants are timed too; not after one crashed its worker.
+    pub rivals: bool,
 }
 
 /// Callback with every tile before it is tried and after it is timed, and with the best so far and its time.
@@ -162,7 +164,10 @@ impl SearchAttempts {
         }
         let refusal = Refusal::Failed(ended.to_string());
         let dead_tile = self.tried.iter().copied().find(|tile| ended.was_on_device(&tile.to_string()));
-        let Some(tile) = dead_tile else { return Err(refusal) };
+        let Some(tile) = dead_tile else {
+            // Another variant may have died in its place.
+            return if std::mem::take(&mut self.request.rivals) { Ok(()) } else { Err(refusal) };
+        };
         if self.dead_tiles.len() >= MAX_DEAD_TILES {
             return Err(refusal);
         }
@@ -205,6 +210,8 @@ struct TileSearch<'a> {
     /// Time at which the run-off has to end.
     end: Duration,
     tiles: TriedTiles,
+    /// Whether other variants are timed too.
+    has_rivals: bool,
     /// Host time of compilation and first run, in seconds per [`Tile::compile_cost`]: the largest so far.
     seconds_per_cost: f64,
 }
@@ -318,7 +325,7 @@ impl<'a> TileSearch<'a> {
         request: SearchRequest,
         progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
-        let SearchRequest { first_tile, avoid, budget } = request;
+        let SearchRequest { first_tile, avoid, budget, rivals } = request;
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let variant = &variants[0];
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
@@ -361,6 +368,7 @@ impl<'a> TileSearch<'a> {
             search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
             end: start.saturating_add(budget),
             tiles: TriedTiles::default(),
+            has_rivals: rivals,
             seconds_per_cost: 0.0,
         })
     }
@@ -382,6 +390,9 @@ impl<'a> TileSearch<'a> {
 
     /// Returns the other variants that `auto` may select here, with their programs.
     fn rivals(&self) -> Vec<(String, Program)> {
+        if !self.has_rivals {
+            return vec![];
+        }
         let CaseGroup { algorithm, spec, .. } = self.group;
         let program = |rival: &Variant| algorithm.feasible(rival, spec, self.problem.as_ref(), &self.info);
         let rivals = tuned::rivals(algorithm, spec, &self.info, &self.variant.name);

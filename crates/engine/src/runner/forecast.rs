@@ -160,12 +160,22 @@ fn time_without_compilation(mut run: impl FnMut() -> Result<Nanos, VulkanError>)
 /// Returns the reason to skip a run that takes `time`.
 fn refusal(time: Nanos) -> String {
     let about = match time.seconds() {
+        seconds if seconds < 1.0 => time.to_string(),
         seconds if seconds < 100.0 => format!("{seconds:.0} s"),
         seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.0} h", seconds / 3600.0),
     };
     let sufficient = FORECAST_MARGIN * time.seconds();
-    let steps = [(120.0, "2m"), (300.0, "5m"), (600.0, "10m"), (1200.0, "20m"), (1800.0, "30m"), (3600.0, "1h")];
+    let steps = [
+        (1.0, "1s"),
+        (10.0, "10s"),
+        (120.0, "2m"),
+        (300.0, "5m"),
+        (600.0, "10m"),
+        (1200.0, "20m"),
+        (1800.0, "30m"),
+        (3600.0, "1h"),
+    ];
     let allowed = match steps.iter().find(|(seconds, _)| sufficient <= *seconds) {
         Some((_, text)) => (*text).to_string(),
         None => format!("{:.0}h", (sufficient / 3600.0).ceil()),

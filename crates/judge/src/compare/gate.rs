@@ -307,19 +307,23 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         let has_id = |id: &str| matches(&threshold.case, id);
         let mut is_used = false;
         let mut lacking = [0; KINDS.len()];
-        let [mut doubtful, mut unproven]: [Vec<&str>; 2] = [vec![], vec![]];
+        let [mut doubtful, mut unproven, mut untimed]: [Vec<&str>; 3] = [vec![], vec![], vec![]];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
             is_used = true;
-            let mut messages: Vec<_> = threshold.slower(case).into_iter().collect();
-            messages.extend(threshold.violations(&case.reached, true, &mut lacking));
+            let slower = threshold.slower(case);
             if let Some(most) = threshold.max_slowdown {
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
-                if !is_certain && messages.is_empty() {
-                    let is_beyond = case.interval.is_some_and(|[low, _]| low > 1.0 + most);
-                    (if is_beyond { &mut unproven } else { &mut doubtful }).push(&case.id);
+                let is_beyond = case.interval.is_some_and(|[low, _]| low > 1.0 + most);
+                match case.interval {
+                    _ if is_certain || slower.is_some() => {}
+                    None => untimed.push(&case.id),
+                    Some(_) if is_beyond => unproven.push(&case.id),
+                    Some(_) => doubtful.push(&case.id),
                 }
             }
+            let mut messages: Vec<_> = slower.into_iter().collect();
+            messages.extend(threshold.violations(&case.reached, true, &mut lacking));
             ruling.add_violations(index, &case.id, messages);
         }
         for case in comparison.inspected.iter().filter(|case| has_id(&case.id)) {
@@ -351,7 +355,10 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         let other_problem = "that solves another problem than in the baseline, so that max-slowdown compares nothing";
         let wide = named("whose interval includes its max-slowdown", &doubtful, "; more processes narrow it");
         let early = named("beyond its max-slowdown, but without enough evidence for a verdict", &unproven, "");
+        let few =
+            named("without an interval, because of too few samples", &untimed, "; a longer --max-time takes more");
         doubts.extend([(incomparable, other_problem), (doubtful.len(), &wide), (unproven.len(), &early)]);
+        doubts.push((untimed.len(), &few));
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
             ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
         }
@@ -369,6 +376,9 @@ pub struct ComparisonDocument<'a> {
     comparison: &'a Comparison,
     /// Thresholds of `--gate` that the candidate exceeds.
     violations: &'a [Violation],
+    /// Thresholds that the data cannot decide: pattern and reason. Absent if there are none.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    undecided: &'a [(String, String)],
     /// Figures over all cases, followed by those of each algorithm on each device if there are several; absent for
     /// fewer than two cases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -382,9 +392,10 @@ pub struct ComparisonDocument<'a> {
 
 impl<'a> ComparisonDocument<'a> {
     /// Creates the document of a finished comparison.
-    pub fn new(comparison: &'a Comparison, violations: &'a [Violation], exit: Exit) -> Self {
+    pub fn new(comparison: &'a Comparison, ruling: &'a Ruling, exit: Exit) -> Self {
+        let Ruling { violations, undecided, .. } = ruling;
         let fleet = Fleet::of_comparison(comparison);
-        Self { comparison, violations, summary: Overview::all(comparison), fleet, exit: exit as u8 }
+        Self { comparison, violations, undecided, summary: Overview::all(comparison), fleet, exit: exit as u8 }
     }
 }
 

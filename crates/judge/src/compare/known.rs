@@ -55,7 +55,7 @@ impl FailureStatus {
 pub struct Expectations {
     /// Indices of the cases that fail as expected.
     pub expected: Vec<usize>,
-    /// Known failures whose cases all pass, as far as they ran.
+    /// Known failures whose cases all pass, skipped ones aside.
     pub gone: Vec<KnownFailure>,
     /// Known failures that match no case of the record.
     pub absent: Vec<KnownFailure>,
@@ -134,10 +134,13 @@ impl Expectations {
         for known in &known {
             let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
             let passes = cases.iter().any(|case| case.measured().is_some());
-            let fails = cases.iter().any(|case| FailureStatus::of(&case.outcome).is_some());
+            // What an interrupted run did not reach may still fail.
+            let may_fail = |case: &&Case| {
+                FailureStatus::of(&case.outcome).is_some() || matches!(case.outcome, Outcome::Interrupted)
+            };
             if cases.is_empty() {
                 expectations.absent.push(KnownFailure::clone(known));
-            } else if passes && !fails {
+            } else if passes && !cases.iter().any(|case| may_fail(case)) {
                 expectations.gone.push(KnownFailure::clone(known));
             }
         }

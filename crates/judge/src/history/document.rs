@@ -21,7 +21,7 @@ pub struct HistoryDocument<'a> {
     left_out: &'a [String],
     /// Smallest reported step, as a ratio minus 1.
     min_effect: f64,
-    /// Exit code: 1 if a case became slower within the runs of `--fail-within`, else 0.
+    /// Exit code: with `--fail-within`, 1 if a case became slower within these runs, or is wrong in the newest; else 0.
     exit: u8,
 }
 
@@ -43,6 +43,10 @@ struct SeriesEntry<'a> {
     /// Half the interquartile range of all runs, each relative to the median between the steps around it.
     spread: Option<f64>,
     steps: Vec<StepEntry<'a>>,
+    /// Number of runs on the device since the last point in which the case was wrong or failed.
+    wrong: usize,
+    /// Number of those that lack the case.
+    absent: usize,
     /// Runs that measured the case.
     points: Vec<PointEntry<'a>>,
 }
@@ -113,6 +117,8 @@ impl<'a> HistoryDocument<'a> {
                 level: series.level(),
                 spread: series.spread(),
                 steps: series.steps.iter().map(step).collect(),
+                wrong: series.wrong,
+                absent: series.absent,
                 points: series
                     .points
                     .iter()

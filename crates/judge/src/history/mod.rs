@@ -61,6 +61,11 @@ impl History {
         self.series.iter().filter(has_slowed).count()
     }
 
+    /// Counts the cases that were wrong or failed in the newest run that has them.
+    pub fn wrong(&self) -> usize {
+        self.series.iter().filter(|series| series.wrong > 0).count()
+    }
+
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
     pub fn new(runs: Vec<NamedRecord>, mut left_out: Vec<String>, settings: &HistorySettings) -> Self {
         let runs = store::ordered(runs, &settings.order, &mut left_out);
@@ -82,6 +87,7 @@ mod tests {
     use super::fixture::{driver_change, ripple, run, set, settings};
     use super::*;
     use crate::basis::dtype::DType;
+    use crate::record::Outcome;
 
     #[test]
     fn a_step_is_told_with_the_driver_that_changed_there_and_a_command() {
@@ -118,6 +124,21 @@ mod tests {
         assert_eq!([1, 15, 16, 40, 99].map(|count| slower.slower_within(count)), [0, 0, 1, 1, 1]);
         let faster = History::new(driver_at_24(24, 0.9), vec![], &settings());
         assert_eq!((faster.series[0].steps.len(), faster.slower_within(40)), (1, 0));
+    }
+
+    #[test]
+    fn cases_that_are_wrong_or_gone_at_the_end_are_counted() {
+        let mut runs = driver_change();
+        for run in &mut runs[38..] {
+            run.record.cases[0].outcome = Outcome::failed("device lost");
+        }
+        for run in &mut runs[37..] {
+            run.record.cases.truncate(1);
+        }
+        // The run in which nothing was measured is on no device.
+        let history = History::new(runs, vec![], &settings());
+        let ends: Vec<_> = history.series.iter().map(|series| [series.wrong, series.absent]).collect();
+        assert_eq!((ends, history.wrong()), (vec![[2, 0], [0, 1]], 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::basis::units::Nanos;
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::{DeviceInfo, DeviceKind};
-use crate::record::{Case, NamedRecord, Origin, Record};
+use crate::record::{Case, NamedRecord, Origin, Outcome, Record};
 use crate::stats;
 use crate::stats::steps::{MIN_SIDE_LEN, deviation};
 use std::collections::HashMap;
@@ -42,6 +42,10 @@ pub struct CaseSeries {
     /// Time in each run that measured it, in the order of the runs.
     pub points: Vec<SeriesPoint>,
     pub steps: Vec<SeriesStep>,
+    /// Number of runs on the device since the last point in which the case was wrong or failed.
+    pub wrong: usize,
+    /// Number of those that lack the case.
+    pub absent: usize,
 }
 
 /// Time of a case in a run.
@@ -146,7 +150,14 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
         for (key, cases) in group_by_key(record, separating_traits) {
             let index = *indices.entry(key.clone()).or_insert(all_series.len());
             if index == all_series.len() {
-                all_series.push(CaseSeries { device: String::new(), id: String::new(), points: vec![], steps: vec![] });
+                all_series.push(CaseSeries {
+                    device: String::new(),
+                    id: String::new(),
+                    points: vec![],
+                    steps: vec![],
+                    wrong: 0,
+                    absent: 0,
+                });
             }
             let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
             let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
@@ -165,7 +176,33 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
         }
     }
     all_series.retain(|series| !series.points.is_empty());
+    let ends: Vec<_> = all_series.iter().map(|series| since_last_point(series, &all_series, runs)).collect();
+    for (series, [wrong, absent]) in all_series.iter_mut().zip(ends) {
+        (series.wrong, series.absent) = (wrong, absent);
+    }
     all_series
+}
+
+/// Counts the runs on the device of a series after its last point: those in which the case is wrong, and those without it.
+fn since_last_point(series: &CaseSeries, all_series: &[CaseSeries], runs: &[NamedRecord]) -> [usize; 2] {
+    let last = series.points.last().map_or(0, |point| point.run);
+    let is_on_device = |run: &usize| {
+        let others = all_series.iter().filter(|other| other.device == series.device);
+        others.flat_map(|other| &other.points).any(|point| point.run == *run)
+    };
+    let mut counts = [0; 2];
+    for (run, NamedRecord { record, .. }) in runs.iter().enumerate().skip(last + 1) {
+        let on_device =
+            |case: &&Case| record.device(case.device).is_some_and(|own| series.device.starts_with(&own.name));
+        match record.cases.iter().filter(on_device).find(|case| case.id == series.id) {
+            Some(case) => {
+                let is_wrong = matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
+                counts[0] += usize::from(is_wrong);
+            }
+            None => counts[1] += usize::from(is_on_device(&run)),
+        }
+    }
+    counts
 }
 
 /// Groups the measured cases of a record by key, as indices; several processes may have the same case.

@@ -148,6 +148,15 @@ impl Peak {
         }
     }
 
+    /// Counts the figures of `other` that are worse than these.
+    pub fn count_worse(&self, other: &Self) -> usize {
+        let is_worse = |figure: &&Figure| {
+            let own = self.figures.iter().find(|own| own.quantity == figure.quantity);
+            own.is_some_and(|own| if figure.is_time() { own.best < figure.best } else { own.best > figure.best })
+        };
+        other.figures.iter().filter(is_worse).count()
+    }
+
     /// Adds the figures of `doubtful` that are of quantities without a figure, as disturbed. Of several such figures of a
     /// quantity the better one stays.
     pub fn complete(&mut self, doubtful: impl IntoIterator<Item = Figure>) {

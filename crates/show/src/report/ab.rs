@@ -50,6 +50,10 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
         }
         list_doubts(side).for_each(|doubt| document.hanging(5, format!("     {doubt}")));
     }
+    let code = |side: &SideResult| side.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    if trials.turns == Turns::Batches && !code(&trial.a).is_empty() && code(&trial.a) == code(&trial.b) {
+        document.line("  A and B run the same SPIR-V");
+    }
     if let Some(Finding { control: [low, high], .. }) = trial.finding {
         document.hanging(4, format!("  A against itself: ratio {low:.4} … {high:.4}"));
         document.line(format!("B/A: {RATIO_MEANING}"));

@@ -23,9 +23,12 @@ pub struct Explanation {
     candidates: Vec<TimedCandidate>,
     /// Variants that can run, but that the model does not cover, or predicts to be far slower.
     not_considered: Vec<String>,
+    /// Why `auto` takes the first candidate: `tiled chosen by auto, by the model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choice: Option<String>,
 }
 
-/// Candidate of `auto` with its times. The candidate with the best prediction is the first, and `auto` takes it.
+/// Candidate of `auto` with its times. `auto` takes the first.
 #[derive(Serialize)]
 struct TimedCandidate {
     variant: &'static str,
@@ -49,6 +52,7 @@ impl Explanation {
         candidates: &[Candidate],
         times: Vec<Result<Nanos, String>>,
         not_considered: Vec<String>,
+        choice: Option<String>,
     ) -> Self {
         let spec = &group.spec;
         let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
@@ -65,12 +69,13 @@ impl Explanation {
             options: spec.options,
             candidates: timed.collect(),
             not_considered,
+            choice,
         }
     }
 
     /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
-        let Self { device, algorithm, size, options, candidates, not_considered } = self;
+        let Self { device, algorithm, size, options, candidates, not_considered, choice } = self;
         let mut document = Document::default();
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
@@ -97,6 +102,7 @@ impl Explanation {
         document.lines(failures);
         if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
             document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_fastest(*time)));
+            document.lines(choice.as_deref());
         }
         if !not_considered.is_empty() {
             let names = not_considered.join(", ");
@@ -130,7 +136,8 @@ mod tests {
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
         let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
-        let text = Explanation::new(&software_device(), &group, &candidates, times, vec!["tile-1d".into()]).text(80);
+        let text =
+            Explanation::new(&software_device(), &group, &candidates, times, vec!["tile-1d".into()], None).text(80);
         insta::assert_snapshot!(text);
     }
 
@@ -144,7 +151,7 @@ mod tests {
         let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
         let reason = "its answer is wrong ".repeat(9);
         for time in [Ok(Nanos(1e9)), Err(reason)] {
-            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![]).text(80);
+            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![], None).text(80);
             assert!(widest(&text) <= 80, "{text}");
         }
     }
@@ -154,7 +161,7 @@ mod tests {
         for axis in AXES {
             let options = crate::plan::fixture::unusual_on(axis);
             let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
-            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![], vec![]);
+            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![], vec![], None);
             let heading = axes::heading("matmul 8x9x10", &options, |_| true);
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");

@@ -45,6 +45,7 @@ pub fn text(history: &History, width: usize) -> String {
         document.verbatim(format!("{}\n\n", printable(device)));
         document.table(table);
         document.lines(table::hidden(&hidden, whole));
+        document.lines(series.iter().filter_map(|series| end(series)));
         document.gap();
         if let Some(shortage) = shortage(history, device) {
             document.line(shortage);
@@ -74,6 +75,16 @@ fn make_row(series: &CaseSeries, trend_width: usize) -> [Cell; 6] {
         draw_trend(series, trend_width).into(),
         if steps.is_empty() { "–".into() } else { steps.join(", ").into() },
     ]
+}
+
+/// Says what became of a case after its last time.
+fn end(series: &CaseSeries) -> Option<String> {
+    let runs = |count: usize| if count == 1 { "the last run".into() } else { format!("the last {count} runs") };
+    match (series.wrong, series.absent) {
+        (0, 0) => None,
+        (0, absent) => Some(format!("{}: not in {}", series.id, runs(absent))),
+        (wrong, _) => Some(format!("{}: wrong or failed in {}", series.id, runs(wrong))),
+    }
 }
 
 /// Formats a ratio as a change: `+3.0 %` for 1.03.

@@ -76,8 +76,9 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
     document.terminal(width)
 }
 
-/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate.
-const HIDDEN_FIRST: [&str; 2] = ["tried", "built in"];
+/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate, and the number
+/// of tiles that were tried how much the result is worth.
+const HIDDEN_FIRST: [&str; 2] = ["built in", "tried"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {

@@ -50,8 +50,11 @@ pub fn table(record: &Record, width: usize) -> String {
     document.terminal(width)
 }
 
-/// Lists the options of a variant's cases, each word once: `f32 f64 nt`. All kinds of input share a row.
+/// Lists the options of a variant's cases, each word once: `f32 f64 nt`; without those that are only skipped, if any ran. All
+/// kinds of input share a row.
 fn words(cases: &[&Case]) -> String {
+    let ran: Vec<_> = cases.iter().filter(|case| ending(case) != "skipped").collect();
+    let cases = if ran.is_empty() { cases.iter().collect() } else { ran };
     let mut words = vec![];
     for axis in AXES.iter().filter(|axis| axis.name != axes::INPUT.name) {
         words.extend(distinct(

@@ -81,7 +81,8 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
         notes.push(format!("the summary of {first}{others} contradicts its samples; using the samples"));
     }
     if verified > 0 {
-        notes.push(format!("{verified} cases were verified only: they have no samples, so no time"));
+        let cases = counted(verified, "case");
+        notes.push(format!("{cases} verified only: without samples, so without times"));
     }
     Ok(notes)
 }
