@@ -95,15 +95,8 @@ pub(super) fn measure_and_report(
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
-    if request.kernels.is_some() && record.cases.iter().any(wrote_outside_buffers) {
-        notes.push_str(
-            "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",
-        );
-    }
-    if request.kernels.is_some() && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
-        notes.push_str(
-            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the grid and the formula\n",
-        );
+    if request.kernels.is_some() {
+        notes.push_str(&hints(&record));
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
@@ -130,6 +123,22 @@ pub(super) fn measure_and_report(
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
+}
+
+/// Says where to look for the cause of wrong answers of users' kernels.
+fn hints(record: &Record) -> String {
+    let mut hints = String::new();
+    if record.cases.iter().any(wrote_outside_buffers) {
+        hints.push_str(
+            "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",
+        );
+    }
+    if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+        hints.push_str(
+            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the grid and the formula\n",
+        );
+    }
+    hints
 }
 
 /// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to

@@ -128,7 +128,7 @@ fn time<T: 'static>(
 
 fn number<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Option<u32>) -> Entry<T> {
     let set = move |target: &mut T, mut values: Vec<u32>| *field(target) = values.pop();
-    Entry::new(documented(usage, help).value_parser(value_parser!(u32)), set)
+    Entry::new(documented(usage, help).value_parser(value_parser!(u32).range(1..=1000)), set)
 }
 
 fn path<T: 'static>(usage: &'static str, help: &'static str, field: fn(&mut T) -> &mut Option<PathBuf>) -> Entry<T> {

@@ -60,7 +60,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             format!("unknown command '{}'; {}", brief(&word), and_list(&tip, "gpukern --help"))
         }
         ErrorKind::UnknownArgument if word.starts_with('-') && word.parse::<f64>().is_ok() => {
-            format!("'{}' is negative, and no number here may be; `{typed} --help` lists the options", brief(word))
+            format!("'{}' is a negative number, and this option takes none; `{typed} --help` explains it", brief(word))
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
             let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
@@ -93,9 +93,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             format!("{word} does not go with {}; leave one out", others.join(" and "))
         }
         ErrorKind::ValueValidation if !word.is_empty() => {
-            let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            let reason = in_range(&reason).unwrap_or(reason);
-            format!("malformed value '{}' for '{word}'; {reason}", brief(&text(ContextKind::InvalidValue)))
+            format!("malformed value '{}' for '{word}'; {}", brief(&text(ContextKind::InvalidValue)), reason(error))
         }
         // Messages of gpukern's own, and rare mistakes.
         _ => {
@@ -104,6 +102,12 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             text.trim_start_matches("error: ").trim_end().into()
         }
     }
+}
+
+/// Returns the reason for which a value is refused.
+fn reason(error: &Error) -> String {
+    let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    in_range(&reason).unwrap_or(reason)
 }
 
 /// Says which whole numbers are allowed, in place of the message about one that is not.
@@ -346,7 +350,7 @@ mod tests {
             ("bench matmul --processes=-3", "malformed value '-3' for '--processes'; write a number from 1 to 1000"),
             (
                 "bench matmul --processes -3",
-                "'-3' is negative, and no number here may be; `gpukern bench --help` lists the options",
+                "'-3' is a negative number, and this option takes none; `gpukern bench --help` explains it",
             ),
         ] {
             assert_eq!(message(line), expected, "{line}");

@@ -78,6 +78,14 @@ fn differences(name: &str, expected: &Expected, output: &Path) -> String {
 }
 
 #[test]
+fn a_race_between_iterations_is_mended_at_the_end_of_the_loop() {
+    let kernel = format!("{FOLDER}/loop-carried/k.toml");
+    let text = super::stdout(&run(&mut gpukern(&["sanitize", &kernel, "--subgroup", "32"])));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("remedy: barrier() after line 14, before the next iteration"), "{text}");
+}
+
+#[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
     let expected: std::collections::BTreeMap<String, Expected> =

@@ -172,10 +172,18 @@ impl Scene<'_> {
         [what, other_what]: [String; 2],
         passed_barrier: bool,
     ) -> KernelFault {
+        let is_carried = other.is_some_and(|other| self.is_carried(pc, other));
         let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, [&at, &other], passed_barrier);
+        let remedy = remedy(kind, [&at, &other], passed_barrier, is_carried);
         let kernel = self.name.clone();
         KernelFault { kind, kernel, at, other, what, other_what, remedy, subgroup_sizes: vec![], count: 1 }
+    }
+
+    /// Whether a barrier stands between two accesses of an iteration, so that those of different iterations race.
+    fn is_carried(&self, pc: Pc, other: Pc) -> bool {
+        let between = pc.min(other) as usize + 1..pc.max(other) as usize;
+        let instructions = self.kernel.code.instructions.get(between).unwrap_or_default();
+        instructions.iter().any(|instruction| matches!(instruction, RegisterOp::ControlBarrier { .. }))
     }
 
     /// Says where an undefined value comes from.
@@ -347,10 +355,13 @@ fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
 
 /// Says what to do about a fault: about races, by their lines. `passed_barrier` tells of a barrier that lies between but
 /// orders other memory.
-fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrier: bool) -> String {
+fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrier: bool, is_carried: bool) -> String {
     let line = |place: &Option<SourcePlace>| place.as_ref().and_then(|place| place.line.clone());
     let is_wgsl = line(at).is_some_and(|(file, _)| Path::new(&file).extension().is_some_and(|ending| ending == "wgsl"));
     let between = match (line(at), line(other)) {
+        (Some((_, here)), Some((_, there))) if is_carried => {
+            format!("after line {}, before the next iteration", here.max(there))
+        }
         (Some((_, here)), Some((_, there))) if there < here => format!("after line {there}"),
         (Some((_, here)), Some((_, there))) if there == here => format!("between the accesses of line {here}"),
         (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),

@@ -168,21 +168,30 @@ impl CaseReport {
 }
 
 impl CaseReport {
-    /// Drops consequences of races: reliance on lockstep at the same places at other sub-group sizes, and values that
-    /// were read before the other invocation wrote them. A value that is undefined at a sub-group size without the race
-    /// has another cause.
+    /// Drops consequences of races: reliance on lockstep at the same places, which is the same race at sub-group sizes where
+    /// one sub-group has both invocations, and values that were read before the other invocation wrote them. A value that is
+    /// undefined at a sub-group size without the race has another cause.
     fn drop_consequences(&mut self) {
-        let is_race = |fault: &&KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
-        let races: Vec<_> = self.faults.iter().filter(is_race).cloned().collect();
+        let is_race = |fault: &KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+        let is_there = |race: &KernelFault, fault: &KernelFault| {
+            let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
+            is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
+        };
+        let races: Vec<_> = self.faults.iter().filter(|fault| is_race(fault)).cloned().collect();
+        let in_step: Vec<_> = self.faults.iter().filter(|fault| fault.kind == FaultKind::Lockstep).cloned().collect();
+        for race in self.faults.iter_mut().filter(|fault| is_race(fault)) {
+            let sizes = in_step.iter().filter(|fault| is_there(race, fault)).flat_map(|fault| &fault.subgroup_sizes);
+            let sizes: Vec<u32> = sizes.copied().collect();
+            race.subgroup_sizes.extend(sizes);
+            race.subgroup_sizes.sort_unstable();
+            race.subgroup_sizes.dedup();
+        }
         self.faults.retain(|fault| {
             let is_cause = |race: &KernelFault| match fault.kind {
-                FaultKind::Lockstep => {
-                    let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
-                    is_swapped || (&race.at, &race.other) == (&fault.at, &fault.other)
-                }
+                FaultKind::Lockstep => is_there(race, fault),
                 FaultKind::Uninitialised => {
-                    let is_there = fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other);
-                    is_there && fault.subgroup_sizes.iter().all(|size| race.subgroup_sizes.contains(size))
+                    let reads_it = fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other);
+                    reads_it && fault.subgroup_sizes.iter().all(|size| race.subgroup_sizes.contains(size))
                 }
                 _ => false,
             };

@@ -63,7 +63,7 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let sweep = if analyzed.is_checked() {
         "doubling; or [4096, 14336], \"128..1024:128\""
     } else {
-        "doubling; others overrun: no bounds check"
+        "doubling; others may overrun: no check seen"
     };
     for ((axis, values), remark) in analyzed.grid_axes().iter().zip([sweep, "", ""]) {
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));

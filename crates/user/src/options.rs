@@ -5,7 +5,7 @@ use super::description::{Described, Description, Formula, KernelFields, OneOrMan
 use super::fill::split;
 use super::loaded::stem;
 use super::resolve::check_name;
-use crate::basis::error::{Error, in_our_words, unknown};
+use crate::basis::error::{Error, in_our_words, meant, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::counted;
@@ -71,6 +71,37 @@ pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOption
     Ok(described)
 }
 
+/// Returns the axes, by index, with the extents of a size as tables show it: `64x100` has one for each of the `independent`
+/// axes, or else for each axis. Empty for another notation.
+fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Result<Vec<(usize, &'t str)>, String> {
+    let extents: Vec<&str> = text.split('x').map(str::trim).collect();
+    let is_whole = |extent: &&str| !extent.is_empty() && extent.bytes().all(|byte| byte.is_ascii_digit());
+    if extents.len() < 2 || !extents.iter().all(is_whole) {
+        return Ok(vec![]);
+    }
+    let every: Vec<usize> = (0..axes.len()).collect();
+    let Some(named) = [independent, &every].into_iter().find(|named| named.len() == extents.len()) else {
+        let names: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();
+        return Err(format!(
+            "--size '{}' has {} extents; the axes are {}: write --size NAME=VALUES",
+            brief(text),
+            extents.len(),
+            names.join(", ")
+        ));
+    };
+    Ok(named.iter().copied().zip(extents).collect())
+}
+
+/// Asks for the description in the folder of `path` whose name is nearest to the file's.
+fn similar(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let descriptions: Vec<String> =
+        files.filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "toml")).collect();
+    let descriptions: Vec<&str> = descriptions.iter().map(String::as_str).collect();
+    meant(path.file_name()?.to_str()?, &descriptions)
+}
+
 /// Reads the description in a file, or of the case in a folder.
 fn read(path: &Path) -> Result<Described, Error> {
     let of_case = path.is_dir();
@@ -88,7 +119,11 @@ fn read(path: &Path) -> Result<Described, Error> {
     }
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| {
-        let remedy = if path.exists() { "" } else { "; `gpukern run KERNEL --init > FILE.toml` drafts one" };
+        let remedy = match (path.exists(), similar(&path)) {
+            (true, _) => String::new(),
+            (false, Some(question)) => format!("; {question}"),
+            (false, None) => "; `gpukern run KERNEL --init > FILE.toml` drafts one".into(),
+        };
         Error::Usage(format!("cannot read '{shown}': {e}{remedy}"))
     })?;
     let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}{reason}")))?;
@@ -174,22 +209,10 @@ impl Described {
         }
         let mut sized = vec![];
         for text in sizes {
-            // A size as tables show it has a value for each independent axis: `64x100`.
-            let extents: Vec<&str> = text.split('x').map(str::trim).collect();
-            let is_whole = |extent: &&str| !extent.is_empty() && extent.bytes().all(|byte| byte.is_ascii_digit());
-            if extents.len() > 1 && extents.iter().all(is_whole) {
-                let every: Vec<usize> = (0..axes.len()).collect();
-                let Some(named) = [&independent, &every].into_iter().find(|named| named.len() == extents.len()) else {
-                    let names: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();
-                    return Err(format!(
-                        "--size '{}' has {} extents; the axes are {}: write --size NAME=VALUES",
-                        brief(text),
-                        extents.len(),
-                        names.join(", ")
-                    ));
-                };
-                for (axis, extent) in named.iter().zip(extents) {
-                    self.set_axis(axes[*axis], extent, text, &mut sized)?;
+            let extents = whole_extents(text, &axes, &independent)?;
+            if !extents.is_empty() {
+                for (axis, extent) in extents {
+                    self.set_axis(axes[axis], extent, text, &mut sized)?;
                 }
                 continue;
             }
@@ -203,6 +226,10 @@ impl Described {
             let (name, values) = text.split_once('=').unwrap_or(if is_number { (only, text) } else { ("", "") });
             let name = name.trim();
             let values = values.trim();
+            if values.contains('=') {
+                let each = text.replace(',', " --size ");
+                return Err(format!("--size '{}' sets several axes; repeat it: --size {}", brief(text), brief(&each)));
+            }
             if name.is_empty() || values.is_empty() {
                 let example = axes.first().unwrap_or(&"M");
                 let all: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();

@@ -103,7 +103,9 @@ impl Workbench {
         let oracle = make_oracle(outputs).map_err(VulkanError::Problem)?;
         if let Some(element) = unwritten.iter().find_map(|(output, index)| oracle.element(*output, *index)) {
             let limit = self.device.info.limits.loop_iterations.map_or_else(String::new, |most| {
-                format!(" This driver silently stops an invocation after {most} iterations of its loops together.")
+                format!(
+                    " Or do its loops take more than {most} iterations in all, after which this driver silently stops?"
+                )
             });
             return Err(unusable(format!(
                 "it never writes {element}; does its grid, or an `if`, leave it out?{limit}"

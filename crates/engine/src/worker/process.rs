@@ -61,8 +61,10 @@ pub struct WorkerProcess {
     pub(super) device: Option<usize>,
     /// Latest name reported as on the device, for the current order.
     on_device: Option<String>,
-    /// Kernel whose pipeline is being created, or that all are; `None` if unknown.
-    compiling: Option<Option<String>>,
+    /// Kernel whose pipeline is being created.
+    compiling: Option<String>,
+    /// Whether all pipelines are known to have been created.
+    has_compiled: bool,
     /// Whether its end is known, and told elsewhere.
     has_ended: bool,
     messages: Messages,
@@ -175,6 +177,7 @@ impl WorkerProcess {
             device: None,
             on_device: None,
             compiling: None,
+            has_compiled: false,
             has_ended: false,
             messages: setup.messages.clone(),
         })
@@ -200,15 +203,18 @@ impl WorkerProcess {
     ) -> Result<Answer<T>, WorkerEnd> {
         let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
-        self.compiling = None;
+        (self.compiling, self.has_compiled) = (None, false);
         self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
                 WorkerReport::OnDevice(name) => {
                     self.on_device = Some(name);
-                    self.compiling = None;
+                    (self.compiling, self.has_compiled) = (None, false);
                 }
-                WorkerReport::Compiling(kernel) => self.compiling = Some(kernel),
+                WorkerReport::Compiling(kernel) => {
+                    self.has_compiled = kernel.is_none();
+                    self.compiling = kernel;
+                }
                 WorkerReport::Event(event, waits) => {
                     let goes_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
@@ -260,13 +266,13 @@ impl WorkerProcess {
         let how = if was_killed { EndKind::Killed } else { how };
         let compiling = self.compiling.take();
         let stage = match &compiling {
-            Some(Some(_)) => " in vkCreateComputePipelines",
-            Some(None) => " after vkCreateComputePipelines",
+            Some(_) => " in vkCreateComputePipelines",
+            None if self.has_compiled => " after vkCreateComputePipelines",
             None => "",
         };
         let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + stage);
         let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
-        WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take(), compiling: compiling.flatten() }
+        WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take(), compiling }
     }
 }
 

@@ -294,6 +294,21 @@ fn is_lost(case: &Unmatched) -> bool {
     case.baseline == State::Measured && matches!(case.candidate, State::Absent | State::Skipped)
 }
 
+/// What keeps a `max-slowdown` undecided for a case, and the remedy.
+const UNCERTAIN: [[&str; 2]; 3] = [
+    ["whose interval includes its max-slowdown", "; more processes narrow it"],
+    ["beyond its max-slowdown, but without enough evidence for a verdict", ""],
+    ["without an interval of its ratio", "; a longer --max-time takes more samples"],
+];
+
+/// Returns the index in [`UNCERTAIN`] for a case that does not certainly meet a `max-slowdown` of `most`.
+fn uncertainty(case: &Compared, most: f64) -> usize {
+    match case.interval {
+        None => 2,
+        Some([low, _]) => usize::from(low > 1.0 + most),
+    }
+}
+
 /// Applies `thresholds` to `comparison`.
 ///
 /// # Errors
@@ -307,19 +322,15 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         let has_id = |id: &str| matches(&threshold.case, id);
         let mut is_used = false;
         let mut lacking = [0; KINDS.len()];
-        let [mut doubtful, mut unproven, mut untimed]: [Vec<&str>; 3] = [vec![], vec![], vec![]];
+        let mut uncertain: [Vec<&str>; 3] = [vec![], vec![], vec![]];
         for (index, case) in comparison.cases.iter().enumerate().filter(|(_, case)| has_id(&case.id)) {
             is_used = true;
             let slower = threshold.slower(case);
             if let Some(most) = threshold.max_slowdown {
                 let is_certain = case.interval.is_some_and(|[_, high]| high <= 1.0 + most);
                 *is_met.entry(index).or_insert(true) &= is_certain;
-                let is_beyond = case.interval.is_some_and(|[low, _]| low > 1.0 + most);
-                match case.interval {
-                    _ if is_certain || slower.is_some() => {}
-                    None => untimed.push(&case.id),
-                    Some(_) if is_beyond => unproven.push(&case.id),
-                    Some(_) => doubtful.push(&case.id),
+                if !is_certain && slower.is_none() {
+                    uncertain[uncertainty(case, most)].push(&case.id);
                 }
             }
             let mut messages: Vec<_> = slower.into_iter().collect();
@@ -353,12 +364,10 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             doubts.extend(kind.lacking.map(|reason| (count, reason)));
         }
         let other_problem = "that solves another problem than in the baseline, so that max-slowdown compares nothing";
-        let wide = named("whose interval includes its max-slowdown", &doubtful, "; more processes narrow it");
-        let early = named("beyond its max-slowdown, but without enough evidence for a verdict", &unproven, "");
-        let few =
-            named("without an interval, because of too few samples", &untimed, "; a longer --max-time takes more");
-        doubts.extend([(incomparable, other_problem), (doubtful.len(), &wide), (unproven.len(), &early)]);
-        doubts.push((untimed.len(), &few));
+        doubts.push((incomparable, other_problem));
+        let texts = UNCERTAIN.iter().zip(&uncertain).map(|([what, remedy], ids)| (ids.len(), named(what, ids, remedy)));
+        let texts: Vec<(usize, String)> = texts.collect();
+        doubts.extend(texts.iter().map(|(count, text)| (*count, text.as_str())));
         for (count, reason) in doubts.into_iter().filter(|(count, _)| *count > 0) {
             ruling.undecided.push((threshold.case.clone(), format!("{} {reason}", counted(count, "case"))));
         }

@@ -140,7 +140,7 @@ impl Expectations {
             };
             if cases.is_empty() {
                 expectations.absent.push(KnownFailure::clone(known));
-            } else if passes && !cases.iter().any(|case| may_fail(case)) {
+            } else if passes && !cases.iter().any(may_fail) {
                 expectations.gone.push(KnownFailure::clone(known));
             }
         }

@@ -130,7 +130,7 @@ mod tests {
     fn cases_that_are_wrong_or_gone_at_the_end_are_counted() {
         let mut runs = driver_change();
         for run in &mut runs[38..] {
-            run.record.cases[0].outcome = Outcome::failed("device lost");
+            run.record.cases[0].outcome = Outcome::failed("device lost".into());
         }
         for run in &mut runs[37..] {
             run.record.cases.truncate(1);

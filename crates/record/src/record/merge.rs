@@ -176,7 +176,7 @@ impl MergedRecord {
             let mut positions = 0..self.devices.len();
             let position =
                 positions.find(|position| !taken.contains(position) && is_same_device(&self.devices[*position]));
-            let position = position.unwrap_or_else(|| self.add_device(info, processor));
+            let position = position.unwrap_or_else(|| self.add_device(info, processor.clone()));
             self.devices[position].hosts.insert(host.clone());
             taken.push(position);
             indices.insert(info.index, self.record.devices[position].index);
@@ -185,12 +185,11 @@ impl MergedRecord {
     }
 
     /// Adds a device, with its own index if that is free; returns its position.
-    fn add_device(&mut self, info: &DeviceInfo, processor: &Option<String>) -> usize {
+    fn add_device(&mut self, info: &DeviceInfo, processor: Option<String>) -> usize {
         let is_free = |index: &usize| self.record.device(*index).is_none();
         let mut candidates = std::iter::once(info.index).chain(0..=self.devices.len());
         let index = candidates.find(is_free).unwrap_or_default();
         self.record.devices.push(DeviceInfo { index, ..info.clone() });
-        let processor = processor.clone();
         self.devices.push(MergedDevice { info: info.clone(), hosts: BTreeSet::new(), processor });
         self.devices.len() - 1
     }

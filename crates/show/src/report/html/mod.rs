@@ -1006,21 +1006,19 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
         format!(", {after} and {before} processes")
     };
     let subject = format!("{} compared with {}{processes}", candidate.name, baseline.name);
-    match comparison {
-        Some(comparison) => format!("{subject}: {}.", super::compare::summary(comparison, &Ruling::default())),
-        None => {
-            let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
-            let mut differences = compare::differences(before, after);
-            differences.retain(|difference| difference.refused);
-            let names: Vec<_> = differences.iter().map(Difference::name).collect();
-            let texts: Vec<_> = differences.iter().map(difference_text).collect();
-            format!(
-                "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
-                names.join(","),
-                texts.join("; ")
-            )
-        }
+    if let Some(comparison) = comparison {
+        return format!("{subject}: {}.", super::compare::summary(comparison, &Ruling::default()));
     }
+    let [before, after] = [&baseline.record, &candidate.record].map(std::slice::from_ref);
+    let mut differences = compare::differences(before, after);
+    differences.retain(|difference| difference.refused);
+    let names: Vec<_> = differences.iter().map(Difference::name).collect();
+    let texts: Vec<_> = differences.iter().map(difference_text).collect();
+    format!(
+        "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
+        names.join(","),
+        texts.join("; ")
+    )
 }
 
 fn case_key(case: &Case) -> (&CaseSize, String) {
