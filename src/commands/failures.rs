@@ -351,8 +351,8 @@ mod tests {
         let unusual = Case { options, ..usual.clone() };
         let request = |case| reproducing_request(&Request::default(), &case, &software_device());
         insta::assert_snapshot!([usual, unusual].map(|case| request(case).command()).join("\n"), @"
-        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --seed=1 --device=00000000-0000-0000-0000-000000000000 --no-peak
-        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --layout=nt --seed=1 --solve --device=00000000-0000-0000-0000-000000000000 --no-peak
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --seed=1 --device=software --no-peak
+        gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --layout=nt --seed=1 --solve --device=software --no-peak
         ");
     }
 }

@@ -505,7 +505,7 @@ pub mod tests {
         let turned = table.turned("variant").without_details();
         assert_eq!(
             turned.markdown(),
-            "| variant | size 64 (ms) |\n| :--- | ---: |\n| `a_b` | **1.5** |\n| why | it\\_is&lt;fast&gt; |\n"
+            "| variant | size 64 (ms) |\n| :--- | ---: |\n| `a_b` | **1.5** d |\n| why | it\\_is&lt;fast&gt; |\n"
         );
     }
 
