@@ -240,7 +240,7 @@ fn a_case_or_side_whose_worker_another_one_crashed_is_repeated_with_a_note() {
     let notes = read_json(&path)["b"]["case"]["notes"].clone();
     check_text(
         notes.as_array().and_then(|notes| notes.last()?.as_str()).expect("a note"),
-        "the worker it shared with other cases died (SIGSEGV); measured again alone",
+        "the worker it shared with other cases died (SIGSEGV after vkCreateComputePipelines); measured again alone",
     );
 }
 

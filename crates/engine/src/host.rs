@@ -4,7 +4,7 @@ use crate::algorithms::Problem;
 use crate::algorithms::baseline::{HostProgram, check};
 use crate::basis::dtype::HostArray;
 use crate::basis::threads;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::device::capability::{DeviceInfo, DeviceKind, Driver, Subgroup, Timestamps};
 use crate::plan::{CaseGroup, Sampling};
 use crate::record::{Case, Measured, Outcome, Phases, Sample, Verification};
@@ -29,7 +29,8 @@ pub fn device(index: usize) -> DeviceInfo {
 
 /// Returns the name of the host's processor with the number of threads that this process may use.
 pub fn processor() -> String {
-    format!("{}, {} threads", cpu_name(), threads::count())
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    format!("{}, {}", cpu_name(), counted(threads, "thread"))
 }
 
 /// Returns the CPU's name from the system, or its architecture.

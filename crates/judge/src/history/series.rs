@@ -6,7 +6,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, NamedRecord, Origin, Outcome, Record};
 use crate::stats;
 use crate::stats::steps::{MIN_SIDE_LEN, deviation};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Fewest points for a meaningful interquartile range.
@@ -176,7 +176,12 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
         }
     }
     all_series.retain(|series| !series.points.is_empty());
-    let ends: Vec<_> = all_series.iter().map(|series| since_last_point(series, &all_series, runs)).collect();
+    // Runs on each device.
+    let mut runs_on: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for series in &all_series {
+        runs_on.entry(&series.device).or_default().extend(series.points.iter().map(|point| point.run));
+    }
+    let ends: Vec<_> = all_series.iter().map(|series| since_last_point(series, &runs_on, runs)).collect();
     for (series, [wrong, absent]) in all_series.iter_mut().zip(ends) {
         (series.wrong, series.absent) = (wrong, absent);
     }
@@ -184,12 +189,9 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
 }
 
 /// Counts the runs on the device of a series after its last point: those in which the case is wrong, and those without it.
-fn since_last_point(series: &CaseSeries, all_series: &[CaseSeries], runs: &[NamedRecord]) -> [usize; 2] {
+fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>, runs: &[NamedRecord]) -> [usize; 2] {
     let last = series.points.last().map_or(0, |point| point.run);
-    let is_on_device = |run: &usize| {
-        let others = all_series.iter().filter(|other| other.device == series.device);
-        others.flat_map(|other| &other.points).any(|point| point.run == *run)
-    };
+    let is_on_device = |run: &usize| runs_on.get(series.device.as_str()).is_some_and(|runs| runs.contains(run));
     let mut counts = [0; 2];
     for (run, NamedRecord { record, .. }) in runs.iter().enumerate().skip(last + 1) {
         let on_device =
