@@ -45,6 +45,9 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| usage!("{gate}: {}", printable(&reason)))?;
+    if thresholds.is_none() {
+        judging::check_judged(&comparison)?;
+    }
     let exit = judging::exit_of_comparison(&comparison, &ruling);
     if exit == Exit::Success {
         // Undecided cases are within their thresholds.

@@ -94,6 +94,21 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     Err(no_common_case(only_in_baseline.map(|case| &case.id), only_in_candidate.map(|case| &case.id)))
 }
 
+/// Refuses a comparison in which nothing is judged, because every problem changed: it would pass.
+pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
+    let Comparison { cases, inspected, unmatched, .. } = comparison;
+    let is_judged = |case: &Unmatched| ![NOT_COMPARED, STILL_WRONG].contains(&case.label());
+    match unmatched.first() {
+        Some(Unmatched { id, reason, interrupted: false, .. })
+            if cases.is_empty() && inspected.is_empty() && !unmatched.iter().any(is_judged) =>
+        {
+            let [id, reason] = [id, reason].map(|text| printable(text));
+            Err(usage!("there is nothing to compare: {id}: {reason}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the error for sides without a common case, with the id of an example from each.
 fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
     let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));

@@ -1,8 +1,8 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
 use super::{
-    brief_bench, check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals,
-    gpukern, limited, line, read_json, run, stderr, stdout, steady, words,
+    check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals, gpukern,
+    limited, line, read_json, run, stderr, stdout, steady, words,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -449,10 +449,10 @@ fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
     expect_output(&mut limited("ulimit -t 10", &gpukern(&["compare", &a, &b])), 0, &["\n1000 same"]);
 }
 
-/// Returns the command of a short bench of one small case.
+/// Returns the command of a short bench of one small case. On a busy machine it takes longer to have the samples of a verdict.
 fn short_bench(more: &[&str]) -> std::process::Command {
-    let mut command = brief_bench(&["matmul", "-V", "naive", "-s", "16"]);
-    command.args(more);
+    let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "16", "--no-peak", "--precision=50%"]);
+    command.arg("--max-time=5s").args(more);
     command
 }
 

@@ -55,6 +55,7 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
         energy: None,
         repeated: None,
         phases,
+        process_medians: vec![],
     }
 }
 

@@ -84,6 +84,7 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
         energy: None,
         repeated: None,
         phases: Phases::default(),
+        process_medians: vec![],
     }))
 }
 

@@ -158,6 +158,10 @@ pub struct Measured {
     pub repeated: Option<Repeated>,
     /// Host time spent on the case.
     pub phases: Phases,
+    /// Medians of the processes that were combined to it, in order; empty for a single one.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub process_medians: Vec<Nanos>,
 }
 
 /// Answers of further runs, each with the same bits in.

@@ -127,6 +127,7 @@ fn combine_measured(measured: &[&Measured]) -> Measured {
     }
     whole.samples = measured.iter().flat_map(|process| process.samples.iter().copied()).collect();
     whole.summary = summary_between(measured, &whole.samples);
+    whole.process_medians = measured.iter().map(|process| process.summary.median).collect();
     whole.warnings.clear();
     for warning in measured.iter().flat_map(|process| process.warnings.iter().copied()) {
         let is_repeated = whole.warnings.iter().any(|known| discriminant(known) == discriminant(&warning));

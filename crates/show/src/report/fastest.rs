@@ -100,8 +100,12 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     Some(Race { size, winners: winners.to_vec(), runner_up })
 }
 
-/// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently.
+/// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
+/// each of several processes they took turns, so their ratios are compared, not medians that a busy process moved alike.
 pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
+    if let Some([low, _]) = paired_interval(best, other) {
+        return low <= 1.0;
+    }
     let has_processes = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
     let spread = if has_processes { 0.0 } else { noise::assumed(on_host) };
@@ -109,6 +113,16 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
     overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
+}
+
+/// Returns the interval of the ratio of two cases between the processes that measured both.
+fn paired_interval(best: &Case, other: &Case) -> Option<[f64; 2]> {
+    let [best, other] = [&best.measured()?.process_medians, &other.measured()?.process_medians];
+    if best.len() != other.len() || best.iter().any(|median| median.0 <= 0.0) {
+        return None;
+    }
+    let ratios: Vec<f64> = best.iter().zip(other).map(|(best, other)| other.0 / best.0).collect();
+    noise::interval(&ratios)
 }
 
 fn describe_races(races: &[Race<'_>]) -> Option<String> {
@@ -246,6 +260,25 @@ mod tests {
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
         assert_eq!(of(&close), "local and naive are too close to tell which is fastest");
+    }
+
+    #[test]
+    fn processes_that_were_all_slow_by_another_factor_agree_on_the_winner() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        let medians = [[4.16, 1.06], [4.53, 1.17], [2.45, 0.69]];
+        for (at, case) in record.cases.iter_mut().enumerate() {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.process_medians = medians.iter().map(|medians| Nanos(medians[at] * 1e6)).collect();
+            (measured.summary.median, measured.summary.interval) =
+                (measured.process_medians[0], Some([Nanos(0.5e6), Nanos(9e6)]));
+        }
+        let [slow, fast] = &record.cases[..] else { panic!("two cases") };
+        assert!(!is_too_close(&record, fast, slow));
+        let mut even = fast.clone();
+        let Outcome::Measured(measured) = &mut even.outcome else { panic!("it is measured") };
+        measured.process_medians.reverse();
+        assert!(is_too_close(&record, fast, &even));
     }
 
     #[test]

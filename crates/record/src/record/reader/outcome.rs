@@ -132,6 +132,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 energy: fields.energy,
                 repeated: fields.repeated,
                 phases: required(fields.phases, "phases")?,
+                process_medians: vec![],
             })),
             Status::Rejected => Self::Rejected(Verification {
                 residual: fields.residual,
