@@ -391,7 +391,7 @@ fn is_in_library_path(library: &str) -> bool {
     // Folders that only the linker's cache knows.
     let is_cached = || {
         std::fs::read("/etc/ld.so.cache")
-            .is_ok_and(|cache| cache.windows(library.len()).any(|bytes| bytes == library.as_bytes()))
+            .is_ok_and(|cache| cache.windows(library.len().max(1)).any(|bytes| bytes == library.as_bytes()))
     };
     folders.into_iter().any(|folder| folder.join(library).exists()) || is_cached()
 }
