@@ -615,6 +615,31 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     );
 }
 
+#[test]
+fn a_kernel_that_does_not_compile_fails_its_own_cases() {
+    let config = "[[run]]\ndescription = 'broken.toml'\n[[run]]\ndescription = 'double.toml'\n";
+    let folder = folder(&[("all.toml", config), ("broken.comp", DOUBLE)]);
+    let path = folder.path();
+    let description = fs::read_to_string(path.join("double.toml")).expect("read").replace("double", "broken");
+    fs::write(path.join("broken.toml"), description).expect("written");
+    let bench = |json: &str, status| {
+        let options = ["--config=@/all.toml", json].map(|option| within(path, option));
+        expect_exit(&mut brief_bench(&[&options[0], &options[1]]), status)
+    };
+    bench("--json=@/before.json", 0);
+    let no_kernel = DOUBLE.replace("gl_GlobalInvocationID", "gl_Nothing");
+    fs::write(path.join("broken.comp"), no_kernel).expect("written");
+    let output = bench("--json=@/after.json", 2);
+    let expected = "broken.comp:7: error: 'gl_Nothing' : undeclared identifier";
+    assert!(line(&stderr(&output), "failed  ").contains(expected), "{}", stderr(&output));
+    assert!(stdout(&output).contains("double f32"), "{}", stdout(&output));
+    let records = ["@/before.json", "@/after.json"].map(|record| within(path, record));
+    let compared = stdout(&expect_exit(&mut gpukern(&["compare", &records[0], &records[1], "--min-effect=400%"]), 1));
+    let failed = "FAILED  broken/broken/f32/N=1000: measured → failed:";
+    assert!(compared.contains(failed) && compared.contains("1 newly failed"), "{compared}");
+    assert!(!compared.contains("not compared"), "{compared}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {

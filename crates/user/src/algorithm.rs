@@ -646,6 +646,9 @@ impl Problem for PointProblem {
     }
 
     fn inputs(&self) -> Result<Vec<HostArray>, Error> {
+        if let Some(reason) = &self.kernels.user.problem.unusable {
+            return Err(Error::Usage(reason.clone()));
+        }
         // Dropping the scratch folder removes the files.
         let scratch = self.point().inputs.as_ref().map(|command| self.run_inputs(command)).transpose()?;
         let folder = scratch.as_ref().map_or(PathBuf::from("."), |scratch| scratch.path().join("out"));

@@ -10,7 +10,7 @@
 
 use super::axes;
 use super::buffers::find_roles;
-use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
+use super::description::{Described, DescribedBuffer, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::images::{DeclaredImage, find_images};
 use super::init::missing;
@@ -23,6 +23,7 @@ use super::resolved::{
 use super::structure::{StructureLayout, find_layouts};
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
+use crate::basis::dtype::DType;
 use crate::basis::error::{self, Error};
 use crate::basis::printable::brief;
 use crate::basis::units::{Bytes, Work};
@@ -237,6 +238,59 @@ fn resolve_one(
         sources: file.chain(passes.iter().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
         commands: description.commands(),
         captured: description.captured.clone(),
+        unusable: None,
+    })
+}
+
+/// Returns the problem of a description that did not resolve, as far as its text tells: its cases have the names that they
+/// would have, and fail with `error`. `None` if even its points are unknown, or the error is no mistake of the user's.
+pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem> {
+    let Error::Usage(reason) = error else { return None };
+    let Described { description, file, .. } = described;
+    let passes = description.kernel.iter().chain(&description.pass);
+    let sources: Vec<String> = passes.flat_map(|pass| pass.source.values()).map(|source| source.to_string()).collect();
+    let kernels = if description.pass.is_empty() { &sources[..] } else { sources.get(..1)? };
+    let name = description.name.clone().or_else(|| sources.first().map(|source| loaded::stem(source)))?;
+    check_name(&name).ok()?;
+    let mut choice = vec![];
+    for (name, listed) in description.spec.iter().filter(|(_, listed)| listed.values().len() > 1) {
+        choice.push((name.to_string(), listed.values().first()?.to_string()));
+    }
+    let of_kernel = |source: &String| {
+        let is_pass = !description.pass.is_empty();
+        let kernel = if is_pass { name.clone() } else { loaded::stem(source) };
+        KernelConfiguration { kernel, choice: choice.clone() }
+    };
+    let configurations: Vec<_> = kernels.iter().map(of_kernel).collect();
+    // The modules that would tell inputs from outputs are missing; a case has the type of its outputs.
+    let typed = |(name, buffer): (&str, &DescribedBuffer)| {
+        let dtype = DType::of_buffer(buffer.element.as_deref()?).ok()?;
+        let role = if buffer.fill.is_some() { Role::InPlace } else { Role::Output };
+        Some(ResolvedBuffer::new(name, dtype, vec![1], role))
+    };
+    let mut buffers: Vec<_> = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch).filter_map(typed).collect();
+    if buffers.iter().any(|buffer| buffer.role == Role::Output) {
+        buffers.retain(|buffer| buffer.role == Role::Output);
+    }
+    let point = |values| ResolvedPoint {
+        values,
+        buffers: buffers.clone(),
+        reference: Reference::None,
+        inputs: None,
+        work: Work::default(),
+        pass_lists: vec![Ok(PassList { dispatches: vec![], scratch: vec![] }); configurations.len()],
+    };
+    let points: Vec<_> = axes::span_points(&description.axes).ok()?.into_iter().map(point).collect();
+    let files = file.iter().map(|(path, _)| path.clone());
+    Some(ResolvedProblem {
+        axes: description.axes.names().into_iter().map(ToString::to_string).collect(),
+        free: axes::find_independent(&description.axes),
+        sources: files.chain(sources.iter().map(|source| described.path(source))).collect(),
+        name,
+        configurations,
+        points,
+        unusable: Some(reason.lines().map(str::trim).collect::<Vec<_>>().join("; ")),
+        ..ResolvedProblem::default()
     })
 }
 

@@ -108,7 +108,8 @@ pub(super) fn are_captured(all_kernels: &[UserKernels]) -> bool {
     all_kernels.len() > 1 && all_kernels.iter().all(|kernels| kernels.problem.captured.is_some())
 }
 
-/// Adds the cases of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels.
+/// Adds the cases of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels, with those that
+/// cannot run.
 pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>> {
     let mut all_kernels: Vec<UserKernels> = vec![];
     let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
@@ -129,8 +130,15 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         };
         let described = options::describe(&kernels, description.as_deref(), &fields).map_err(of_table)?;
         check_commands(&described, request.no_commands)?;
-        let problem = resolve::resolve(&CATALOGUE, &described).map_err(of_table)?;
-        let kernels = named_kernels(&table.against, problem, &all_kernels).map_err(of_table)?;
+        // A kernel that does not compile fails its own cases, and not those of the other tables.
+        let (problem, against) = match resolve::resolve(&CATALOGUE, &described) {
+            Ok(problem) => (problem, &table.against[..]),
+            Err(error) => match resolve::unusable(&described[0], &error) {
+                Some(problem) => (problem, &[][..]),
+                None => return Err(of_table(error)),
+            },
+        };
+        let kernels = named_kernels(against, problem, &all_kernels).map_err(of_table)?;
         // Variants are those of built-in algorithms here.
         let selection = Selection { variant: vec![], ..request.selection.clone().or(request.defaults.clone()) };
         plan.sections.push(plan_section(&kernels, false, &selection)?);

@@ -2,7 +2,7 @@
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;
-use crate::record::Record;
+use crate::record::{Outcome, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -145,7 +145,9 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
     let mut first_cases = HashMap::new();
     let mut first_with_buffers = HashMap::new();
     let mut differences: Vec<Difference> = vec![];
-    for case in baseline.iter().chain(candidate).flat_map(|record| &record.cases) {
+    let cases = baseline.iter().chain(candidate).flat_map(|record| &record.cases);
+    // Of a kernel that did not compile only the names are known.
+    for case in cases.filter(|case| !matches!(case.outcome, Outcome::Failed { .. })) {
         let first = *first_cases.entry(case.key()).or_insert(case);
         // Older records lack buffers.
         let has_buffers = !case.buffers.is_empty();

@@ -11,7 +11,7 @@ use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::device::capability::DeviceInfo;
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
-use crate::record::{Case, Measured, SLOW};
+use crate::record::{Case, Measured, Outcome, SLOW};
 use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, Ratio, SideSamples};
 use crate::stats::noise;
 use rand_chacha::ChaCha8Rng;
@@ -86,9 +86,11 @@ pub(super) fn compare_inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.
 fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
+    // Of a kernel that did not compile only the names are known.
+    let is_known = |seen: &&SeenCase<'_>| !matches!(seen.case.outcome, Outcome::Failed { .. });
     let mut pairs = vec![];
-    for before in baseline {
-        pairs.extend(candidate.iter().map(|after| (before.case, after.case)));
+    for before in baseline.iter().filter(is_known) {
+        pairs.extend(candidate.iter().filter(is_known).map(|after| (before.case, after.case)));
     }
     for (before, after) in &pairs {
         // Older records lack buffers.
