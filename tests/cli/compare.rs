@@ -6,8 +6,8 @@ use super::{
 };
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// Temporary folder of records.
@@ -96,7 +96,7 @@ fn five_percent_more_is_slower_and_less_is_faster() {
     ─────────────────────────────────────────────────────────────────────
      lu/case-0/1024x1024   SLOWER    1.0500   1.0398 … 1.0606   1.000 ms
      lu/case-1/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   1.000 ms
-    hidden for width: candidate (94 columns show all)
+    hidden for width: candidate (COLUMNS=94 shows all)
 
     both: p < 0.0001
 
@@ -450,7 +450,7 @@ fn a_thousand_cases_of_a_thousand_samples_are_compared_in_seconds() {
 }
 
 /// Returns the command of a short bench of one small case. On a busy machine it takes longer to have the samples of a verdict.
-fn short_bench(more: &[&str]) -> std::process::Command {
+fn short_bench(more: &[&str]) -> Command {
     let mut command = gpukern(&["bench", "matmul", "-V", "naive", "-s", "16", "--no-peak", "--precision=50%"]);
     command.arg("--max-time=5s").args(more);
     command
@@ -514,14 +514,14 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
     let text = stdout(&run(gpukern(&["compare", &old, &new, "--force"]).env("COLUMNS", "80")));
     let recipe =
         text.split_once("this should decide ").and_then(|(_, rest)| rest.split_once(":\n")).expect("commands").1;
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     let output = shell.args(["-c", recipe]).env("COLUMNS", "80").env("GPUKERN_CONFIG", "").output().expect("a shell");
     let followed = stdout(&output);
     let sides = words(&followed).contains(" (changes below ") && !followed.contains("only 1 process");
     assert!(sides, "{followed}{}", stderr(&output));
-    let threads = |path: &str| read_json(std::path::Path::new(path))["origin"]["environment"]["LP_NUM_THREADS"].clone();
+    let threads = |path: &str| read_json(Path::new(path))["origin"]["environment"]["LP_NUM_THREADS"].clone();
     assert!(threads(&old) == "1" && threads(&new) == "2");
-    assert_eq!(read_json(std::path::Path::new(&old))["processes"].as_array().map(Vec::len), Some(5));
+    assert_eq!(read_json(Path::new(&old))["processes"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]
@@ -720,4 +720,57 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
     );
 
     expect_error(&mut short_bench(&["--budget", "1s"]), 2, &["`gpukern bench` also needs --compare <RUN.json>"]);
+}
+
+/// Runs git in a folder, as somebody who has no configuration.
+#[cfg(unix)]
+fn git(folder: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git").current_dir(folder).args(identity).args(arguments).output().expect("git starts");
+    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer X { uint x[]; };\n\
+                layout(binding = 1) buffer Y { uint y[]; };\nvoid main() { uint i = gl_GlobalInvocationID.x; y[i] = x[i]; }\n";
+    let description = "[kernel]\nsource = 'copy.comp'\n[axes]\nN = 4096\n[buffer.X]\ntype = 'u32'\nshape = 'N'\nfill = 'iota'\n\
+                       [buffer.Y]\ntype = 'u32'\nshape = 'N'\n[dispatch]\ngroups = 'N / 64'\n";
+    // `PREPARE` makes the source on both sides.
+    std::fs::write(path.join("copy.in"), copy).expect("written");
+    std::fs::write(path.join("copy.toml"), description).expect("written");
+    let compare = |base: &str| {
+        let mut script = Command::new(root.join("docs/ci/compare-commits"));
+        let binary = Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").display().to_string();
+        let paths = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
+        let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+        script.current_dir(path).arg(base).env("PATH", paths).env("GPUKERN_CONFIG", "").env("GPUKERN_CACHE", cache);
+        script.env("PROCESSES", "1").env("BENCH", "--device cpu --no-peak --max-time 100ms");
+        script.env("MIN_EFFECT", "900%").env("PREPARE", "cp copy.in copy.comp").output().expect("it starts")
+    };
+    git(path, &["init", "--quiet"]);
+    git(path, &["add", "."]);
+    git(path, &["commit", "--quiet", "--message=no configuration"]);
+    std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
+    let first = compare("HEAD");
+    assert_eq!(first.status.code(), Some(0), "{}{}", stdout(&first), stderr(&first));
+    assert!(stdout(&first).contains("HEAD has no gpukern.toml"), "{}", stdout(&first));
+    git(path, &["add", "gpukern.toml"]);
+    git(path, &["commit", "--quiet", "--message=a configuration"]);
+    // Uncommitted changes count.
+    std::fs::write(path.join("copy.in"), copy.replace("x[i];", "z[i];")).expect("written");
+    let second = compare("HEAD");
+    assert_eq!(second.status.code(), Some(1), "{}{}", stdout(&second), stderr(&second));
+    let comparison = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comparison.starts_with("**1 newly failed**") && comparison.contains("'z' : undeclared"), "{comparison}");
+    for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
+        assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
+    }
+    // A clean end leaves no work tree behind.
+    let trees = Command::new("git").current_dir(path).args(["worktree", "list"]).output().expect("git starts");
+    assert_eq!(stdout(&trees).lines().count(), 1, "{}", stdout(&trees));
 }

@@ -630,7 +630,7 @@ fn a_kernel_that_does_not_compile_fails_its_own_cases() {
     let no_kernel = DOUBLE.replace("gl_GlobalInvocationID", "gl_Nothing");
     fs::write(path.join("broken.comp"), no_kernel).expect("written");
     let output = bench("--json=@/after.json", 2);
-    let expected = "broken.comp:7: error: 'gl_Nothing' : undeclared identifier";
+    let expected = "broken.comp:8: error: 'gl_Nothing' : undeclared identifier";
     assert!(line(&stderr(&output), "failed  ").contains(expected), "{}", stderr(&output));
     assert!(stdout(&output).contains("double f32"), "{}", stdout(&output));
     let records = ["@/before.json", "@/after.json"].map(|record| within(path, record));

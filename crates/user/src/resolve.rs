@@ -248,7 +248,7 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
     let Error::Usage(reason) = error else { return None };
     let Described { description, file, .. } = described;
     let passes = description.kernel.iter().chain(&description.pass);
-    let sources: Vec<String> = passes.flat_map(|pass| pass.source.values()).map(|source| source.to_string()).collect();
+    let sources: Vec<String> = passes.flat_map(|pass| pass.source.values()).cloned().collect();
     let kernels = if description.pass.is_empty() { &sources[..] } else { sources.get(..1)? };
     let name = description.name.clone().or_else(|| sources.first().map(|source| loaded::stem(source)))?;
     check_name(&name).ok()?;

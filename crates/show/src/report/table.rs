@@ -44,7 +44,7 @@ pub fn bar(part: f64, whole: usize) -> String {
 
 /// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
 pub fn hidden(headings: &[&str], whole: usize) -> Option<String> {
-    (!headings.is_empty()).then(|| format!("hidden for width: {} ({whole} columns show all)", headings.join(", ")))
+    (!headings.is_empty()).then(|| format!("hidden for width: {} (COLUMNS={whole} shows all)", headings.join(", ")))
 }
 
 impl<T: Into<String>> From<T> for Cell {
