@@ -19,6 +19,8 @@ pub(super) struct AnalyzedPass<'a> {
     reach: Option<Reach>,
     /// Whether there is a work-group for each M, such as a row.
     is_by_group: bool,
+    /// Elements along each axis that an invocation works on.
+    per_invocation: [f64; 3],
 }
 
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
@@ -44,12 +46,23 @@ impl<'a> AnalyzedPass<'a> {
             let members = parameter_block(slot, *access).into_iter().flat_map(|block| block.members.iter());
             parameters.extend(members.map(|member| (Parameter { block: Some(index), offset: member.offset }, member)));
         }
-        let mut analyzed = Self { pass, accesses, roots: pass.roots(), parameters, reach: None, is_by_group: false };
+        let roots = pass.roots();
+        let (is_by_group, per_invocation) = (false, [1.0; 3]);
+        let mut analyzed = Self { pass, accesses, roots, parameters, reach: None, is_by_group, per_invocation };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
         analyzed.reach = analyzed.analyze(words, unknown, [true; 3]);
         let Some(found) = analyzed.reach.clone() else { return analyzed };
         analyzed.reach = analyzed.reach_with_values(words, &found);
+        // With fewer work-groups where an invocation works on several elements.
+        if let Some(reach) = &analyzed.reach {
+            let is_several = |elements: f64| elements.is_finite() && elements >= 2.0 && elements.fract() == 0.0;
+            analyzed.per_invocation =
+                reach.per_invocation.map(|elements| if is_several(elements) { elements } else { 1.0 });
+            if analyzed.per_invocation != [1.0; 3] {
+                analyzed.reach = analyzed.reach_with_values(words, &found);
+            }
+        }
         // A group whose number is multiplied by an extent works on a row: it is the number of no part of N.
         if analyzed.dimensions() == 1 && (found.has_rows || analyzed.divides_products()) {
             analyzed.is_by_group = true;
@@ -66,8 +79,8 @@ impl<'a> AnalyzedPass<'a> {
     fn reach_with_values(&self, words: &[u32], found: &Reach) -> Option<Reach> {
         let values = self.parameters.iter().map(|(parameter, member)| self.bound(*parameter, member)).collect();
         let reach = self.analyze(words, values, found.is_checked)?;
-        let Reach { is_used, is_extent, is_checked, is_row_count, has_rows, .. } = found.clone();
-        Some(Reach { is_used, is_extent, is_checked, is_row_count, has_rows, ..reach })
+        let Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, .. } = found.clone();
+        Some(Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, ..reach })
     }
 
     /// Whether the number of elements that an array needs is a fraction of a product of axes.
@@ -95,6 +108,7 @@ impl<'a> AnalyzedPass<'a> {
             indices: self.accesses.iter().map(|access| access.indexes).collect(),
             local_size: self.pass.default_local_size(),
             dimensions: self.dimensions(),
+            per_invocation: self.per_invocation,
             is_by_group: self.is_by_group,
             is_checked,
         };
@@ -139,9 +153,15 @@ impl<'a> AnalyzedPass<'a> {
         self.reach.as_ref().is_none_or(|reach| reach.is_checked[..dimensions].iter().all(|is| *is))
     }
 
-    /// Returns the number of axes: one for each dimension, and M for the work-groups that are rows.
+    /// Returns the number of axes: one for each dimension, M for the work-groups that are rows, and K for the inner extent of
+    /// a product.
     fn axis_count(&self) -> usize {
-        if self.is_by_group { 2 } else { self.dimensions() }
+        if self.is_by_group { 2 } else { self.dimensions() + usize::from(self.has_depth()) }
+    }
+
+    /// Whether a two-dimensional kernel has an inner extent: a parameter with which it compares only rounds of a loop.
+    fn has_depth(&self) -> bool {
+        self.dimensions() == 2 && self.reach.as_ref().is_some_and(|reach| reach.is_depth.contains(&true))
     }
 
     /// Returns the axes of the grid from x on, with values to sweep.
@@ -192,6 +212,9 @@ impl<'a> AnalyzedPass<'a> {
         if self.is_by_group && self.fact(parameter, |reach| &reach.is_row_count) == Some(true) {
             return "M";
         }
+        if self.has_depth() && self.fact(parameter, |reach| &reach.is_depth) == Some(true) {
+            return "K";
+        }
         let name = member.name.rsplit('.').next().unwrap_or_default().to_lowercase();
         match &*name {
             "m" | "rows" | "row" | "nrows" | "num_rows" | "n_rows" | "height" | "h" | "y" | "ny"
@@ -208,7 +231,9 @@ impl<'a> AnalyzedPass<'a> {
     pub(super) fn grid_groups(&self) -> Vec<Formula> {
         let mut groups = vec![];
         for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
-            groups.push(Formula::Text(format!("cdiv({axis}, local_{direction})")));
+            let elements = self.per_invocation[groups.len()];
+            let factor = if elements > 1.0 { format!("{elements}*") } else { String::new() };
+            groups.push(Formula::Text(format!("cdiv({axis}, {factor}local_{direction})")));
         }
         if self.is_by_group {
             groups[0] = Formula::Text("M".into());
@@ -235,7 +260,7 @@ impl<'a> AnalyzedPass<'a> {
 
     /// Returns the extents of a buffer with an element for each invocation, as a guess.
     pub(super) fn grid_extents(&self) -> (Vec<Formula>, bool) {
-        let axes = GRID_AXES.iter().take(self.axis_count()).rev();
+        let axes = GRID_AXES.iter().take(self.axis_count() - usize::from(self.has_depth())).rev();
         (axes.map(|axis| Formula::Text((*axis).into())).collect(), false)
     }
 
@@ -252,8 +277,11 @@ impl<'a> AnalyzedPass<'a> {
         if let Some(count) = count.value() {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
-        // The order of several axes is a guess.
-        let axes = count.axes().unwrap_or_else(|| vec![count.text()]);
+        // The order of several axes is a guess; the first factor of a product is M×K.
+        let mut axes = count.axes().unwrap_or_else(|| vec![count.text()]);
+        if self.has_depth() && axes == ["K", "M"] {
+            axes.reverse();
+        }
         let is_known = axes.len() == 1;
         (axes.into_iter().map(Formula::Text).collect(), is_known)
     }

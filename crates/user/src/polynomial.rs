@@ -93,6 +93,18 @@ impl Polynomial {
         upper.normalized()
     }
 
+    /// Returns the ratio of the coefficients of two polynomials of the same single axis, with that axis.
+    pub(super) fn ratio_along_axis(&self, other: &Self) -> Option<(usize, f64)> {
+        let linear = |sum: &Self| {
+            let mut terms = sum.0.iter().filter(|(exponents, _)| **exponents != [0; 3]);
+            let (exponents, coefficient) = terms.next().filter(|_| terms.next().is_none())?;
+            let axis = exponents.iter().position(|exponent| *exponent == 1)?;
+            (exponents.iter().sum::<u32>() == 1).then_some((axis, *coefficient))
+        };
+        let ((axis, own), (other_axis, other)) = (linear(self)?, linear(other)?);
+        (axis == other_axis).then_some((axis, own / other))
+    }
+
     pub(super) fn degree(&self) -> u32 {
         self.0.keys().map(|exponents| exponents.iter().sum()).max().unwrap_or(0)
     }

@@ -35,6 +35,8 @@ pub(super) struct Assumed<'a> {
     pub(super) local_size: [i64; 3],
     /// Axes that the grid has.
     pub(super) dimensions: usize,
+    /// Elements along each axis for which there is one invocation.
+    pub(super) per_invocation: [f64; 3],
     /// Whether there is a work-group for each M, such as a row, and not for so many N.
     pub(super) is_by_group: bool,
     /// Whether the kernel compares its position along each axis with something; otherwise axes are multiples of the
@@ -57,6 +59,10 @@ pub(super) struct Reach {
     pub(super) is_row_count: Vec<bool>,
     /// Whether it multiplies the number of a work-group by a parameter.
     pub(super) has_rows: bool,
+    /// Whether it compares rounds of a loop with each parameter, and no position in the grid: the inner extent of a product.
+    pub(super) is_depth: Vec<bool>,
+    /// Elements along each axis that an invocation works on, by the comparisons of its position; infinite without any.
+    pub(super) per_invocation: [f64; 3],
     /// Bytes behind the start of the array at the end of each root's block that the kernel may access; `None` if that
     /// is unknown.
     pub(super) bytes: Vec<Option<Polynomial>>,
@@ -161,9 +167,17 @@ struct Analysis<'a> {
     row_counts: ParameterSet,
     /// Parameters that a work-group's number is multiplied by.
     row_lengths: ParameterSet,
+    /// Parameters with which rounds of a loop are compared, and positions in the grid.
+    rounds: ParameterSet,
+    positions: ParameterSet,
     bytes: Vec<Accessed>,
     is_array_used: Vec<bool>,
     elements: Vec<Option<(String, u64)>>,
+    /// First of the sums of the same numbers, by each of them.
+    first_sums: HashMap<u32, u32>,
+    /// Axis of each value that is below a limit, by id and component, and the elements along it from one invocation to the
+    /// next.
+    strides: HashMap<(u32, u32), Option<(usize, f64)>>,
     /// Whether this pass over the module added a fact, and its number.
     changed: bool,
     pass: usize,
@@ -186,35 +200,11 @@ const MAX_STEPS: usize = 16;
 /// Analyzes the kernel `words`; `None` if it is damaged or takes too long.
 pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
     let all: Vec<_> = instructions(words).collect::<Result<_, _>>().ok()?;
-    let roots = assumed.roots.len();
-    let mut analysis = Analysis {
-        assumed,
-        types: HashMap::new(),
-        decorations: HashMap::new(),
-        definitions: HashMap::new(),
-        stored: HashMap::new(),
-        parameters: HashMap::new(),
-        function: 0,
-        values: HashMap::new(),
-        pointers: HashMap::new(),
-        contents: HashMap::new(),
-        limits: HashMap::new(),
-        used: 0,
-        extents: 0,
-        is_checked: [false; 3],
-        row_counts: 0,
-        row_lengths: 0,
-        bytes: vec![Accessed::Nothing; roots],
-        is_array_used: vec![false; roots],
-        elements: vec![None; roots],
-        changed: true,
-        pass: 0,
-        is_last: false,
-        has_limits: false,
-    };
+    let mut analysis = Analysis::new(assumed);
     for instruction in &all {
         analysis.declare(*instruction);
     }
+    analysis.find_sums(&all);
     while analysis.changed {
         analysis.changed = false;
         analysis.pass += 1;
@@ -231,20 +221,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
             analysis.changed = true;
         }
     }
-    let is_in = |set: ParameterSet| {
-        (0..assumed.parameters.len()).map(move |index| index < MAX_PARAMETERS && set >> index & 1 == 1)
-    };
-    let is_used = is_in(analysis.used).enumerate().map(|(index, is_used)| is_used || index >= MAX_PARAMETERS).collect();
-    Some(Reach {
-        is_used,
-        is_extent: is_in(analysis.extents).collect(),
-        is_checked: analysis.is_checked,
-        is_row_count: is_in(analysis.row_counts).collect(),
-        has_rows: analysis.row_lengths != 0,
-        bytes: analysis.bytes.into_iter().map(Accessed::bound).collect(),
-        is_array_used: analysis.is_array_used,
-        elements: analysis.elements,
-    })
+    Some(analysis.reach())
 }
 
 /// Interprets a constant as a signed number, because those above 2^31 are usually negative.
@@ -253,6 +230,67 @@ fn signed(value: u32) -> f64 {
 }
 
 impl<'a> Analysis<'a> {
+    fn new(assumed: &'a Assumed<'a>) -> Self {
+        let roots = assumed.roots.len();
+        Self {
+            assumed,
+            types: HashMap::new(),
+            decorations: HashMap::new(),
+            definitions: HashMap::new(),
+            stored: HashMap::new(),
+            parameters: HashMap::new(),
+            function: 0,
+            values: HashMap::new(),
+            pointers: HashMap::new(),
+            contents: HashMap::new(),
+            limits: HashMap::new(),
+            used: 0,
+            extents: 0,
+            is_checked: [false; 3],
+            row_counts: 0,
+            row_lengths: 0,
+            rounds: 0,
+            positions: 0,
+            first_sums: HashMap::new(),
+            strides: HashMap::new(),
+            bytes: vec![Accessed::Nothing; roots],
+            is_array_used: vec![false; roots],
+            elements: vec![None; roots],
+            changed: true,
+            pass: 0,
+            is_last: false,
+            has_limits: false,
+        }
+    }
+
+    /// Returns what the finished analysis has found.
+    fn reach(self) -> Reach {
+        let is_in = |set: ParameterSet| {
+            (0..self.assumed.parameters.len()).map(move |index| index < MAX_PARAMETERS && set >> index & 1 == 1)
+        };
+        // With any number of work-groups, a loop with steps of the whole grid reaches all elements.
+        let mut per_invocation = [f64::INFINITY; 3];
+        let number_of_groups = BuiltIn::NumWorkgroups as u32;
+        let built_ins = self.decorations.iter().filter(|((_, _, kind), _)| *kind == Decoration::BuiltIn as u32);
+        let has_grid_loop = built_ins.into_iter().any(|(_, built_in)| *built_in == number_of_groups);
+        for (axis, elements) in self.strides.values().flatten().filter(|_| !has_grid_loop) {
+            per_invocation[*axis] = per_invocation[*axis].min(*elements);
+        }
+        let is_used = is_in(self.used).enumerate().map(|(index, is_used)| is_used || index >= MAX_PARAMETERS).collect();
+        Reach {
+            is_used,
+            is_extent: is_in(self.extents).collect(),
+            is_checked: self.is_checked,
+            is_row_count: is_in(self.row_counts).collect(),
+            has_rows: self.row_lengths != 0,
+            is_depth: is_in(self.rounds & !self.positions).collect(),
+            per_invocation,
+            bytes: self.bytes.into_iter().map(Accessed::bound).collect(),
+            is_array_used: self.is_array_used,
+            elements: self.elements,
+        }
+    }
+
     fn declare(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         match (instruction.op(), words) {
@@ -486,17 +524,18 @@ impl Analysis<'_> {
 
     /// Returns the value of a variable that the device sets.
     fn built_in(&self, number: u32) -> Vec<Bounded> {
-        let Assumed { local_size, dimensions, is_by_group, is_checked, .. } = self.assumed;
+        let Assumed { local_size, dimensions, per_invocation, is_by_group, is_checked, .. } = self.assumed;
         let mut parts = vec![];
         for axis in 0..3 {
             let local = local_size[axis].max(1) as f64;
             let varies = 1 << axis;
             // Largest number of a work-group; cdiv(N, local) - 1.
-            let slack = if is_checked[axis] { (local - 1.0) / local } else { 0.0 };
+            let elements = local * per_invocation[axis];
+            let slack = if is_checked[axis] { (elements - 1.0) / elements } else { 0.0 };
             let group = if *is_by_group && axis == 0 {
                 Polynomial::axis(1).plus_constant(-1.0)
             } else if axis < *dimensions {
-                Polynomial::axis(axis).times(1.0 / local).plus_constant(slack - 1.0)
+                Polynomial::axis(axis).times(1.0 / elements).plus_constant(slack - 1.0)
             } else {
                 Polynomial::default()
             };
@@ -800,12 +839,39 @@ impl Analysis<'_> {
     }
 
     /// Lowers the bound of a value that the kernel compares with a limit.
-    fn limit(&self, id: u32, component: u32, part: &mut Bounded) {
+    fn limit(&mut self, id: u32, component: u32, part: &mut Bounded) {
+        let unlimited = part.bound.clone();
         let mut bearers = vec![self.bearer(id, MAX_STEPS)];
         bearers.push((bearers[0].0, bearers[0].1.or(Some(component))));
         for bearer in bearers {
             if let Some(limit) = self.limits.get(&bearer) {
                 part.bound = Some(limit.clone());
+            }
+        }
+        // A sum of what is below a limit already tells nothing of the grid.
+        if let Some(definition) = self.definitions.get(&id)
+            && matches!(definition.op(), Some(Op::IAdd | Op::ISub))
+            && definition.operands().iter().skip(2).any(|operand| self.is_limited(*operand))
+        {
+            return;
+        }
+        if let Some((before, after)) = unlimited.zip(part.bound.as_ref()).filter(|(before, after)| before != *after) {
+            self.strides.insert((id, component), before.ratio_along_axis(after));
+        }
+    }
+
+    /// Whether a value is below a limit that grows with an axis.
+    fn is_limited(&self, id: u32) -> bool {
+        self.limits.get(&self.bearer(id, MAX_STEPS)).is_some_and(|limit| limit.degree() > 0)
+    }
+
+    /// Finds the sums that a kernel computes again, such as that of `if (i + 1 < n) y = x[i + 1]`.
+    fn find_sums(&mut self, all: &[Instruction<'_>]) {
+        let mut first = HashMap::new();
+        for instruction in all {
+            if let (Some(op @ (Op::IAdd | Op::ISub)), &[_, id, a, b]) = (instruction.op(), instruction.operands()) {
+                let sum = (op, self.bearer(a, MAX_STEPS), self.bearer(b, MAX_STEPS));
+                self.first_sums.insert(id, *first.entry(sum).or_insert(id));
             }
         }
     }
@@ -828,6 +894,7 @@ impl Analysis<'_> {
                     _ => (id, None),
                 }
             }
+            (Some(Op::IAdd | Op::ISub), _) => (self.first_sums.get(&id).copied().unwrap_or(id), None),
             _ => self.bearer_of_variable(id, steps),
         }
     }
@@ -840,18 +907,34 @@ impl Analysis<'_> {
         }
     }
 
-    /// Follows a comparison of an index, or of a vector of indices, with a limit.
+    /// Follows a comparison of either side with the other.
     fn compare(&mut self, op: Op, x: u32, y: u32) {
         for (target, limit, op) in [(x, y, op), (y, x, mirrored(op))] {
-            let [Some(indices), Some(limits)] = [target, limit].map(|id| self.values.get(&id).cloned()) else {
-                continue;
-            };
-            let bearer = self.bearer(target, MAX_STEPS);
-            for (component, index) in (0..).zip(&indices) {
-                let Some(limit) = limits.get(component as usize).or(limits.last()) else { continue };
-                let of_vector = bearer.1.or((indices.len() > 1).then_some(component));
-                self.compare_number(op, index, limit, (bearer.0, of_vector));
+            // The larger of several indices is compared for each of them.
+            let mut targets = vec![target];
+            for at in 0..MAX_STEPS {
+                let definition = targets.get(at).and_then(|id| self.definitions.get(id)).copied();
+                if let Some((Some(Op::ExtInst), &[_, _, _, number, a, b])) =
+                    definition.as_ref().map(|definition| (definition.op(), definition.operands()))
+                    && MAXIMUMS.contains(&number)
+                {
+                    targets.extend([a, b]);
+                }
             }
+            for target in targets {
+                self.compare_index(op, target, limit);
+            }
+        }
+    }
+
+    /// Follows a comparison of an index, or of each component of a vector of indices, with a limit.
+    fn compare_index(&mut self, op: Op, target: u32, limit: u32) {
+        let [Some(indices), Some(limits)] = [target, limit].map(|id| self.values.get(&id).cloned()) else { return };
+        let bearer = self.bearer(target, MAX_STEPS);
+        for (component, index) in (0..).zip(&indices) {
+            let Some(limit) = limits.get(component as usize).or(limits.last()) else { continue };
+            let of_vector = bearer.1.or((indices.len() > 1).then_some(component));
+            self.compare_number(op, index, limit, (bearer.0, of_vector));
         }
     }
 
@@ -889,6 +972,11 @@ impl Analysis<'_> {
         for axis in 0..3 {
             self.is_checked[axis] |= index.varies >> axis & 1 == 1;
         }
+        if index.varies & GROUP != 0 {
+            self.positions |= limit.parameters;
+        } else if index.varies & ROUND != 0 {
+            self.rounds |= limit.parameters;
+        }
         self.changed |= before != (self.extents, self.is_checked, self.row_counts);
     }
 
@@ -916,6 +1004,9 @@ impl Analysis<'_> {
 
 /// `UMin`, `SMin`, `UClamp` and `SClamp` of GLSL.std.450.
 const BOUNDING_INSTRUCTIONS: [u32; 4] = [38, 39, 44, 45];
+
+/// `UMax` and `SMax` of GLSL.std.450.
+const MAXIMUMS: [u32; 2] = [41, 42];
 
 /// Returns the low and the high half of a product.
 fn double_product(a: &Bounded, b: &Bounded) -> Vec<Bounded> {

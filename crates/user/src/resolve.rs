@@ -268,7 +268,8 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
         let role = if buffer.fill.is_some() { Role::InPlace } else { Role::Output };
         Some(ResolvedBuffer::new(name, dtype, vec![1], role))
     };
-    let mut buffers: Vec<_> = description.buffer.iter().filter(|(_, buffer)| !buffer.scratch).filter_map(typed).collect();
+    let mut buffers: Vec<_> =
+        description.buffer.iter().filter(|(_, buffer)| !buffer.scratch).filter_map(typed).collect();
     if buffers.iter().any(|buffer| buffer.role == Role::Output) {
         buffers.retain(|buffer| buffer.role == Role::Output);
     }

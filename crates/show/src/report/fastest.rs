@@ -88,6 +88,13 @@ fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("faster with a caveat: {}{more}", parts.join(", ")))
 }
 
+/// Names the fastest of `cases`, which are of one problem on one device of `record`: several if they are too close to tell.
+/// Those with caveats do not compete. `None` without competition.
+pub fn winners<'a>(record: &Record, cases: &[&'a Case]) -> Option<Vec<&'a str>> {
+    let competes = |case: &&&Case| median(case).is_some() && Class::of(case).is_exact();
+    find_winners(record, cases.iter().filter(competes).copied().collect()).map(|race| race.names())
+}
+
 /// Finds the winners of a size; `None` without competition.
 fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
     let size = row(cases.first()?);

@@ -1,8 +1,9 @@
 //! Tables across devices.
 
-use super::and_more;
+use super::bench::row;
 use super::document::Document;
 use super::table::{self, Cell, Table};
+use super::{and_more, fastest};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
@@ -10,7 +11,7 @@ use crate::basis::units::{counted, significant, trimmed};
 use crate::compare::Comparison;
 use crate::compare::overview::{Extreme, Fleet, FleetRow, fleet_devices};
 use crate::device::capability::vendor;
-use crate::record::{Outcome, Record};
+use crate::record::{Case, Outcome, Record};
 use std::collections::HashMap;
 
 /// Maximum number of devices whose own tables are printed in full.
@@ -38,9 +39,10 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
     if let Some(fleet) = Fleet::by_variant(records) {
         tables = ratio_tables(&fleet, "time ÷ fastest variant on the device", "vendor and variant", max_name);
     }
+    tables.splice(0..0, winners(records, max_name));
     if let Some(fleet) = Fleet::by_device(records) {
         let what = "time ÷ fastest device";
-        let devices = DeviceNames::new(&fleet, max_name);
+        let devices = DeviceNames::of(&fleet, max_name);
         let mut times = Table::captioned(caption(&fleet, what)).text(["case"]);
         times = times.numbers(["devices", "fastest device", "slowest ÷ fastest"]);
         for (FleetRow { devices: count, overview, .. }, name) in fleet.cases.iter().zip(case_names(&fleet)) {
@@ -53,6 +55,52 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
         tables.extend(ratio_tables(&fleet, what, "vendor", max_name).into_iter().skip(1));
     }
     tables
+}
+
+/// Returns the fastest variants of each problem, with the devices where they are; `None` unless several variants compete there, on
+/// several devices.
+fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
+    let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
+    let device = |(record, case): &(&Record, &Case)| record.device_name(case.device);
+    let mut rows = vec![];
+    for problem in grouped(all, |(_, case)| (case.kind(), row(case))) {
+        let name = format!("{} {}", problem[0].1.subject(), row(problem[0].1));
+        let mut races = vec![];
+        for of_device in grouped(problem, device) {
+            // Several records of a device are processes of it; the last has the newest driver.
+            let (record, _) = of_device[of_device.len() - 1];
+            let cases: Vec<&Case> =
+                of_device.iter().filter(|(other, _)| std::ptr::eq(*other, record)).map(|(_, case)| *case).collect();
+            if let Some(mut fastest) = fastest::winners(record, &cases) {
+                fastest.sort_unstable();
+                races.push((fastest.join(" or "), device(&of_device[0])));
+            }
+        }
+        if races.len() > 1 {
+            let mut wins = grouped(races, |(fastest, _)| fastest.clone());
+            wins.sort_by_key(|wins| std::cmp::Reverse(wins.len()));
+            rows.extend(wins.into_iter().map(|wins| (name.clone(), wins)));
+        }
+    }
+    let devices = distinct(rows.iter().flat_map(|(_, wins)| wins.iter().map(|(_, device)| device.as_str())));
+    let count = devices.len();
+    let names = DeviceNames::new(devices, max_name);
+    let mut table = Table::captioned(format!("over {}, the fastest variant", counted(count, "device")));
+    table = table.text(["problem", "fastest"]).prose(["devices"]);
+    let mut last = String::new();
+    for (name, wins) in &rows {
+        let text = match &wins[..] {
+            wins if wins.len() == count => "all".into(),
+            [(_, first), others @ ..] if others.len() >= MAX_DEVICES => {
+                format!("{}{}", names.0[first], and_more(others.len()))
+            }
+            wins => wins.iter().map(|(_, device)| names.0[device].as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let problem = if *name == last { String::new() } else { printable(name).into_owned() };
+        table.row([problem, printable(&wins[0].0).into_owned(), text]);
+        last.clone_from(name);
+    }
+    (!rows.is_empty()).then_some(table)
 }
 
 /// Lists the cases with a time on one device and none on another: `crashed on llvmpipe: matmul/tiled/f32/64x64x64 and 2
@@ -117,7 +165,7 @@ pub fn write(document: &mut Document, width: usize, tables: impl Fn(usize) -> Ve
 
 /// Returns the table of cases, and that of groups if there are several.
 fn ratio_tables(fleet: &Fleet, what: &str, group: &str, max_name: usize) -> Vec<Table> {
-    let devices = DeviceNames::new(fleet, max_name);
+    let devices = DeviceNames::of(fleet, max_name);
     let groups = fleet.vendors.iter().map(|row| row.name.clone()).collect();
     let mut tables = vec![];
     for (heading, rows, names) in [("case", &fleet.cases, case_names(fleet)), (group, &fleet.vendors, groups)] {
@@ -163,10 +211,13 @@ fn case_names(fleet: &Fleet) -> Vec<String> {
 struct DeviceNames(HashMap<String, String>);
 
 impl DeviceNames {
-    /// Shortens names to `max_name` characters, or to as many more as keep them different.
-    fn new(fleet: &Fleet, max_name: usize) -> Self {
+    fn of(fleet: &Fleet, max_name: usize) -> Self {
         let ends = fleet.cases.iter().chain(&fleet.vendors).flat_map(|row| [&row.overview.worst, &row.overview.best]);
-        let names = distinct(ends.map(|extreme| extreme.device.as_str()));
+        Self::new(distinct(ends.map(|extreme| extreme.device.as_str())), max_name)
+    }
+
+    /// Shortens distinct names to `max_name` characters, or to as many more as keep them different.
+    fn new(names: Vec<&str>, max_name: usize) -> Self {
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let shorten = |most| names.iter().map(|name| shortened(name, most)).collect::<Vec<_>>();
         let is_distinct = |most: &usize| distinct(shorten(*most)).len() == names.len();
@@ -214,7 +265,6 @@ pub mod tests {
     use crate::compare::gate::Ruling;
     use crate::compare::{Compared, Verdict, fixture};
     use crate::export::markdown;
-    use crate::record::Case;
     use crate::record::fixture::{case, four_cases, timed};
     use crate::report::{compare, html};
 

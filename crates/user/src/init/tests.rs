@@ -61,6 +61,84 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
     assert!(text.contains("cdiv(N, local_x)"), "{text}");
 }
 
+/// Describes a kernel of `x`, `y` and `n`, with work-groups of 64, that has this body.
+fn along_n(body: &str) -> String {
+    let source = format!(
+        "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer X {{ float x[]; }};
+        layout(binding = 1) buffer Y {{ float y[]; }};
+        layout(push_constant) uniform P {{ uint n; }};
+        void main() {{ {body} }}"
+    );
+    described("comp", &source).0
+}
+
+#[test]
+fn there_are_fewer_groups_where_an_invocation_works_on_several_elements() {
+    let each = "for (uint j = 0; j < 4; j++) { uint i = base + j; if (i < n) y[i] = x[i]; }";
+    let next = each.replace("base + j", "base + j * 64");
+    for (body, elements) in [
+        ("uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = x[i];", ""),
+        (&*format!("uint base = gl_GlobalInvocationID.x * 4; {each}"), "4*"),
+        (&*format!("uint base = gl_WorkGroupID.x * 256 + gl_LocalInvocationID.x; {next}"), "4*"),
+        (
+            "uint i = gl_WorkGroupID.x * 128 + gl_LocalInvocationID.x; if (i < n) y[i] = x[i]; if (i + 64 < n) y[i + 64] = 0;",
+            "2*",
+        ),
+        // One for each element, although only every fourth has work.
+        (&*format!("if (gl_GlobalInvocationID.x >= n) return; uint base = gl_GlobalInvocationID.x * 4; {each}"), ""),
+        ("for (uint i = gl_GlobalInvocationID.x; i < n; i += 64 * gl_NumWorkGroups.x) y[i] = x[i];", ""),
+        ("uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = x[i]; if (i + 1 < n) y[i] += x[i + 1];", ""),
+    ] {
+        let text = along_n(body);
+        let groups = format!("groups = [\"cdiv(N, {elements}local_x)\", \"1\", \"1\"]");
+        assert!(text.contains(&groups), "{groups} of {body}:\n{text}");
+        assert_eq!(text.matches("shape = [\"N\"]").count(), 2, "{body}:\n{text}");
+    }
+}
+
+#[test]
+fn a_product_has_an_inner_extent() {
+    let source = "#version 460
+        layout(local_size_x = 8, local_size_y = 8) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) readonly buffer B { float b[]; };
+        layout(binding = 2) writeonly buffer C { float c[]; };
+        layout(push_constant) uniform P { uint M, N, K; };
+        void main() {
+            uvec2 first = gl_GlobalInvocationID.xy * uvec2(2, 4);
+            for (uint i = 0; i < 4; i++) for (uint j = 0; j < 2; j++) {
+                uint row = first.y + i, column = first.x + j;
+                if (row >= M || column >= N) continue;
+                float sum = 0;
+                for (uint k = 0; k < K; k++) sum += a[row * K + k] * b[k * N + column];
+                c[row * N + column] = sum;
+            }
+        }";
+    let (text, _) = described("comp", source);
+    for line in ["K = \"N+6\"", "K = \"K\"", "[\"M\", \"K\"]", "[\"K\", \"N\"]", "[\"M\", \"N\"]", "cdiv(M, 4*local_y)"]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn the_larger_of_two_indices_is_compared_for_both() {
+    let source = "#version 460
+        layout(local_size_x = 16, local_size_y = 16) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) writeonly buffer B { float b[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uvec2 i = gl_GlobalInvocationID.xy;
+            if (max(i.x, i.y) < n) b[i.x * n + i.y] = a[i.y * n + i.x];
+        }";
+    let (text, problem) = described("comp", source);
+    let size = problem.points[0].values[0] as u64;
+    assert_eq!([bytes(&problem, "A"), bytes(&problem, "B")], [4 * size * size; 2], "{text}");
+}
+
 /// Elements of generated buffers, with their strides in the layouts `scalar`, `std430` and `std140`.
 const ELEMENTS: [(&str, [u64; 3]); 16] = [
     ("float", [4, 4, 16]),
