@@ -268,7 +268,7 @@ pub enum Command {
         gpukern verify collectives --repeat 100                equal bits each time?\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
         gpukern verify matmul --keep-failures wrong            reproducers of failures\n  \
-        gpukern verify --config examples/public/all.toml       your own kernels"
+        gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
     /// Simulate kernels: races, and what goes wrong on other devices
@@ -886,7 +886,7 @@ pub struct TuneArgs {
     #[arg(value_name = "ALGORITHM")]
     pub algorithm: String,
 
-    /// Variants by name, alias or pattern ('tile-*') [default: tiled]
+    /// Variants by name, alias or pattern ('tile-*') [default: tiled, or those that have the --dtype]
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 

@@ -128,22 +128,45 @@ fn add_files(
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
-    // Each description is a problem of its own; kernels next to a description solve its problem.
-    let only_descriptions = files.iter().all(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    let problems: Vec<&[PathBuf]> = if only_descriptions { files.chunks(1).collect() } else { vec![files] };
+    let problems = problems(files);
     let mut all_kernels = vec![];
-    for files in problems {
+    for files in &problems {
         let mut described = options::describe(files, None, &fields)?;
-        for described in &mut described {
+        let first = described[0].clone();
+        let completed = described.iter_mut().try_for_each(|described| {
             described.all_choices = true;
-            init::complete(described)?;
-        }
-        let problem = resolve::resolve(&CATALOGUE, &described)?;
+            init::complete(described).map(drop)
+        });
+        let problem = match completed.and_then(|()| resolve::resolve(&CATALOGUE, &described)) {
+            Ok(problem) => problem,
+            // One of several that does not compile fails its own cases.
+            Err(error) => match resolve::unusable(&first, &error).filter(|_| problems.len() > 1) {
+                Some(problem) => problem,
+                None => return Err(error),
+            },
+        };
         let kernels = user_run::named_kernels(&[], problem, &all_kernels)?;
         plan.sections.push(user_run::plan_section(&kernels, true, selection)?);
         all_kernels.push(kernels);
     }
     Ok(all_kernels)
+}
+
+/// Divides files into problems: each description, case and kernel is one, but kernels beside a description solve its
+/// problem, the one before them if there are several.
+fn problems(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+    let is_description = |file: &PathBuf| file.is_dir() || file.extension().is_some_and(|ending| ending == "toml");
+    if files.iter().filter(|file| is_description(file)).count() == 1 {
+        return vec![files.to_vec()];
+    }
+    let mut problems: Vec<Vec<PathBuf>> = vec![];
+    for file in files {
+        match problems.last_mut() {
+            Some(problem) if !is_description(file) && is_description(&problem[0]) => problem.push(file.clone()),
+            _ => problems.push(vec![file.clone()]),
+        }
+    }
+    problems
 }
 
 impl InspectArgs {

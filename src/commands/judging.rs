@@ -3,7 +3,9 @@
 use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
-use crate::compare::{self, Change, Comparison, Difference, NOT_COMPARED, STILL_WRONG, State, Unmatched, Verdict};
+use crate::compare::{
+    self, Change, Comparison, Difference, GONE, NEW, NOT_COMPARED, STILL_WRONG, State, Unmatched, Verdict,
+};
 use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -73,12 +75,15 @@ fn case_ids(side: &[Record]) -> BTreeSet<String> {
     side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect()
 }
 
+/// Labels of cases about which a comparison finds out nothing.
+const UNJUDGED: [&str; 4] = [NOT_COMPARED, STILL_WRONG, GONE, NEW];
+
 /// Refuses a comparison without a case on both sides.
 pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     // A case whose description changed is unmatched, but measured on both sides.
     let is_common = |case: &Unmatched| {
         let label = case.label();
-        ![NOT_COMPARED, STILL_WRONG].contains(&label) || [case.baseline, case.candidate] == [State::Measured; 2]
+        !UNJUDGED.contains(&label) || [case.baseline, case.candidate] == [State::Measured; 2]
     };
     let Comparison { cases, inspected, unmatched, .. } = comparison;
     if !cases.is_empty() || !inspected.is_empty() || unmatched.iter().any(is_common) {
@@ -97,7 +102,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
 /// Refuses a comparison in which nothing is judged, because every problem changed: it would pass.
 pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
     let Comparison { cases, inspected, unmatched, .. } = comparison;
-    let is_judged = |case: &Unmatched| ![NOT_COMPARED, STILL_WRONG].contains(&case.label());
+    let is_judged = |case: &Unmatched| !UNJUDGED.contains(&case.label());
     match unmatched.first() {
         Some(Unmatched { id, reason, interrupted: false, .. })
             if cases.is_empty() && inspected.is_empty() && !unmatched.iter().any(is_judged) =>

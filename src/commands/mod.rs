@@ -60,7 +60,7 @@ use session::{DeviceSession, MeasurementCall};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -361,7 +361,7 @@ fn note_bad_manifests(host: &Host) {
 }
 
 /// Returns why the Vulkan loader would silently ignore the manifest of a driver.
-fn manifest_problem(path: &Path) -> Option<String> {
+pub(super) fn manifest_problem(path: &Path) -> Option<String> {
     let text = match crate::basis::input_file::read_text(path) {
         Ok(text) => text,
         Err(error) => return Some(error.to_string()),
@@ -378,7 +378,12 @@ fn manifest_problem(path: &Path) -> Option<String> {
             .then(|| format!("its library '{}' is in none of the system's folders", brief(library)));
     }
     let file = path.parent().unwrap_or(Path::new("")).join(library);
-    (!file.exists()).then(|| format!("its library '{}' is not there", file.shown()))
+    let Ok(mut opened) = std::fs::File::open(&file) else {
+        return Some(format!("its library '{}' is not there", file.shown()));
+    };
+    let mut magic = [0; 4];
+    let is_library = !cfg!(target_os = "linux") || opened.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF";
+    (!is_library).then(|| format!("its library '{}' is no ELF file", file.shown()))
 }
 
 /// Whether the system may find a library that is named without a folder.

@@ -5,7 +5,7 @@ use super::{CommandOutput, Files, JSON, Progress, Target};
 use crate::plan::CaseGroup;
 use crate::plan::estimate::{self, Paces};
 use crate::record::peak::Extent;
-use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, counted, peak, report};
+use crate::{CATALOGUE, Exit, Host, Observer, Result, Setup, Timing, peak, report};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -34,12 +34,11 @@ pub(super) fn run(
         progress.device(device);
         progress.announce_duration("kernel");
         let peak = executor.measure_limits(extent, &mut progress);
-        match executor.cached_limits().map_or(0, |limits| limits.count_worse(&peak)) {
-            0 => {}
-            count => {
-                let figures = counted(count, "figure");
-                let _ = writeln!(notes, "note      {figures} of earlier runs are better, and stay in effect");
-            }
+        if let Some(limits) = executor.cached_limits()
+            && let better @ [_, ..] = &limits.better_than(&peak)[..]
+        {
+            let figures = report::peak::in_effect(better);
+            let _ = writeln!(notes, "note      better figures of earlier runs stay in effect: {figures}");
         }
         peaks.push(peak);
         progress.finish();

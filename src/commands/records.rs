@@ -9,6 +9,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
+use crate::record::Kind;
 use crate::record::figure::LongColumn;
 use crate::record::merge::merge as merged;
 use crate::report::fleet::MAX_DEVICES;
@@ -105,6 +106,10 @@ fn text(
         if outcomes.peek().is_some() && outcomes.all(|measured| measured.samples.is_empty()) {
             let table = report::verify::table(record, host.width()) + "\n" + &report::verify::summary(record);
             texts.push(name + &table + gap + &notes);
+            continue;
+        }
+        if record.kind == Some(Kind::Inspection) {
+            texts.push(name + &report::inspect::text(record, host.width()) + gap + &notes);
             continue;
         }
         let view = View { columns: columns.map(<[_]>::to_vec), ..View::of_width(host.width()) };

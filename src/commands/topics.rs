@@ -46,6 +46,10 @@ const TOPICS: &[Topic] = topics! {
     "ci" "ci/README.md"
     "fleet" "fleet/README.md"
     "security" "security.md"
+    "matmul" "studies/matmul.md"
+    "lu" "studies/lu.md"
+    "eigen" "studies/eigen.md"
+    "measuring" "studies/measuring.md"
 };
 
 /// Name that lists the topics.
@@ -60,6 +64,10 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let name = match name {
         "roofline" | "hardware" | "shares" => "limits",
         "csv" | "formats" | "sizes" => "cli",
+        "junit" | "dashboard" | "action" | "github" => "ci",
+        "registers" | "spills" | "occupancy" | "isa" => "compilers",
+        "quantized" | "inference" | "shapes" => "tuning",
+        "barriers" => "races",
         "studies" => LIST,
         name => name,
     };

@@ -343,6 +343,10 @@ fn default_variants<'a>(algorithm: &'a Algorithm, dtypes: &[String]) -> impl Ite
         let variant = algorithm.variant(name).ok();
         variant.map_or(0, |variant| typed.iter().filter(|dtype| variant.supports(**dtype)).count())
     };
+    // What is no type is refused with the types of all of them.
+    if typed.len() < dtypes.len() {
+        return names.into_iter();
+    }
     let complete = names.iter().copied().find(|name| counts(name) == typed.len());
     let partial: Vec<&str> = names.iter().copied().filter(|name| counts(name) > 0).collect();
     let first = complete.filter(|name| Some(name) == names.first());

@@ -185,9 +185,9 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     insta::assert_snapshot!(findings(&[&a, &short], 0), @"
     lu/case-0/1024x1024: within ±2 %
 
-    not compared  lu/case-1/f32/1024x1024: only in the baseline
+    gone  lu/case-1/f32/1024x1024: only in the baseline
 
-    1 same, 1 not compared (changes below 2 % do not matter)
+    1 same, 1 gone (changes below 2 % do not matter)
     ");
 }
 
@@ -313,10 +313,10 @@ fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
     insta::assert_snapshot!(gate("*case-1*", 4), @"
     lu/case-0/1024x1024: within ±2 %
 
-    not compared  lu/case-1/f32/1024x1024: only in the baseline
+    gone  lu/case-1/f32/1024x1024: only in the baseline
 
     threshold  *case-1*: undecided: the candidate measured none of its cases
-    1 same, 1 not compared, 1 threshold undecided (changes below 2 % do not matter)
+    1 same, 1 gone, 1 threshold undecided (changes below 2 % do not matter)
     ");
 }
 
@@ -338,15 +338,17 @@ fn thresholds_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs
         let gate = records.write("thresholds.toml", &format!("[[threshold]]\ncase = '{case}'\n{threshold}"));
         let mut command = gpukern(&["compare", a, b, "--gate", &gate]);
         let text = stdout(&expect_exit(command.env("COLUMNS", "200"), code));
-        let said: Vec<_> =
-            text.lines().filter(|line| line.starts_with("threshold ") || line.starts_with("not ")).collect();
+        let said: Vec<_> = text
+            .lines()
+            .filter(|line| ["threshold ", "not ", "new "].iter().any(|start| line.starts_with(start)))
+            .collect();
         said.join("\n")
     };
     gate([&fewer, &all], "*case-1*", "max-time = '2ms'", 0);
     gate([&fewer, &all], "*case-1*", "max-slowdown = '3%'", 0);
     check_text(
         &gate([&fewer, &all], "*case-1*", "max-time = '1us'", 1),
-        "not compared  lu/case-1/f32/1024x1024: only in the candidate\nthreshold  lu/case-1/f32/1024x1024: takes 1.000 ms, \
+        "new  lu/case-1/f32/1024x1024: only in the candidate\nthreshold  lu/case-1/f32/1024x1024: takes 1.000 ms, \
          max-time is 1 µs",
     );
     let other = "not compared  lu/case-0/f32/1024x1024: measured → measured: its inputs changed: other contents in files, or \

@@ -3,8 +3,8 @@
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
 use super::{
-    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, statuses, stderr, stdout,
-    steady, unmeasured, valid_record, words,
+    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json, statuses, stderr,
+    stdout, steady, unmeasured, valid_record, words,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -95,6 +95,29 @@ fn kernels_need_no_description_and_variants_no_common_type() {
     assert_eq!(ids(&["inspect", kernel.to_str().expect("UTF-8")]), ["k/k/f32/N=256"]);
     let both = ids(&["inspect", "matmul", "-V", "naive,coopmat,naive", "-s", "16"]);
     assert_eq!(both, ["matmul/naive/f32/16x16x16", "matmul/coopmat/f16/16x16x16"]);
+}
+
+#[test]
+fn each_of_several_kernels_is_a_problem_and_fails_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let glsl = "#version 460\nlayout(local_size_x = 64) in;\nlayout(binding = 0) writeonly buffer Y { float y[]; };\n\
+                void main() { y[gl_GlobalInvocationID.x] = 1.0; }\n";
+    for (name, text) in [("a", glsl.into()), ("b", glsl.replace("= 1.0;", "= 1.0")), ("c", glsl.replace("1.0", "2.0"))]
+    {
+        std::fs::write(folder.path().join(format!("{name}.comp")), text).expect("written");
+    }
+    let mut command = gpukern(&["inspect", "a.comp", "b.comp", "c.comp", "--json", "k.json"]);
+    let output = expect_exit(command.current_dir(folder.path()), 3);
+    assert!(stdout(&output).contains("2 kernels, 1 failed"), "{}", stdout(&output));
+    let record = read_json(&folder.path().join("k.json"));
+    assert_eq!(statuses(&record), ["inspected", "failed", "inspected"]);
+    let reason = record["cases"][1]["outcome"]["error"].as_str().expect("a reason");
+    assert!(reason.contains("b.comp:4: error"), "{reason}");
+    let report = gpukern(&["report", "k.json"]).current_dir(folder.path()).output().expect("it runs");
+    assert!(stdout(&report).contains("shared") && stdout(&report).contains("1 failed"), "{}", stdout(&report));
+    // A file that is not there is a mistake in the call.
+    let mut command = gpukern(&["inspect", "a.comp", "missing.comp"]);
+    expect_refusal(command.current_dir(folder.path()), "cannot read 'missing.comp': no such file");
 }
 
 #[test]

@@ -155,11 +155,19 @@ pub struct KernelFault {
     pub count: u64,
 }
 
+/// Returns what is said of an access before its index: `reads X`.
+fn array(what: &str) -> &str {
+    let index = what.find('[').or_else(|| what.find(|c: char| c.is_ascii_digit()));
+    index.map_or(what, |index| &what[..index])
+}
+
 impl KernelFault {
     /// Whether two faults are of one kind at one place. Without places, the sentences tell faults apart.
     pub fn is_same(&self, other: &Self) -> bool {
         let is_same_place = (&self.at, &self.other) == (&other.at, &other.other);
-        self.kind == other.kind && is_same_place && (self.at.is_some() || self.what == other.what)
+        // A line may read outside of one array, and write outside of another.
+        let is_same_array = self.kind != FaultKind::OutOfBounds || array(&self.what) == array(&other.what);
+        self.kind == other.kind && is_same_place && is_same_array && (self.at.is_some() || self.what == other.what)
     }
 
     /// Returns the places, each with what happens there.
@@ -176,5 +184,31 @@ impl KernelFault {
     /// Returns the fault in a line.
     pub fn sentence(&self) -> String {
         format!("{}: {}; remedy: {}", self.kind.words(), self.events().join("; "), self.remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_fault_for_each_array_that_it_leaves() {
+        let place = SourcePlace { line: Some(("k.comp".into(), 7)), instruction: String::new(), text: None };
+        let fault = |what: &str| KernelFault {
+            kind: FaultKind::OutOfBounds,
+            kernel: "k".into(),
+            at: Some(place.clone()),
+            other: None,
+            what: what.into(),
+            other_what: String::new(),
+            remedy: String::new(),
+            subgroup_sizes: vec![8],
+            count: 1,
+        };
+        let read = fault("reads X1[256], of 256 elements");
+        assert!(read.is_same(&fault("reads X1[257], of 256 elements")));
+        assert!(!read.is_same(&fault("reads X2[256], of 256 elements")));
+        assert!(!read.is_same(&fault("writes X1[256], of 256 elements")));
+        assert!(fault("uses index 16 of an array").is_same(&fault("uses index 17 of an array")));
     }
 }

@@ -153,7 +153,11 @@ impl Scene<'_> {
             Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
         };
         let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
-        KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) }
+        let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) };
+        if *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group) {
+            fault.remedy = "an atomic, or two dispatches: nothing else orders work-groups".into();
+        }
+        fault
     }
 
     fn undefined_store(&self, buffer: u32, offset: u64, pc: Pc, origin: Pc, who: Invocation) -> KernelFault {
@@ -377,7 +381,7 @@ fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrie
         FaultKind::RaceStorage => {
             format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
         }
-        FaultKind::Lockstep => format!("subgroupBarrier() {between}, or subgroupMemoryBarrier()"),
+        FaultKind::Lockstep => format!("subgroupBarrier() {between}"),
         _ => kind.remedy().into(),
     }
 }

@@ -641,13 +641,17 @@ impl Problem for PointProblem {
         distinct(views.filter_map(|buffer| buffer.fill.as_ref().map(ToString::to_string)))
     }
 
+    fn unusable(&self) -> Option<String> {
+        self.kernels.user.problem.unusable.clone()
+    }
+
     fn inputs_are_given(&self) -> bool {
         self.filled().any(|(_, buffer)| matches!(buffer.fill, Some(Fill::Npy(_) | Fill::Raw(_) | Fill::Made)))
     }
 
     fn inputs(&self) -> Result<Vec<HostArray>, Error> {
-        if let Some(reason) = &self.kernels.user.problem.unusable {
-            return Err(Error::Usage(reason.clone()));
+        if let Some(reason) = self.unusable() {
+            return Err(Error::Usage(reason));
         }
         // Dropping the scratch folder removes the files.
         let scratch = self.point().inputs.as_ref().map(|command| self.run_inputs(command)).transpose()?;

@@ -5,7 +5,9 @@ use super::description::Formula;
 use super::loaded::LoadedPass;
 use super::polynomial::{GRID_AXES, Polynomial};
 use super::reach::{Assumed, Parameter, Reach, analyze};
+use crate::kernel::instructions::instructions;
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
+use rspirv::spirv::{Decoration, Op};
 
 /// Kernel with the facts that its code reveals.
 pub(super) struct AnalyzedPass<'a> {
@@ -21,7 +23,14 @@ pub(super) struct AnalyzedPass<'a> {
     is_by_group: bool,
     /// Elements along each axis that an invocation works on.
     per_invocation: [f64; 3],
+    /// Specialization constant that is a factor of that number, with its default.
+    factors: [Option<(String, f64)>; 3],
+    /// Whether the bytes of each root depend on such a constant.
+    is_specialized: Vec<bool>,
 }
+
+/// Most specialization constants that are tried with another value.
+const MAX_CONSTANTS: usize = 8;
 
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
 /// addresses, or one that looks like a structure of parameters, because the kernel only reads it and its members have
@@ -48,7 +57,17 @@ impl<'a> AnalyzedPass<'a> {
         }
         let roots = pass.roots();
         let (is_by_group, per_invocation) = (false, [1.0; 3]);
-        let mut analyzed = Self { pass, accesses, roots, parameters, reach: None, is_by_group, per_invocation };
+        let mut analyzed = Self {
+            pass,
+            accesses,
+            roots,
+            parameters,
+            reach: None,
+            is_by_group,
+            per_invocation,
+            factors: [const { None }; 3],
+            is_specialized: vec![],
+        };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
         analyzed.reach = analyzed.analyze(words, unknown, [true; 3]);
@@ -61,6 +80,7 @@ impl<'a> AnalyzedPass<'a> {
                 reach.per_invocation.map(|elements| if is_several(elements) { elements } else { 1.0 });
             if analyzed.per_invocation != [1.0; 3] {
                 analyzed.reach = analyzed.reach_with_values(words, &found);
+                analyzed.find_factors(&found);
             }
         }
         // A group whose number is multiplied by an extent works on a row: it is the number of no part of N.
@@ -113,6 +133,37 @@ impl<'a> AnalyzedPass<'a> {
             is_checked,
         };
         analyze(words, &assumed)
+    }
+
+    /// Finds the specialization constants by which the elements of an invocation grow, by analyzing the kernel with twice the
+    /// default of each.
+    fn find_factors(&mut self, found: &Reach) {
+        let elements = self.per_invocation;
+        let bytes = self.reach.as_ref().map(|reach| reach.bytes.clone());
+        let integers = self.pass.interface.constants.iter().filter(|constant| {
+            let is_integer = matches!(constant.scalar, Scalar::Int { bits: 32, .. });
+            // Sizes of work-groups are local_x, …
+            let sets_size = self.pass.local_size(|id| (id == constant.id).then_some(-1)).contains(&-1);
+            is_integer && !constant.name.is_empty() && (2..1 << 16).contains(&constant.default) && !sets_size
+        });
+        for constant in integers.take(MAX_CONSTANTS) {
+            let words = with_constant(&self.pass.compiled.spirv, constant.id, 2 * constant.default as u32);
+            self.per_invocation = [1.0; 3];
+            let doubled = self.reach_with_values(&words, found).map_or(elements, |reach| reach.per_invocation);
+            let value = constant.default as f64;
+            let is_factor = |axis: &usize| doubled[*axis] == 2.0 * elements[*axis] && elements[*axis] % value == 0.0;
+            self.per_invocation = elements;
+            for axis in (0..3).filter(is_factor) {
+                self.factors[axis] = Some((constant.name.to_string(), value));
+                self.per_invocation[axis] = doubled[axis];
+            }
+            if self.per_invocation != elements {
+                let other = self.reach_with_values(&words, found).map(|reach| reach.bytes);
+                let pairs = bytes.iter().flatten().zip(other.iter().flatten());
+                self.is_specialized = pairs.map(|(own, other)| own != other).collect();
+                self.per_invocation = elements;
+            }
+        }
     }
 
     /// Returns the largest value of a parameter, if it is an integer.
@@ -232,7 +283,12 @@ impl<'a> AnalyzedPass<'a> {
         let mut groups = vec![];
         for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
             let elements = self.per_invocation[groups.len()];
-            let factor = if elements > 1.0 { format!("{elements}*") } else { String::new() };
+            let factor = match &self.factors[groups.len()] {
+                Some((name, value)) if elements == *value => format!("{name}*"),
+                Some((name, value)) => format!("{}*{name}*", elements / value),
+                None if elements > 1.0 => format!("{elements}*"),
+                None => String::new(),
+            };
             groups.push(Formula::Text(format!("cdiv({axis}, {factor}local_{direction})")));
         }
         if self.is_by_group {
@@ -278,13 +334,33 @@ impl<'a> AnalyzedPass<'a> {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
         // The order of several axes is a guess; the first factor of a product is M×K.
-        let mut axes = count.axes().unwrap_or_else(|| vec![count.text()]);
+        let product = count.axes();
+        let is_product = product.is_some();
+        let mut axes = product.unwrap_or_else(|| vec![count.text()]);
         if self.has_depth() && axes == ["K", "M"] {
             axes.reverse();
         }
-        let is_known = axes.len() == 1;
+        // Elements behind an axis may be what the kernel needs, or read by mistake.
+        let is_specialized = self.is_specialized.get(self.first(root)).is_some_and(|is| *is);
+        let is_known = axes.len() == 1 && (is_product || count.is_part()) && !is_specialized;
         (axes.into_iter().map(Formula::Text).collect(), is_known)
     }
+}
+
+/// Returns a module whose specialization constant has another default.
+fn with_constant(words: &[u32], constant: u32, value: u32) -> Vec<u32> {
+    let mut changed = words.to_vec();
+    let mut ids = vec![];
+    for instruction in instructions(words).map_while(Result::ok) {
+        match (instruction.op(), instruction.operands()) {
+            (Some(Op::Decorate), &[id, kind, number]) if kind == Decoration::SpecId as u32 && number == constant => {
+                ids.push(id);
+            }
+            (Some(Op::SpecConstant), &[_, id, _]) if ids.contains(&id) => changed[instruction.at + 3] = value,
+            _ => {}
+        }
+    }
+    changed
 }
 
 /// Returns the least common multiple of two numbers above zero.

@@ -146,11 +146,16 @@ pub(super) fn bound_parts(description: &Description, pass: &LoadedPass, slot: &S
             let strays = description.buffer.names().into_iter().filter(|name| {
                 description.pass.is_empty() && !pass.interface.slots.iter().any(|slot| slot.is_called(name))
             });
-            let stray = strays.map(|stray| format!(" ([buffer.{}] is of no block)", written::key(stray))).next();
+            let stray = strays.map(|stray| format!(" (no block is called {})", written::key(stray))).next();
+            // A reference reads what is described for the kernel.
+            let remedy = if pass.prefix.is_empty() {
+                format!("write [buffer.{}] with type and shape", written::key(&name))
+            } else {
+                format!("say which buffer that is, such as {}bind = {{ {} = \"X\" }}", pass.prefix, written::key(&name))
+            };
             let message = format!(
-                "is missing: {} binds {block} at set {set}, binding {binding}; write [buffer.{}] with type and shape{}",
+                "is missing: {} binds {block} at set {set}, binding {binding}; {remedy}{}",
                 pass.source,
-                written::key(&name),
                 stray.unwrap_or_default()
             );
             Err(Fault::new(format!("buffer.{name}"), message))
@@ -191,23 +196,45 @@ const MAX_BYTES: u64 = 1 << 42;
 const MAX_EXTENTS: usize = 8;
 
 impl Resolver<'_> {
-    /// Resolves the scratch buffers at a point, or all others. Only scratch may depend on specialization constants.
-    pub(super) fn resolve_buffers(&self, scope: &Values, is_scratch: bool) -> Result<Vec<ResolvedBuffer>, Fault> {
+    /// Resolves all buffers but scratch at a point. Only scratch may depend on specialization constants.
+    pub(super) fn resolve_buffers(&self, scope: &Values) -> Result<Vec<ResolvedBuffer>, Fault> {
         let mut scope = scope.clone();
-        if !is_scratch {
-            for constant in &self.constants {
-                let reason = "a specialization constant: only scratch may depend on one, not what is checked";
-                scope.set_reason(constant, reason);
-            }
+        for constant in &self.constants {
+            let reason = "a specialization constant: only scratch may depend on one, not what is checked";
+            scope.set_reason(constant, reason);
         }
+        self.resolve_role(&scope, false, |_| true)
+    }
+
+    /// Resolves the scratch buffers of passes. Those of other kernels may depend on constants that these passes lack.
+    pub(super) fn resolve_scratch(&self, scope: &Values, passes: &[LoadedPass]) -> Result<Vec<ResolvedBuffer>, Fault> {
+        let description = &self.described.description;
+        let binds = |pass: &LoadedPass, name: &str| {
+            let parts = pass.interface.slots.iter().filter_map(|slot| bound_parts(description, pass, slot).ok());
+            parts.flatten().any(|part| part.buffer == name)
+        };
+        let is_needed = |name: &str| passes.iter().any(|pass| pass.interface.uses_addresses() || binds(pass, name));
+        self.resolve_role(scope, true, is_needed)
+    }
+
+    fn resolve_role(
+        &self,
+        scope: &Values,
+        is_scratch: bool,
+        is_needed: impl Fn(&str) -> bool,
+    ) -> Result<Vec<ResolvedBuffer>, Fault> {
         let mut buffers = vec![];
         let kinds = self.roles.iter().zip(&self.layouts);
         for ((name, buffer), (role, layout)) in self.described.description.buffer.iter().zip(kinds) {
             if is_scratch == (*role == Role::Scratch) {
-                buffers.push(match layout {
-                    Some(layout) => self.resolve_structures(name, buffer, *role, layout, &scope)?,
-                    None => self.resolve_buffer(name, buffer, *role, &scope)?,
-                });
+                let resolved = match layout {
+                    Some(layout) => self.resolve_structures(name, buffer, *role, layout, scope),
+                    None => self.resolve_buffer(name, buffer, *role, scope),
+                };
+                match resolved {
+                    Err(_) if !is_needed(name) => {}
+                    resolved => buffers.push(resolved?),
+                }
             }
         }
         Ok(buffers)

@@ -66,7 +66,7 @@ impl Resolver<'_> {
         shared: &[ResolvedBuffer],
     ) -> Result<PassList, Fault> {
         let mut buffers = shared.to_vec();
-        buffers.extend(self.resolve_buffers(first_round, true)?);
+        buffers.extend(self.resolve_scratch(first_round, &configuration.kernel.passes)?);
         let mut unroller = Unroller { resolver: self, configuration, buffers, dispatches: vec![] };
         unroller.unroll(&configuration.kernel.pass_tree, 0, axes, 0)?;
         let Unroller { mut buffers, dispatches, .. } = unroller;

@@ -910,21 +910,38 @@ impl Analysis<'_> {
     /// Follows a comparison of either side with the other.
     fn compare(&mut self, op: Op, x: u32, y: u32) {
         for (target, limit, op) in [(x, y, op), (y, x, mirrored(op))] {
-            // The larger of several indices is compared for each of them.
-            let mut targets = vec![target];
+            // The larger of several indices is compared for each of them; below `i + 1 < n` and `i + 1 <= n`, `i < n`.
+            let mut targets = vec![(target, op)];
             for at in 0..MAX_STEPS {
-                let definition = targets.get(at).and_then(|id| self.definitions.get(id)).copied();
-                if let Some((Some(Op::ExtInst), &[_, _, _, number, a, b])) =
-                    definition.as_ref().map(|definition| (definition.op(), definition.operands()))
-                    && MAXIMUMS.contains(&number)
-                {
-                    targets.extend([a, b]);
+                let Some(&(id, op)) = targets.get(at) else { break };
+                let Some(definition) = self.definition_behind(id) else { continue };
+                match (definition.op(), definition.operands()) {
+                    (Some(Op::ExtInst), &[_, _, _, number, a, b]) if MAXIMUMS.contains(&number) => {
+                        targets.extend([(a, op), (b, op)]);
+                    }
+                    (Some(Op::IAdd), &[_, _, a, b]) => {
+                        let is_positive = |id: &u32| self.constant(*id).is_some_and(|constant| constant > 0.0);
+                        targets.extend(
+                            [(a, b), (b, a)].into_iter().find(|(_, b)| is_positive(b)).map(|(a, _)| (a, strict(op))),
+                        );
+                    }
+                    _ => {}
                 }
             }
-            for target in targets {
+            for (target, op) in targets {
                 self.compare_index(op, target, limit);
             }
         }
+    }
+
+    /// Returns the instruction that computes a value, behind the only variable that it is stored to.
+    fn definition_behind(&self, id: u32) -> Option<Instruction<'_>> {
+        let (held, _) = self.bearer(id, MAX_STEPS);
+        self.definitions
+            .get(&id)
+            .filter(|own| own.op() != Some(Op::Load))
+            .or_else(|| self.definitions.get(&held))
+            .copied()
     }
 
     /// Follows a comparison of an index, or of each component of a vector of indices, with a limit.
@@ -1007,6 +1024,17 @@ const BOUNDING_INSTRUCTIONS: [u32; 4] = [38, 39, 44, 45];
 
 /// `UMax` and `SMax` of GLSL.std.450.
 const MAXIMUMS: [u32; 2] = [41, 42];
+
+/// Returns the comparison without equality: that of `i` with `n` if `i + 1` is compared.
+fn strict(op: Op) -> Op {
+    match op {
+        Op::ULessThanEqual => Op::ULessThan,
+        Op::SLessThanEqual => Op::SLessThan,
+        Op::UGreaterThan => Op::UGreaterThanEqual,
+        Op::SGreaterThan => Op::SGreaterThanEqual,
+        op => op,
+    }
+}
 
 /// Returns the low and the high half of a product.
 fn double_product(a: &Bounded, b: &Bounded) -> Vec<Bounded> {

@@ -249,6 +249,10 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
     let Described { description, file, .. } = described;
     let passes = description.kernel.iter().chain(&description.pass);
     let sources: Vec<String> = passes.flat_map(|pass| pass.source.values()).cloned().collect();
+    // A file that is not there is a mistake in the description, and no kernel that failed.
+    if sources.iter().any(|source| !described.path(source).exists()) {
+        return None;
+    }
     let kernels = if description.pass.is_empty() { &sources[..] } else { sources.get(..1)? };
     let name = description.name.clone().or_else(|| sources.first().map(|source| loaded::stem(source)))?;
     check_name(&name).ok()?;
@@ -356,7 +360,7 @@ impl Resolver<'_> {
         first: Option<&ResolvedPoint>,
     ) -> Result<ResolvedPoint, Fault> {
         let Described { description, folder, .. } = self.described;
-        let mut buffers = self.resolve_buffers(axes, false)?;
+        let mut buffers = self.resolve_buffers(axes)?;
         if !buffers.iter().any(|buffer| buffer.role.is_output()) {
             let message = "has no output: every one is filled; add `check` to that which kernels write";
             return Err(Fault::new("buffer", message));

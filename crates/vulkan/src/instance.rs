@@ -66,6 +66,8 @@ impl Instance {
         // SAFETY: the library, the user's or else the one with the standard name, is trusted to be a Vulkan loader.
         let load = || unsafe {
             match loader {
+                // The system looks for a bare name in its own folders only.
+                Some(path) if path.exists() => ash::Entry::load_from(Path::new(".").join(path)),
                 Some(path) => ash::Entry::load_from(path),
                 None => ash::Entry::load(),
             }

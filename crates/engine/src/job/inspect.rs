@@ -40,6 +40,11 @@ impl Inspector {
             watcher.on_device(&name);
             let info = &self.device.info;
             let mut case = group.case(&chosen.variant.name, problem.as_ref(), info.index, Outcome::Inspected);
+            if let Some(reason) = problem.unusable() {
+                case.outcome = Outcome::failed(reason);
+                observer.end(&case);
+                continue;
+            }
             match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), info) {
                 Err(reason) => case.outcome = Outcome::Skipped { reason },
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,

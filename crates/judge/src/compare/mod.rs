@@ -223,10 +223,15 @@ const NEWLY_FAILED: &str = "newly failed";
 pub const FIXED: &str = "fixed";
 /// Label of a case whose answer is right on both sides, without times.
 pub const RIGHT: &str = "right on both sides";
+/// Label of a case without a reference that ran on both sides, without times.
+pub const UNVERIFIED: &str = "unverified on both sides";
 /// Label of a case that works on neither side.
 pub const STILL_WRONG: &str = "wrong on both sides";
 /// Label of a case that the candidate's device does not support, unlike the baseline's.
 pub const NEWLY_SKIPPED: &str = "newly skipped";
+/// Labels of a case that only one side has.
+pub const GONE: &str = "gone";
+pub const NEW: &str = "new";
 /// Label of any other case without a time on both sides.
 pub const NOT_COMPARED: &str = "not compared";
 
@@ -238,6 +243,9 @@ impl Unmatched {
             (_, State::Rejected) if self.newly_wrong => NEWLY_REJECTED,
             _ if self.newly_wrong => NEWLY_FAILED,
             (State::VerifiedOnly, State::VerifiedOnly) => RIGHT,
+            (State::Unverified, State::Unverified) => UNVERIFIED,
+            (_, State::Absent) if baseline.is_right() => GONE,
+            (State::Absent, _) if candidate.is_right() => NEW,
             (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
             _ if baseline.is_wrong() && candidate.is_right() => FIXED,
             _ if baseline.is_wrong() && candidate.is_wrong() => STILL_WRONG,

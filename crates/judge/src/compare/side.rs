@@ -98,6 +98,8 @@ pub enum State {
     Measured,
     /// Correct answer, but no time.
     VerifiedOnly,
+    /// Unverified answer, and no time.
+    Unverified,
     /// Compiled, but not run.
     Inspected,
     /// Not supported by the device.
@@ -115,6 +117,7 @@ impl State {
             Self::Failed => "failed",
             Self::Measured => "measured",
             Self::VerifiedOnly => "verified only",
+            Self::Unverified => "unverified",
             Self::Inspected => "inspected",
             Self::Skipped => "skipped",
             Self::Interrupted => "interrupted",
@@ -124,7 +127,7 @@ impl State {
 
     /// Whether the case works, as far as it was tried.
     pub(super) fn is_right(self) -> bool {
-        matches!(self, Self::Measured | Self::VerifiedOnly | Self::Inspected)
+        matches!(self, Self::Measured | Self::VerifiedOnly | Self::Unverified | Self::Inspected)
     }
 
     /// Whether the case ran and does not work.
@@ -151,6 +154,7 @@ fn state_of(case: &Case) -> State {
         Outcome::Rejected(_) => State::Rejected,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
         Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,
+        Outcome::Measured(measured) if measured.verification.unverified_reason().is_some() => State::Unverified,
         Outcome::Measured(_) => State::VerifiedOnly,
         Outcome::Skipped { .. } => State::Skipped,
         Outcome::Interrupted => State::Interrupted,

@@ -136,6 +136,7 @@ pub enum Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     OperationsPerSecond,
+    IntegerOperationsPerSecond,
     AdditionsPerSecond,
     BytesPerSecond,
     /// Nanoseconds per operation; a smaller figure is better only for this unit.
@@ -143,10 +144,15 @@ pub enum Unit {
 }
 
 impl Unit {
+    fn of_operations(dtype: DType) -> Self {
+        if dtype.is_integer() { Self::IntegerOperationsPerSecond } else { Self::OperationsPerSecond }
+    }
+
     /// Returns the unit in tables, and the divisor that converts figures to it.
     pub fn shown(self) -> (&'static str, f64) {
         match self {
             Self::OperationsPerSecond => ("GFLOP/s", 1e9),
+            Self::IntegerOperationsPerSecond => ("Gop/s", 1e9),
             Self::AdditionsPerSecond => ("G/s", 1e9),
             Self::BytesPerSecond => ("GB/s", 1e9),
             Self::Nanoseconds => ("µs", 1e3),
@@ -170,12 +176,12 @@ impl Quantity {
     pub fn facts(self) -> Facts {
         match self {
             Self::Arithmetic { dtype } => {
-                Facts::new(format!("multiply-adds, {dtype}"), Unit::OperationsPerSecond, Bounds::Arithmetic)
+                Facts::new(format!("multiply-adds, {dtype}"), Unit::of_operations(dtype), Bounds::Arithmetic)
             }
             Self::Matrix { dtype, narrow, m, n, k } => {
                 let sums = if narrow { ", narrow sums" } else { "" };
                 let name = format!("matrix unit, {dtype} {m}×{n}×{k}{sums}");
-                Facts::new(name, Unit::OperationsPerSecond, Bounds::ArithmeticOf(dtype))
+                Facts::new(name, Unit::of_operations(dtype), Bounds::ArithmeticOf(dtype))
             }
             Self::Bandwidth { .. } => Facts::new("bandwidth", Unit::BytesPerSecond, Bounds::Memory),
             Self::SharedMemory => Facts::new("shared memory, loads", Unit::BytesPerSecond, Bounds::Nothing),

@@ -202,6 +202,10 @@ pub trait Problem {
     fn fills(&self) -> Vec<String> {
         vec![]
     }
+    /// Returns why no kernel of it runs, such as an error of its compiler: its cases fail.
+    fn unusable(&self) -> Option<String> {
+        None
+    }
     /// Whether inputs come from files or from another program, which may write different data each time.
     fn inputs_are_given(&self) -> bool {
         false

@@ -123,7 +123,9 @@ impl Peak {
                 let figure = |time: Nanos| match quantity.unit() {
                     Unit::Nanoseconds => case.shown(time).0,
                     Unit::BytesPerSecond => case.work.bandwidth(time).0,
-                    Unit::OperationsPerSecond | Unit::AdditionsPerSecond => case.work.rate(time).0,
+                    Unit::OperationsPerSecond | Unit::IntegerOperationsPerSecond | Unit::AdditionsPerSecond => {
+                        case.work.rate(time).0
+                    }
                 };
                 let Summary { min, median, .. } = measured.summary;
                 self.add(Figure::new(quantity, [min, median].map(figure), &measured.conditions, case.id.clone()));
@@ -148,13 +150,13 @@ impl Peak {
         }
     }
 
-    /// Counts the figures of `other` that are worse than these.
-    pub fn count_worse(&self, other: &Self) -> usize {
-        let is_worse = |figure: &&Figure| {
-            let own = self.figures.iter().find(|own| own.quantity == figure.quantity);
-            own.is_some_and(|own| if figure.is_time() { own.best < figure.best } else { own.best > figure.best })
+    /// Returns the figures that are better than those of `other`.
+    pub fn better_than(&self, other: &Self) -> Vec<&Figure> {
+        let is_better = |own: &&Figure| {
+            let figure = other.figures.iter().find(|figure| own.quantity == figure.quantity);
+            figure.is_some_and(|figure| if own.is_time() { own.best < figure.best } else { own.best > figure.best })
         };
-        other.figures.iter().filter(is_worse).count()
+        self.figures.iter().filter(is_better).collect()
     }
 
     /// Adds the figures of `doubtful` that are of quantities without a figure, as disturbed. Of several such figures of a
@@ -310,9 +312,10 @@ impl Figure {
             // A launch waits for threads to wake up, and beside busy ones for many times as long as they take of the CPU.
             Unit::Nanoseconds if has_competitors => [0.0, median],
             Unit::Nanoseconds => [best * scatter / slowdown, median],
-            Unit::BytesPerSecond | Unit::OperationsPerSecond | Unit::AdditionsPerSecond => {
-                [median, best * scatter * slowdown]
-            }
+            Unit::BytesPerSecond
+            | Unit::OperationsPerSecond
+            | Unit::IntegerOperationsPerSecond
+            | Unit::AdditionsPerSecond => [median, best * scatter * slowdown],
         };
         let interval = interval.iter().all(|end| end.is_finite()).then_some(interval);
         let disturbed = slowness > MAX_SLOWNESS || has_competitors;

@@ -29,8 +29,8 @@ const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
 # it, which an invocation or a cooperative matrix holds; of a factorization it is the columns of an outer block. A result
-# without a tile is a variant that was measured beside them, for `--variant auto`; one with spills in place of a rate was
-# compiled and never run (--by-inspection).
+# without a tile is a variant that was measured beside them, for `--variant auto`. A result with spills instead of a rate
+# was compiled but never run (--by-inspection).
 # Delete a result, or the file, to forget it.
 ";
 

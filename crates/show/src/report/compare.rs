@@ -338,11 +338,16 @@ pub fn inspection(case: &Inspected) -> String {
 /// Most regressions of which each has a line of its own.
 const MAX_REGRESSIONS: usize = 8;
 
+/// Most regressions for the same reason of which each has a line of its own.
+const MAX_SHARED: usize = 3;
+
 /// Groups the cases that are not compared by reason; each of a few regressions is a group of its own.
 pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
     let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
     let are_few = cases.iter().filter(|case| case.newly_wrong).count() <= MAX_REGRESSIONS;
-    let id = |case: &&Unmatched| (case.newly_wrong && are_few).then(|| case.id.clone());
+    // Regressions for one reason, such as a kernel that does not compile, share a line too.
+    let is_shared = |case: &&Unmatched| cases.iter().filter(|other| why(other) == why(case)).count() > MAX_SHARED;
+    let id = |case: &&Unmatched| (case.newly_wrong && are_few && !is_shared(case)).then(|| case.id.clone());
     grouped(cases, |case| (why(case), id(case)))
 }
 
@@ -351,7 +356,7 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     let reason = reason(case);
     let more = and_more(count - 1);
     let change = match (case.baseline, case.candidate) {
-        (State::VerifiedOnly, State::VerifiedOnly) => "without times".into(),
+        (State::VerifiedOnly, State::VerifiedOnly) | (State::Unverified, State::Unverified) => "without times".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (before, after) => format!("{before} → {after}"),

@@ -21,8 +21,8 @@ pub const MAX_DEVICES: usize = 4;
 const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
 
 /// Explains the columns, below the tables of records.
-const LEGEND: &str = "slower: share of the devices that take at least 2 % longer than the fastest; worst, best: the \
-                      largest and the smallest ratio, and its device";
+const LEGEND: &str = "slower: share of the times, one for each problem and device, that are at least 2 % longer than \
+                      the fastest; worst, best: the largest and the smallest ratio, and its device";
 
 /// Columns to hide on a narrow terminal, least important first.
 const HIDDEN_FIRST: [&str; 4] = ["best", "geomean", "undecided", "devices"];
@@ -150,11 +150,11 @@ pub fn text(records: &[&Record], width: usize) -> String {
 
 /// Writes tables for a terminal.
 pub fn write(document: &mut Document, width: usize, tables: impl Fn(usize) -> Vec<Table>) {
-    let fits = |max_name: &usize| tables(*max_name).iter().all(|table| table.width() <= width);
+    let fits = |max_name: &usize| tables(*max_name).iter().all(|table| table.fits(width));
     let shortest = NAME_LENGTHS[NAME_LENGTHS.len() - 1];
     for mut table in tables(NAME_LENGTHS.into_iter().find(fits).unwrap_or(shortest)) {
         let whole = table.width();
-        let hidden = table.fit(width, &HIDDEN_FIRST);
+        let hidden = if table.fits(width) { vec![] } else { table.fit(width, &HIDDEN_FIRST) };
         table.shorten_names(width);
         document.line(table.caption());
         document.table(table);
@@ -219,7 +219,10 @@ impl DeviceNames {
     /// Shortens distinct names to `max_name` characters, or to as many more as keep them different.
     fn new(names: Vec<&str>, max_name: usize) -> Self {
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let shorten = |most| names.iter().map(|name| shortened(name, most)).collect::<Vec<_>>();
+        let shorten = |most| {
+            let short: Vec<_> = names.iter().map(|name| shortened(name, most)).collect();
+            with_differences(&names, &short)
+        };
         let is_distinct = |most: &usize| distinct(shorten(*most)).len() == names.len();
         let most = (max_name.min(longest)..longest).find(is_distinct).unwrap_or(longest);
         let short = shorten(most).iter().map(|name| printable(name).into_owned()).collect::<Vec<_>>();
@@ -233,6 +236,25 @@ impl DeviceNames {
     fn ratio(&self, extreme: &Extreme) -> Cell {
         Cell { detail: self.name(extreme), ..significant(extreme.ratio).into() }
     }
+}
+
+/// Adds to equal short names the first word that tells the devices apart: `llvmpipe 15.0.6`.
+fn with_differences(names: &[&str], short: &[String]) -> Vec<String> {
+    let words = |name: &str| -> Vec<String> {
+        let separated = name.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-');
+        separated.filter(|word| !word.is_empty()).map(String::from).collect()
+    };
+    let mut told = short.to_vec();
+    for (at, own) in short.iter().enumerate() {
+        let equal = || (0..names.len()).filter(|other| *other != at && short[*other] == *own);
+        let is_telling = |word: &String| equal().all(|other| !words(names[other]).contains(word));
+        if equal().next().is_some()
+            && let Some(word) = words(names[at]).into_iter().find(is_telling)
+        {
+            told[at] = format!("{own} {word}");
+        }
+    }
+    told
 }
 
 /// Words that a device is known without.

@@ -4,7 +4,7 @@ use super::bench::{named, sections};
 use super::document::Document;
 use super::join_filled;
 use super::table::{self, Table};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, significant, trimmed};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
@@ -29,7 +29,7 @@ pub struct KernelRow<'a> {
     device: usize,
     variant: &'a str,
     /// Name of the kernel, if the case has several.
-    kernel: Option<&'a str>,
+    kernel: Option<String>,
     sizes: Vec<String>,
     compiled: &'a CompiledKernel,
     inspection: &'a Inspection,
@@ -45,7 +45,7 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
                 subject: case.subject(),
                 device: case.device,
                 variant: &case.variant,
-                kernel: (case.kernels.len() > 1).then(|| short_name(case, compiled)),
+                kernel: (case.kernels.len() > 1).then(|| numbered_name(case, compiled)),
                 sizes: vec![case.size.to_string()],
                 compiled,
                 inspection,
@@ -57,6 +57,16 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
         }
     }
     rows
+}
+
+/// Returns the short name of a kernel of a case, with a number if others of the case have the same: `scan.comp 2`.
+fn numbered_name(case: &Case, compiled: &CompiledKernel) -> String {
+    let name = short_name(case, compiled);
+    let same: Vec<_> = case.kernels.iter().filter(|other| short_name(case, other) == name).collect();
+    match same.iter().position(|other| std::ptr::eq(*other, compiled)) {
+        Some(at) if same.len() > 1 => format!("{name} {}", at + 1),
+        _ => name.into(),
+    }
 }
 
 /// Returns the name of a kernel without the words of its heading: `blocked-update`.
@@ -82,7 +92,7 @@ impl<'a> KernelRow<'a> {
 
     /// Returns a name that distinguishes the row: `tiled 4096`.
     pub fn label(&self) -> String {
-        join_filled(&[&self.variant(), self.kernel.unwrap_or_default(), &self.size()], " ")
+        join_filled(&[&self.variant(), self.kernel.as_deref().unwrap_or_default(), &self.size()], " ")
     }
 
     /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
@@ -126,14 +136,24 @@ fn number(value: f64) -> String {
 }
 
 /// Returns the kernels of each section of a record, with its heading.
-fn on_devices(record: &Record) -> impl Iterator<Item = (Document, Vec<KernelRow<'_>>)> {
-    sections(record).into_iter().filter_map(|section| {
-        let rows = rows(section.cases.iter().copied());
+fn on_devices(record: &Record) -> Vec<(Document, Vec<KernelRow<'_>>)> {
+    let sections = sections(record).into_iter().map(|section| (section.device, rows(section.cases.iter().copied())));
+    let filled = sections.filter(|(_, rows)| !rows.is_empty());
+    // Kernels without a description are problems of one kernel; a table of many is read at a glance.
+    let is_single = |rows: &[KernelRow<'_>]| rows.len() == 1 && rows[0].compiled.is_users();
+    let grouped = grouped(filled, |(device, rows)| {
+        (device.index, if is_single(rows) { String::new() } else { rows[0].subject.clone() })
+    });
+    let joined = grouped.into_iter().map(|sections| {
         let mut heading = Document::default();
-        heading.line(rows.first()?.subject.as_str());
-        heading.line(named(section.device));
-        Some((heading, rows))
-    })
+        let count = sections.len();
+        let device = sections[0].0;
+        let rows: Vec<_> = sections.into_iter().flat_map(|(_, rows)| rows).collect();
+        heading.line(if count > 1 { counted(count, "kernel") } else { rows[0].subject.clone() });
+        heading.line(named(device));
+        (heading, rows)
+    });
+    joined.collect()
 }
 
 /// Prints a row for each kernel on each device, the driver's names for the columns, and a summary.
@@ -171,7 +191,7 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         let variant = row.variant();
         let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
         last_variant = variant;
-        let names = [name, row.kernel.unwrap_or_default().into(), row.size()];
+        let names = [name, row.kernel.clone().unwrap_or_default(), row.size()];
         let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
         table.row(names.into_iter().chain(figures).chain(times));
     }

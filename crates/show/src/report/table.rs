@@ -148,6 +148,19 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    fn has_prose(&self) -> bool {
+        self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose)
+    }
+
+    /// Whether the table fits, with its prose wrapped.
+    pub fn fits(&self, width: usize) -> bool {
+        let widths = self.columns.iter().enumerate().map(|(column, (_, kind))| match kind {
+            ColumnKind::Prose => self.width_of(column).min(usize::from(MIN_PROSE_WIDTH) + CELL_PADDING),
+            _ => self.width_of(column),
+        });
+        widths.sum::<usize>() <= width + 1
+    }
+
     /// Whether the last column has this heading.
     pub fn ends_with(&self, heading: &str) -> bool {
         self.columns.last().is_some_and(|(last, _)| last.text == heading)
@@ -306,7 +319,7 @@ impl Table {
     /// other, each with the names of the rows.
     pub fn terminal(&self, width: usize) -> String {
         let columns: Vec<usize> = (0..self.columns.len()).collect();
-        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
+        if self.has_prose() {
             return self.block(&columns, Some(width));
         }
         let widths: Vec<usize> = columns.iter().map(|column| self.width_of(*column)).collect();

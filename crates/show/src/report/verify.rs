@@ -19,7 +19,7 @@ pub fn table(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     for device in &record.devices {
         let table = match single {
-            Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "dtype"]),
+            Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "options"]),
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
         let mut table = table.numbers(counts).numbers(["of bound"]);

@@ -99,6 +99,37 @@ fn there_are_fewer_groups_where_an_invocation_works_on_several_elements() {
 }
 
 #[test]
+fn a_specialization_constant_stays_a_factor_of_the_grid() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(constant_id = 0) const uint PER = 8;
+        layout(constant_id = 1) const uint UNUSED = 8;
+        layout(binding = 0) readonly buffer X { float x[]; };
+        layout(binding = 1) writeonly buffer Y { float y[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uint base = gl_WorkGroupID.x * 64 * PER + gl_LocalInvocationID.x;
+            float sum = UNUSED;
+            for (uint j = 0; j < PER; j++) { uint i = base + j * 64; if (i < n) sum += x[i]; }
+            if (gl_LocalInvocationID.x == 0) y[gl_WorkGroupID.x] = sum;
+        }";
+    let (text, _) = described("comp", source);
+    for line in ["cdiv(N, PER*local_x)", "shape = [\"N\"]\n", "shape = [\"cdiv(N, 512)\"]      # (…)"] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let half = source.replace("* PER + gl", "* 2 * PER + gl").replace("j < PER", "j < 2 * PER");
+    assert!(described("comp", &half).0.contains("cdiv(N, 2*PER*local_x)"));
+}
+
+#[test]
+fn elements_behind_an_axis_are_a_guess() {
+    let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i < n) y[i] = x[i - 1] + x[i + 2];");
+    assert!(text.contains("shape = [\"N + 2\"]             # (…)") && text.contains("shape = [\"N\"]\n"), "{text}");
+    let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i + 1 <= n) y[i] = x[i - 1] + x[i];");
+    assert_eq!(text.matches("shape = [\"N\"]\n").count(), 2, "{text}");
+}
+
+#[test]
 fn a_product_has_an_inner_extent() {
     let source = "#version 460
         layout(local_size_x = 8, local_size_y = 8) in;
@@ -297,8 +328,9 @@ fn only_guesses_are_marked() {
     let (text, _) = described("comp", source);
     let marked: Vec<&str> = text.lines().filter(|line| line.contains("# (…)") && !line.starts_with('#')).collect();
     let names: Vec<&str> = marked.iter().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect();
-    assert_eq!(names, ["N", "n", "offset", "fill", "fill", "groups"], "{text}");
-    for line in ["pad = 0                       # u32, not used", "# behind count (16 bytes)", "shape = [\"N\"]\n"] {
+    assert_eq!(names, ["N", "n", "offset", "shape", "fill", "fill", "groups"], "{text}");
+    for line in ["pad = 0                       # u32, not used", "# (…) behind count (16 bytes)", "shape = [\"N\"]\n"]
+    {
         assert!(text.contains(line), "{line}\n{text}");
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
     let cut_count = cut_names(record);
     let mut ids = HashSet::with_capacity(record.cases.len());
     let mut mended = vec![];
-    let mut verified = 0;
+    let mut untimed = 0;
     let checks: Vec<_> = record.cases.par_iter_mut().map(check_case).collect();
     for (index, (case, check)) in record.cases.iter().zip(checks).enumerate() {
         let name = printable(&case.id).into_owned();
@@ -69,7 +69,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
         if was_mended {
             mended.push(name);
         }
-        verified += usize::from(case.measured().is_some_and(|measured| measured.samples.is_empty()));
+        untimed += usize::from(case.measured().is_some_and(|measured| measured.samples.is_empty()));
     }
     let mut notes = vec![];
     if cut_count > 0 {
@@ -80,9 +80,9 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
         let others = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
         notes.push(format!("the summary of {first}{others} contradicts its samples; using the samples"));
     }
-    if verified > 0 {
-        let cases = counted(verified, "case");
-        notes.push(format!("{cases} verified only: without samples, so without times"));
+    if untimed > 0 {
+        let cases = counted(untimed, "case");
+        notes.push(format!("{cases} without samples, so without times"));
     }
     Ok(notes)
 }

@@ -1014,6 +1014,9 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     differences.retain(|difference| difference.refused);
     let names: Vec<_> = differences.iter().map(Difference::name).collect();
     let texts: Vec<_> = differences.iter().map(difference_text).collect();
+    if differences.iter().any(|difference| difference.what == "device") {
+        return format!("{} beside {}, on different devices: {}.", baseline.name, candidate.name, texts.join("; "));
+    }
     format!(
         "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
         names.join(","),

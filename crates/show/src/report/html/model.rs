@@ -506,8 +506,8 @@ fn is_large(axis: &LogAxis) -> bool {
     axis.high >= 2e4 && axis.low >= 10.0
 }
 
-/// Minimum operations per byte for a roofline: with fewer, a case is bound by memory everywhere, as its share says.
-const MIN_ROOFLINE_INTENSITY: f64 = 4.0;
+/// Minimum operations per byte for a roofline; a sum has a quarter.
+const MIN_ROOFLINE_INTENSITY: f64 = 1.0 / 16.0;
 
 impl ChartGroup<'_> {
     /// Draws the roofline of the source at an index: every case by its operations per byte, under the measured limits,
