@@ -22,6 +22,7 @@ use gpukern_vulkan::{Device, Instance, Validation};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 /// Returns the reason why a case was rejected.
 fn rejection(case: &Case) -> &str {
@@ -40,6 +41,9 @@ fn group(kernels: &UserKernels) -> CaseGroup {
 /// Runs users' kernels on the software device, or else on the first device, with the validation layer if it is
 /// installed.
 fn run(kernels: &UserKernels) -> Vec<Case> {
+    // As in gpukern, one thread of a process calls Vulkan: Mesa's compiler has crashed with several.
+    static VULKAN: Mutex<()> = Mutex::new(());
+    let _alone = VULKAN.lock().unwrap_or_else(PoisonError::into_inner);
     let interrupted: &AtomicBool = Box::leak(Box::default());
     let sampling = SamplingArgs { max_time: Some("20ms".into()), ..SamplingArgs::default() };
     let selection = Selection { sampling, ..Selection::default() };
