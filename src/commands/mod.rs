@@ -361,7 +361,7 @@ fn note_bad_manifests(host: &Host) {
 }
 
 /// Returns why the Vulkan loader would silently ignore the manifest of a driver.
-pub(super) fn manifest_problem(path: &Path) -> Option<String> {
+fn manifest_problem(path: &Path) -> Option<String> {
     let text = match crate::basis::input_file::read_text(path) {
         Ok(text) => text,
         Err(error) => return Some(error.to_string()),

@@ -343,7 +343,7 @@ fn default_variants<'a>(algorithm: &'a Algorithm, dtypes: &[String]) -> impl Ite
         let variant = algorithm.variant(name).ok();
         variant.map_or(0, |variant| typed.iter().filter(|dtype| variant.supports(**dtype)).count())
     };
-    // What is no type is refused with the types of all of them.
+    // The refusal of an unknown type lists the types of all variants.
     if typed.len() < dtypes.len() {
         return names.into_iter();
     }

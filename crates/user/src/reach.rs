@@ -270,9 +270,10 @@ impl<'a> Analysis<'a> {
         };
         // With any number of work-groups, a loop with steps of the whole grid reaches all elements.
         let mut per_invocation = [f64::INFINITY; 3];
-        let number_of_groups = BuiltIn::NumWorkgroups as u32;
-        let built_ins = self.decorations.iter().filter(|((_, _, kind), _)| *kind == Decoration::BuiltIn as u32);
-        let has_grid_loop = built_ins.into_iter().any(|(_, built_in)| *built_in == number_of_groups);
+        let is_number_of_groups = |((_, _, kind), value): (&(u32, Option<u32>, u32), &u32)| {
+            (*kind, *value) == (Decoration::BuiltIn as u32, BuiltIn::NumWorkgroups as u32)
+        };
+        let has_grid_loop = self.decorations.iter().any(is_number_of_groups);
         for (axis, elements) in self.strides.values().flatten().filter(|_| !has_grid_loop) {
             per_invocation[*axis] = per_invocation[*axis].min(*elements);
         }

@@ -52,8 +52,18 @@ impl ResolvedProblem {
     /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
     /// so that a new field does not compile until it is considered here.
     pub fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {
-        let Self { modules, points, sources, name: _, axes: _, free: _, configurations: _, .. } = self;
-        let Self { commands: _, captured: _, unusable: _, .. } = self;
+        let Self {
+            name: _,
+            axes: _,
+            free: _,
+            modules,
+            configurations: _,
+            points,
+            sources,
+            commands: _,
+            captured: _,
+            unusable: _,
+        } = self;
         let mut files: BTreeSet<_> = sources.iter().map(|path| ("a source", path.clone())).collect();
         for Module { name: _, spirv: _, files: compiled } in modules {
             files.extend(compiled.iter().map(|path| ("a source", path.clone())));

@@ -89,7 +89,7 @@ fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
 }
 
 /// Names the fastest of `cases`, which are of one problem on one device of `record`: several if they are too close to tell.
-/// Those with caveats do not compete. `None` without competition.
+/// Variants with caveats do not compete. `None` without competition.
 pub fn winners<'a>(record: &Record, cases: &[&'a Case]) -> Option<Vec<&'a str>> {
     let competes = |case: &&&Case| median(case).is_some() && Class::of(case).is_exact();
     find_winners(record, cases.iter().filter(competes).copied().collect()).map(|race| race.names())

@@ -63,8 +63,14 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
 
 /// Describes a kernel of `x`, `y` and `n`, with work-groups of 64, that has this body.
 fn along_n(body: &str) -> String {
+    with_constants("", body)
+}
+
+/// Describes a kernel of [`along_n`] with these declarations of constants.
+fn with_constants(constants: &str, body: &str) -> String {
     let source = format!(
         "#version 460
+        {constants}
         layout(local_size_x = 64) in;
         layout(binding = 0) readonly buffer X {{ float x[]; }};
         layout(binding = 1) buffer Y {{ float y[]; }};
@@ -100,25 +106,17 @@ fn there_are_fewer_groups_where_an_invocation_works_on_several_elements() {
 
 #[test]
 fn a_specialization_constant_stays_a_factor_of_the_grid() {
-    let source = "#version 460
-        layout(local_size_x = 64) in;
-        layout(constant_id = 0) const uint PER = 8;
-        layout(constant_id = 1) const uint UNUSED = 8;
-        layout(binding = 0) readonly buffer X { float x[]; };
-        layout(binding = 1) writeonly buffer Y { float y[]; };
-        layout(push_constant) uniform P { uint n; };
-        void main() {
-            uint base = gl_WorkGroupID.x * 64 * PER + gl_LocalInvocationID.x;
+    let constants = "layout(constant_id = 0) const uint PER = 8; layout(constant_id = 1) const uint UNUSED = 8;";
+    let body = "uint base = gl_WorkGroupID.x * 64 * PER + gl_LocalInvocationID.x;
             float sum = UNUSED;
             for (uint j = 0; j < PER; j++) { uint i = base + j * 64; if (i < n) sum += x[i]; }
-            if (gl_LocalInvocationID.x == 0) y[gl_WorkGroupID.x] = sum;
-        }";
-    let (text, _) = described("comp", source);
+            if (gl_LocalInvocationID.x == 0) y[gl_WorkGroupID.x] = sum;";
+    let text = with_constants(constants, body);
     for line in ["cdiv(N, PER*local_x)", "shape = [\"N\"]\n", "shape = [\"cdiv(N, 512)\"]      # (…)"] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    let half = source.replace("* PER + gl", "* 2 * PER + gl").replace("j < PER", "j < 2 * PER");
-    assert!(described("comp", &half).0.contains("cdiv(N, 2*PER*local_x)"));
+    let half = body.replace("* PER + gl", "* 2 * PER + gl").replace("j < PER", "j < 2 * PER");
+    assert!(with_constants(constants, &half).contains("cdiv(N, 2*PER*local_x)"));
 }
 
 #[test]
