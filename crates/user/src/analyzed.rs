@@ -23,8 +23,8 @@ pub(super) struct AnalyzedPass<'a> {
     is_by_group: bool,
     /// Elements along each axis that an invocation works on.
     per_invocation: [f64; 3],
-    /// Specialization constant that is a factor of that number, with its default.
-    factors: [Option<(String, f64)>; 3],
+    /// Specialization constants that are factors of that number, with their defaults.
+    factors: [Vec<(String, f64)>; 3],
     /// Whether the bytes of each root depend on such a constant.
     is_specialized: Vec<bool>,
 }
@@ -65,8 +65,8 @@ impl<'a> AnalyzedPass<'a> {
             reach: None,
             is_by_group,
             per_invocation,
-            factors: [const { None }; 3],
-            is_specialized: vec![],
+            factors: [const { vec![] }; 3],
+            is_specialized: vec![false; pass.roots().len()],
         };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
@@ -154,13 +154,15 @@ impl<'a> AnalyzedPass<'a> {
             let is_factor = |axis: &usize| doubled[*axis] == 2.0 * elements[*axis] && elements[*axis] % value == 0.0;
             self.per_invocation = elements;
             for axis in (0..3).filter(is_factor) {
-                self.factors[axis] = Some((constant.name.to_string(), value));
+                self.factors[axis].push((constant.name.to_string(), value));
                 self.per_invocation[axis] = doubled[axis];
             }
             if self.per_invocation != elements {
                 let other = self.reach_with_values(&words, found).map(|reach| reach.bytes);
                 let pairs = bytes.iter().flatten().zip(other.iter().flatten());
-                self.is_specialized = pairs.map(|(own, other)| own != other).collect();
+                for (is_specialized, (own, other)) in self.is_specialized.iter_mut().zip(pairs) {
+                    *is_specialized |= own != other;
+                }
                 self.per_invocation = elements;
             }
         }
@@ -282,13 +284,17 @@ impl<'a> AnalyzedPass<'a> {
     pub(super) fn grid_groups(&self) -> Vec<Formula> {
         let mut groups = vec![];
         for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
-            let elements = self.per_invocation[groups.len()];
-            let factor = match &self.factors[groups.len()] {
-                Some((name, value)) if elements == *value => format!("{name}*"),
-                Some((name, value)) => format!("{}*{name}*", elements / value),
-                None if elements > 1.0 => format!("{elements}*"),
-                None => String::new(),
-            };
+            let mut elements = self.per_invocation[groups.len()];
+            let mut factor = String::new();
+            for (name, value) in &self.factors[groups.len()] {
+                if elements % value == 0.0 {
+                    elements /= value;
+                    factor.extend([name, "*"]);
+                }
+            }
+            if elements > 1.0 {
+                factor = format!("{elements}*{factor}");
+            }
             groups.push(Formula::Text(format!("cdiv({axis}, {factor}local_{direction})")));
         }
         if self.is_by_group {

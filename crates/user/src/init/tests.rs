@@ -117,6 +117,8 @@ fn a_specialization_constant_stays_a_factor_of_the_grid() {
     }
     let half = body.replace("* PER + gl", "* 2 * PER + gl").replace("j < PER", "j < 2 * PER");
     assert!(with_constants(constants, &half).contains("cdiv(N, 2*PER*local_x)"));
+    let both = body.replace("* PER + gl", "* PER * UNUSED + gl").replace("j < PER", "j < PER * UNUSED");
+    assert!(with_constants(constants, &both).contains("cdiv(N, PER*UNUSED*local_x)"));
 }
 
 #[test]
