@@ -49,6 +49,8 @@ pub enum LayerEvent {
     Process(ProcessInfo),
     Device(DeviceProperties),
     Pipeline(PipelineInfo),
+    /// End of a pipeline's creation. A driver that ends the process while it compiles leaves none.
+    Created(CreatedPipeline),
     /// Debug name that the program gives to a pipeline after its creation.
     Name {
         pipeline: u32,
@@ -102,7 +104,7 @@ pub struct DeviceProperties {
     pub extensions: Vec<String>,
 }
 
-/// Compute pipeline, recorded at its creation.
+/// Compute pipeline, recorded before its creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PipelineInfo {
     /// Number of the pipeline in other events: 0, 1, …, over all devices of a process.
@@ -120,7 +122,17 @@ pub struct PipelineInfo {
     pub flags: u32,
     /// `VkPipelineRobustnessCreateInfo` of storage and of uniform buffers, as Vulkan's enum values.
     pub robustness: Option<(i32, i32)>,
-    /// Creation time in nanoseconds.
+    /// Creation time in nanoseconds, which the reader takes from [`LayerEvent::Created`]; `None` if it never ended.
+    pub took: Option<u64>,
+}
+
+/// How the creation of a pipeline ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CreatedPipeline {
+    pub pipeline: u32,
+    /// Whether there is a pipeline.
+    pub success: bool,
+    /// Time in nanoseconds.
     pub took: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Tracked objects of a device, and the intercepted functions that create, change and destroy them.
 
 use crate::device::{DeviceState, LayerDevice};
-use crate::format::{LayerEvent, PipelineInfo};
+use crate::format::{CreatedPipeline, LayerEvent, PipelineInfo};
 use crate::images::Images;
 use crate::loader::{self, Allocator, find, list};
 use crate::module::Resources;
@@ -278,8 +278,7 @@ unsafe fn read_code(info: &vk::ShaderModuleCreateInfo<'_>) -> Arc<[u32]> {
     unsafe { list(info.p_code, (info.code_size / 4) as u32) }.into()
 }
 
-/// Writes the [`LayerEvent::Pipeline`] of a new pipeline and returns its tracked state. `took` is the time of its
-/// creation in nanoseconds.
+/// Writes the [`LayerEvent::Pipeline`] of a pipeline that will be created, and returns its tracked state.
 ///
 /// # Safety
 /// `info` is valid by Vulkan's rules.
@@ -287,7 +286,6 @@ unsafe fn track_pipeline(
     d: &LayerDevice,
     state: &DeviceState,
     info: &vk::ComputePipelineCreateInfo<'_>,
-    took: u64,
 ) -> TrackedPipeline {
     let stage = &info.stage;
     // SAFETY: guaranteed by the caller.
@@ -328,7 +326,7 @@ unsafe fn track_pipeline(
             stage_flags: stage.flags.as_raw(),
             flags: info.flags.as_raw(),
             robustness,
-            took,
+            took: None,
         }));
         if let Some(name) = &module.name {
             d.writer.write_event(&LayerEvent::Name { pipeline, name: name.clone() });
@@ -483,15 +481,19 @@ intercept! {
         d, device: vk::Device, cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>,
         allocator: Allocator<'_>, made: *mut vk::Pipeline
     ) -> vk::Result {
+        let state = d.state();
+        let kernels: Vec<_> = list(infos, count).iter().map(|info| track_pipeline(&d, &state, info)).collect();
+        drop(state);
         let start = d.writer.now();
         let create = d.functions.fp_v1_0().create_compute_pipelines;
         let result = create(device, cache, count, infos, allocator, made);
         let took = (d.writer.now() - start) / u64::from(count.max(1));
         let mut state = d.state();
-        for (info, made) in list(infos, count).iter().zip(list(made, count)) {
+        for (kernel, made) in kernels.into_iter().zip(list(made, count)) {
             // Creation of a batch may succeed for some pipelines only; failed ones are null.
-            if !made.is_null() {
-                let kernel = track_pipeline(&d, &state, info, took);
+            let success = !made.is_null();
+            d.writer.write_event(&LayerEvent::Created(CreatedPipeline { pipeline: kernel.pipeline, success, took }));
+            if success {
                 state.objects.pipelines.insert(*made, Arc::new(kernel));
             }
         }

@@ -2,9 +2,9 @@
 
 use super::{CommandOutput, Document, Files, JSON, Target, interrupt};
 use crate::basis::destination::{Scratch, make_private_folder};
-use crate::basis::printable::ending;
+use crate::basis::printable::{ending, shown_word};
 use crate::basis::threads::{CANNOT_START, explained};
-use crate::capture::case::select_dispatches;
+use crate::capture::case::{folder_name, select_dispatches, write_only_kernel};
 use crate::capture::profile::{Profile, ProfiledProcess, SCHEMA, SharedEntries, name_of};
 use crate::capture::{self, trace};
 use crate::commands::cli::CaptureArgs;
@@ -82,7 +82,29 @@ fn capture_program(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Com
         answer.add_late_note(Err(error));
     }
     pass_on_exit_code(&mut answer, program, status);
+    if !status.success() {
+        note_unfinished(&mut answer, args.output.as_deref(), &processes);
+    }
     Ok(answer)
+}
+
+/// Names the kernels that the driver was compiling when the program ended, and saves them below `output`.
+fn note_unfinished(answer: &mut CommandOutput, output: Option<&Path>, processes: &[Vec<LayerEvent>]) {
+    for events in processes {
+        let shared = SharedEntries::of(events);
+        for (number, pipeline) in capture::unfinished(events).enumerate() {
+            let name = name_of(events, &shared, pipeline, None);
+            let mut note = format!("note: the driver was compiling '{}' when the program ended", brief(&name));
+            match output.map(|output| output.join(format!("compiling-{}", folder_name(number + 1, &name)))) {
+                None => note += "; --output DIR saves it",
+                Some(folder) => match write_only_kernel(pipeline, &name, &folder) {
+                    Ok(()) => drop(write!(note, ": `gpukern inspect {}` compiles it again", shown_word(&folder.shown()))),
+                    Err(reason) => drop(write!(note, "; it is not saved: {reason}")),
+                },
+            }
+            let _ = writeln!(answer.late_notes, "{note}");
+        }
+    }
 }
 
 fn no_folder(error: &io::Error) -> Error {

@@ -948,6 +948,10 @@ pub struct InspectArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
+    /// Ways to compile a source.
+    #[command(flatten)]
+    pub source: SourceArgs,
+
     /// Earlier options that `--set` replaces.
     #[arg(long, hide = true, value_name = "NAME=VALUES")]
     pub spec: Vec<String>,

@@ -6,12 +6,12 @@ use super::{
 };
 use crate::basis::file_name::file_name;
 use crate::case::compiled::Representation;
-use crate::commands::cli::InspectArgs;
+use crate::commands::cli::{InspectArgs, SourceArgs};
 use crate::plan::axes;
 use crate::report::inspect::{KernelRow, rows};
 use crate::user::{init, options, resolve};
 use crate::{
-    CATALOGUE, Error, FieldOptions, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    CATALOGUE, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
     Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, Variant, brief, report,
 };
 use std::collections::HashSet;
@@ -67,12 +67,13 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
         ..Selection::default()
     };
     if files.is_empty() {
-        if let Some(spec) = args.spec.iter().chain(&args.set).next() {
-            let option = if args.spec.is_empty() { "--set" } else { "--spec" };
-            return Err(usage!(
-                "{option} {} is for your own kernels; built-in ones have variants and tiles",
-                brief(spec)
-            ));
+        let SourceArgs { define, include, entry } = &args.source;
+        let entry = entry.iter().cloned().collect();
+        let options =
+            [("--spec", &args.spec), ("--set", &args.set), ("-D", define), ("-I", include), ("--entry", &entry)];
+        if let Some((option, values)) = options.into_iter().find(|(_, values)| !values.is_empty()) {
+            let value = brief(&values[0]);
+            return Err(usage!("{option} {value} is for your own kernels; built-in ones have variants and tiles"));
         }
         plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
         return Ok(vec![]);
@@ -127,7 +128,7 @@ fn add_files(
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
-    let fields = FieldOptions { size: args.size.clone(), set, ..FieldOptions::default() };
+    let fields = args.source.fields(&args.size, set);
     let problems = problems(files);
     let mut all_kernels = vec![];
     for files in &problems {

@@ -1,10 +1,12 @@
 //! `gpukern capture`: programs under the layer, their exit codes and their profiles.
 #![cfg(target_os = "linux")]
 
+use super::workers::with_bad_naive;
 use super::{
-    check_schema, expect_error, expect_exit, expect_output, expect_refusal, gpukern, read_json, signal, start, stdout,
-    steady, temporary, wait_until, words,
+    check_schema, expect_error, expect_exit, expect_output, expect_refusal, gpukern, line, read_json, signal, start,
+    stderr, stdout, steady, temporary, wait_until, words,
 };
+use gpukern::{DType, find_shader};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -234,6 +236,30 @@ fn a_program_that_is_killed_leaves_the_profile_of_what_it_did() {
     let option = format!("--json={}", json.display());
     expect_output(&mut capture(&[&option], &shell(line, &words)), 137, &["exit code 137 after"]);
     assert!(!kernels(&json).is_empty());
+}
+
+#[test]
+fn a_kernel_that_ends_its_compiler_is_saved_and_compiled_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = folder.path().join("cases");
+    let capture = ["capture", "--output", cases.to_str().expect("UTF-8"), "--"];
+    let crashing = |arguments: &[&str]| with_bad_naive("vkCreateComputePipelines", "segv", arguments, folder.path());
+    let output = expect_exit(&mut crashing(&[&capture[..], &BENCH, &["--in-process"]].concat()), 139);
+    let said = stderr(&output);
+    let note = line(&said, "note: the driver was compiling ");
+    let kernel = std::fs::read_dir(&cases).expect("cases").map(|entry| entry.expect("an entry").path());
+    let kernel = kernel.filter(|path| path.to_string_lossy().contains("compiling-")).collect::<Vec<_>>();
+    let [kernel] = &kernel[..] else { panic!("{kernel:?}: {said}") };
+    assert!(note.contains(&format!("`gpukern inspect {}` compiles it again", kernel.display())), "{note}");
+    let kernel = kernel.to_str().expect("UTF-8");
+    let naive = find_shader("matmul/naive", DType::F32).expect("it is compiled");
+    let saved = std::fs::read(Path::new(kernel).join("kernel.spv")).expect("saved");
+    assert_eq!(saved.len(), naive.spirv.len());
+    expect_output(&mut gpukern(&["inspect", kernel]), 0, &["1 kernel"]);
+    let said = stderr(&expect_exit(&mut crashing(&["inspect", kernel]), 3));
+    assert!(said.contains("SIGSEGV in vkCreateComputePipelines"), "{said}");
+    let output = expect_exit(&mut crashing(&[&["capture", "--"], &BENCH[..], &["--in-process"]].concat()), 139);
+    assert!(stderr(&output).contains("when the program ended; --output DIR saves it"), "{}", stderr(&output));
 }
 
 #[test]

@@ -143,13 +143,60 @@ fn algorithms_and_files_are_not_inspected_together() {
 
 /// Writes the inspection of a kernel with this number of spilled registers to `folder`. Returns its path.
 fn spilling(folder: &Path, spills: u32) -> PathBuf {
-    let inspect = ["inspect", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--json", "-"];
-    let mut record: Value = serde_json::from_str(&stdout(&expect_exit(&mut gpukern(&inspect), 0))).expect("JSON");
     let statistics = json!([{"name": "VGPRs", "value": 256.0}, {"name": "Spilled VGPRs", "value": spills}]);
-    record["cases"][0]["kernels"][0]["statistics"] = statistics;
-    let path = folder.join(format!("{spills}.json"));
-    std::fs::write(&path, record.to_string()).expect("written");
-    path
+    with_statistics(&folder.join(format!("{spills}.json")), &[statistics])
+}
+
+/// Writes the inspection of a kernel in as many cases as there are `statistics`, as a driver might report them, to
+/// `path`, and returns it.
+fn with_statistics(path: &Path, statistics: &[Value]) -> PathBuf {
+    let sizes: Vec<_> = (1..=statistics.len()).map(|size| (8 * size).to_string()).collect();
+    let inspect = ["inspect", "matmul", "-V", "naive", "-t", "f32", "--json", "-", "-s", &sizes.join(",")];
+    let mut record: Value = serde_json::from_str(&stdout(&expect_exit(&mut gpukern(&inspect), 0))).expect("JSON");
+    for (index, statistics) in statistics.iter().enumerate() {
+        record["cases"][index]["kernels"][0]["statistics"] = statistics.clone();
+    }
+    std::fs::write(path, record.to_string()).expect("written");
+    path.into()
+}
+
+#[test]
+fn figures_of_several_kernels_are_summed_and_exported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let compiled = |instructions: u32, code: u32, waves: u32| {
+        let metrics = [("Instructions", instructions), ("Code size", code), ("Max Waves Per Core", waves)];
+        Value::from(metrics.map(|(name, value)| json!({"name": name, "value": value})).to_vec())
+    };
+    let before = [compiled(1000, 8000, 16), compiled(3000, 24000, 16), compiled(500, 4000, 8)];
+    let after = [compiled(900, 8000, 16), compiled(3000, 24000, 8), compiled(550, 4000, 8)];
+    let paths = [("before.json", before), ("after.json", after)]
+        .map(|(name, statistics)| with_statistics(&folder.path().join(name), &statistics));
+    let mut compare = gpukern(&["compare"]);
+    insta::assert_snapshot!(steady(&stdout(&expect_exit(compare.args(&paths).env("COLUMNS", "80"), 1))), @"
+    llvmpipe
+    WORSE   matmul/naive/f32/16x16x16: occupancy 16 → 8 (-50 %)
+    same    matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
+    same    matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
+
+    totals over 3 cases; of changed: within the kernels that changed, which lower
+      and higher count
+     figure         baseline   candidate   change   of changed   lower   higher
+    ────────────────────────────────────────────────────────────────────────────
+     occupancy            40          32    -20 %        -50 %       1        0
+     instructions       4500        4450   -1.1 %       -3.3 %       1        1
+     code size        144000      144000      0 %            –       0        0
+
+    1 worse, 2 same (more spills, or less occupancy)
+    ");
+    let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&paths[1]), 0));
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let columns = reader.headers().expect("names").clone();
+    let column = |name| columns.iter().position(|column| column == name).expect("a column");
+    let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+    let values = |name| rows.iter().map(|row| row[column(name)].to_string()).collect::<Vec<_>>();
+    assert_eq!(values("instructions"), ["900.0", "3000.0", "550.0"]);
+    assert_eq!(values("occupancy"), ["16.0", "8.0", "8.0"]);
+    assert_eq!(values("registers"), [""; 3]);
 }
 
 #[test]
@@ -168,7 +215,7 @@ fn a_spill_is_a_regression_without_statistics_and_crosses_a_threshold() {
     ");
     insta::assert_snapshot!(steady(&compare(&some, &none, &[], 0)), @"
     llvmpipe
-    better  matmul/naive/f32/8x8x8: spills 442 → 0
+    better  matmul/naive/f32/8x8x8: spills 442 → 0 (-100 %)
 
     1 better
     ");

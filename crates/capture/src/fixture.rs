@@ -20,7 +20,7 @@ pub fn pipeline(id: u32, device: u32, spirv: &[u32], entry: &str) -> PipelineInf
         stage_flags: 0,
         flags: 0,
         robustness: None,
-        took: 1000,
+        took: Some(1000),
     }
 }
 

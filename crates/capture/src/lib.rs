@@ -13,7 +13,8 @@ use gpukern_program::kernel;
 use gpukern_user as user;
 
 use crate::basis::printable::Shown;
-use gpukern_layer::format::{self, LayerEvent};
+use gpukern_layer::format::{self, CreatedPipeline, LayerEvent, PipelineInfo};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -31,6 +32,7 @@ pub fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
         }
         let events = std::fs::read(&path).and_then(|bytes| format::decode_events(&bytes));
         let events = events.map_err(|e| io::Error::new(e.kind(), format!("'{}' {e}", path.shown())))?;
+        let events = with_creations(events);
         if !events.is_empty() {
             processes.push(events);
         }
@@ -40,6 +42,38 @@ pub fn read(folder: &Path) -> io::Result<Vec<Vec<LayerEvent>>> {
         _ => (u64::MAX, 0),
     });
     Ok(processes)
+}
+
+/// Gives each pipeline the time of its creation, and leaves out those whose creation failed.
+fn with_creations(events: Vec<LayerEvent>) -> Vec<LayerEvent> {
+    let created = |event: &LayerEvent| match event {
+        LayerEvent::Created(created) => Some((created.pipeline, created.clone())),
+        _ => None,
+    };
+    let created: HashMap<u32, CreatedPipeline> = events.iter().filter_map(created).collect();
+    let mut kept = vec![];
+    for event in events {
+        match event {
+            LayerEvent::Created(_) => {}
+            LayerEvent::Pipeline(mut info) => match created.get(&info.pipeline) {
+                Some(CreatedPipeline { success: false, .. }) => {}
+                end => {
+                    info.took = end.map(|end| end.took);
+                    kept.push(LayerEvent::Pipeline(info));
+                }
+            },
+            other => kept.push(other),
+        }
+    }
+    kept
+}
+
+/// Returns the pipelines of a process whose creation never ended: the driver was compiling them when it did.
+pub fn unfinished(events: &[LayerEvent]) -> impl Iterator<Item = &PipelineInfo> {
+    events.iter().filter_map(|event| match event {
+        LayerEvent::Pipeline(info) if info.took.is_none() => Some(info),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -244,7 +244,10 @@ impl ProfiledProcess {
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
                 LayerEvent::Untimed { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
                 LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
-                LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) => {}
+                LayerEvent::Device(_)
+                | LayerEvent::Submission(_)
+                | LayerEvent::Case(_)
+                | LayerEvent::Created(_) => {}
             }
         }
         // Only now are all names known.
@@ -564,7 +567,8 @@ fn profile_device(
     });
     device.commands_without_times = untimed.sum();
     let pipelines = shaders.values().map(|shader| shader.info).filter(|info| info.device == properties.device);
-    device.pipelines = Times::of(&pipelines.map(|info| Nanos(info.took as f64)).collect::<Vec<_>>());
+    let times: Vec<_> = pipelines.filter_map(|info| info.took).map(|took| Nanos(took as f64)).collect();
+    device.pipelines = Times::of(&times);
     device.set_timeline(counts.timed, &submissions);
     device.set_kernels(&counts.kernels, is_sampled);
     if is_sampled {

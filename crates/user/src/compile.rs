@@ -8,7 +8,7 @@ use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::threads::{CANNOT_START, explained};
-use crate::basis::units::Bytes;
+use crate::basis::units::{Bytes, counted};
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Interface, Scalar, SpecConstant};
 use crate::kernel::spirv::MAX_FILE_BYTES;
@@ -270,7 +270,7 @@ impl KernelSource {
         let artifact = compiler.compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options));
         match artifact {
             Ok(artifact) => Ok(artifact.as_binary().to_vec()),
-            Err(shaderc::Error::CompilationError(_, text)) => Err(text.trim_end().to_string()),
+            Err(shaderc::Error::CompilationError(_, text)) => Err(brief_errors(&text)),
             // shaderc catches failed allocations.
             Err(shaderc::Error::InternalError(_)) => {
                 Err(format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts"))
@@ -431,6 +431,10 @@ impl Compiled {
 
 /// Most levels of nested includes.
 const MAX_INCLUDE_DEPTH: usize = 100;
+/// Maximum number of shaderc's lines that are told.
+const MAX_ERRORS: usize = 8;
+/// Marks the error of an include that is not there.
+const NOT_FOUND: &str = "'#include' : cannot find ";
 /// Most includes in total: they double at each level if each file includes two others.
 const MAX_INCLUDES: usize = 10_000;
 /// Most files of a deep chain of includes that a message names.
@@ -447,6 +451,20 @@ struct Includes {
     bytes: usize,
     /// Reason why the last include was refused.
     refused: Option<String>,
+}
+
+/// Returns the first errors of shaderc. After an include that is not found, the others are about what it declares.
+fn brief_errors(text: &str) -> String {
+    let without_ending = |line: &'_ str| line.split(" for header name: ").next().unwrap_or_default().to_string();
+    let mut errors: Vec<String> = text.trim_end().lines().map(without_ending).collect();
+    if errors.iter().any(|error| error.contains(NOT_FOUND)) {
+        errors.retain(|error| error.contains(NOT_FOUND));
+    }
+    if let Some(rest) = errors.len().checked_sub(MAX_ERRORS).filter(|rest| *rest > 0) {
+        errors.truncate(MAX_ERRORS);
+        errors.push(format!("and {}", counted(rest, "other line")));
+    }
+    errors.join("\n")
 }
 
 impl Includes {

@@ -27,7 +27,7 @@ use crate::{
 };
 use elements::WantedBuffers;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     if args.watch {
@@ -39,7 +39,12 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         for described in read_descriptions(args)?.iter().flatten() {
             text += &init::init(described)?;
         }
-        return Ok(CommandOutput::document(text, String::new()));
+        let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+        let note = match args.kernel.iter().find(is_description) {
+            Some(path) => format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown()),
+            None => String::new(),
+        };
+        return Ok(CommandOutput::document(text, note));
     }
     // Report every mistake in the command before a device is opened.
     let problems = resolve_problems(args)?;

@@ -8,7 +8,7 @@ mod text;
 
 use crate::basis::destination::make_private_folder;
 use crate::basis::error::Error;
-use crate::basis::printable::Shown;
+use crate::basis::printable::{Shown, printable};
 use crate::basis::units::Nanos;
 use crate::kernel::interface::Slot;
 use crate::profile::{CallTimes, is_first_call};
@@ -213,6 +213,18 @@ impl<'a> Draft<'a> {
     pub fn doubtful(&self, all: bool) -> Vec<&str> {
         self.buffers.iter().filter(|buffer| buffer.is_doubtful(all)).map(|buffer| buffer.name.as_str()).collect()
     }
+}
+
+/// Writes the module of a pipeline to a new folder, with a description that compiles it as the program did: the entry
+/// point, the sub-group size and the specialization constants. It has neither buffers nor a grid.
+pub fn write_only_kernel(pipeline: &PipelineInfo, name: &str, folder: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("'{}': {e}", folder.shown());
+    make_private_folder(folder).map_err(failed)?;
+    store::write(&folder.join(MODULE), &crate::user::loaded::bytes(&pipeline.spirv)).map_err(failed)?;
+    let pass = load_pass(pipeline, folder)?;
+    let name = printable(name);
+    let head = format!("# {name}: a driver was compiling it when the program ended. `gpukern inspect` compiles it again.\n");
+    store::write(&folder.join(CASE), text::only_kernel(pipeline, &pass, head).as_bytes()).map_err(failed)
 }
 
 /// Loads the module as `run` does.

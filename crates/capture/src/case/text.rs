@@ -11,8 +11,10 @@ use crate::user::description::{
 };
 use crate::user::expression::Values;
 use crate::user::init::{member_key, place};
+use crate::user::loaded::LoadedPass;
 use crate::user::members::{BITS_PREFIX, number, pack};
 use crate::user::written::{Commented, check};
+use gpukern_layer::format::PipelineInfo;
 use std::fmt::Write;
 
 /// Most characters of the program's command line.
@@ -97,23 +99,8 @@ impl Draft<'_> {
             bind.set(&place(slot), OneOrMany::One(bound_buffer));
             commented.remark(format!("kernel.bind.{}", place(slot)), slot.names().join(", "));
         }
-        commented.description.kernel = Some(KernelFields {
-            source: OneOrMany::One(MODULE.into()),
-            entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
-            subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
-            bind,
-            ..KernelFields::default()
-        });
-        for (id, bytes) in &pipeline.specialization {
-            let Some(constant) = self.pass.interface.constants.iter().find(|constant| constant.id == *id) else {
-                continue;
-            };
-            commented
-                .description
-                .spec
-                .set(&id.to_string(), OneOrMany::One(value(constant.scalar, little_endian(bytes))));
-            commented.remark(format!("spec.{id}"), &*constant.name);
-        }
+        commented.description.kernel = Some(KernelFields { bind, ..kernel_fields(pipeline) });
+        add_constants(pipeline, &self.pass, commented);
     }
 
     /// Adds the buffers, each with its file before the dispatch or its answer.
@@ -160,6 +147,37 @@ impl Draft<'_> {
         }
         let file = Some(OutputFiles::Each(answers));
         commented.description.reference = Some(ReferenceTable { file, ..ReferenceTable::default() });
+    }
+}
+
+/// Returns the text of a description that only compiles a kernel: it has neither buffers nor a grid.
+pub(super) fn only_kernel(pipeline: &PipelineInfo, pass: &LoadedPass, head: String) -> String {
+    let mut commented = Commented::default();
+    commented.head = head;
+    commented.description.kernel = Some(kernel_fields(pipeline));
+    add_constants(pipeline, pass, &mut commented);
+    commented.text()
+}
+
+/// Returns what compiles the module of a pipeline as the program did, without the specialization constants.
+fn kernel_fields(pipeline: &PipelineInfo) -> KernelFields {
+    KernelFields {
+        source: OneOrMany::One(MODULE.into()),
+        entry: (pipeline.entry != "main").then(|| pipeline.entry.clone()),
+        subgroup: pipeline.subgroup.map(|size| OneOrMany::One(Formula::Integer(size.into()))),
+        ..KernelFields::default()
+    }
+}
+
+/// Adds the specialization constants of a pipeline that its module has.
+fn add_constants(pipeline: &PipelineInfo, pass: &LoadedPass, commented: &mut Commented) {
+    for (id, bytes) in &pipeline.specialization {
+        let Some(constant) = pass.interface.constants.iter().find(|constant| constant.id == *id) else {
+            continue;
+        };
+        let value = value(constant.scalar, little_endian(bytes));
+        commented.description.spec.set(&id.to_string(), OneOrMany::One(value));
+        commented.remark(format!("spec.{id}"), &*constant.name);
     }
 }
 

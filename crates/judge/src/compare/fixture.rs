@@ -45,6 +45,7 @@ pub fn comparison(cases: Vec<Compared>) -> Comparison {
         remarks: vec![],
         decide: None,
         inspected: vec![],
+        totals: vec![],
         unmatched: vec![],
     }
 }

@@ -30,7 +30,7 @@ impl Change {
     }
 }
 
-/// A figure of a kernel that is another on each side.
+/// A figure of a kernel on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ChangedFigure {
     /// The kernel.
@@ -62,16 +62,83 @@ pub struct Inspected {
     pub verdict: Change,
     /// The figures that changed.
     pub changes: Vec<ChangedFigure>,
+    /// All figures that the compiler reports of both sides, for totals.
+    #[serde(skip)]
+    figures: Vec<ChangedFigure>,
     /// Figures of the candidate's code, for gates.
     #[serde(skip)]
     pub reached: Reached,
 }
 
-impl ChangedFigure {
-    /// Describes the change: `spills 0 → 442`.
-    pub fn text(&self) -> String {
-        format!("{} {} → {}", self.figure.name_in_sentence(), self.baseline, self.candidate)
+/// Sum of a figure over all kernels that both sides compiled for a device. Sums of occupancy are over kernels too, as
+/// compilers' own reports have them.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Total {
+    /// The device's name.
+    pub device: String,
+    /// The figure.
+    pub figure: CompilerStatistic,
+    /// Sum over the kernels of the baseline.
+    pub baseline: f64,
+    /// Sum over the kernels of the candidate.
+    pub candidate: f64,
+    /// Part of the baseline's sum that comes from kernels of which the figure changed.
+    pub changed: f64,
+    /// Number of kernels of which it is lower now.
+    pub lower: usize,
+    /// Number of kernels of which it is higher now.
+    pub higher: usize,
+}
+
+impl Total {
+    fn none(device: &str, figure: CompilerStatistic) -> Self {
+        Self { device: device.into(), figure, baseline: 0.0, candidate: 0.0, changed: 0.0, lower: 0, higher: 0 }
     }
+
+    /// Formats the change of the sum, and that of the kernels which changed: `["-1.2 %", "-8.1 %"]`.
+    pub fn changes(&self) -> [Option<String>; 2] {
+        let difference = self.candidate - self.baseline;
+        [self.baseline, self.changed].map(|before| relative(before, before + difference))
+    }
+}
+
+impl ChangedFigure {
+    /// Describes the change: `instructions 300 → 900 (+200 %)`.
+    pub fn text(&self) -> String {
+        let change = relative(self.baseline, self.candidate).map_or_else(String::new, |change| format!(" ({change})"));
+        format!("{} {} → {}{change}", self.figure.name_in_sentence(), self.baseline, self.candidate)
+    }
+}
+
+/// Formats the change from `before` to `after`: `+3.2 %`; `None` from 0.
+pub fn relative(before: f64, after: f64) -> Option<String> {
+    let percent = 100.0 * (after - before) / before;
+    let digits = if percent.abs() < 9.95 { 1 } else { 0 };
+    (before > 0.0).then(|| if percent == 0.0 { "0 %".into() } else { format!("{percent:+.digits$} %") })
+}
+
+/// Sums the figures of the inspected cases, device by device. Kernels of identical statistics in several cases count
+/// in each.
+pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
+    let mut totals: Vec<Total> = vec![];
+    for case in cases {
+        for figure in &case.figures {
+            let is_of = |total: &Total| total.device == case.device && total.figure == figure.figure;
+            let index = totals.iter().position(is_of).unwrap_or_else(|| {
+                totals.push(Total::none(&case.device, figure.figure));
+                totals.len() - 1
+            });
+            let total = &mut totals[index];
+            total.baseline += figure.baseline;
+            total.candidate += figure.candidate;
+            if figure.baseline != figure.candidate {
+                total.changed += figure.baseline;
+            }
+            total.lower += usize::from(figure.candidate < figure.baseline);
+            total.higher += usize::from(figure.candidate > figure.baseline);
+        }
+    }
+    totals
 }
 
 impl Inspected {
@@ -87,14 +154,15 @@ impl Inspected {
 
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
-    let mut changes = vec![];
+    let mut figures = vec![];
     let mut unpaired: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
     for kernel in &candidate.case.kernels {
         // Versions of a kernel share its name, and are paired in order.
         if let Some(index) = unpaired.iter().position(|old| old.name == kernel.name) {
-            changes.extend(changed_figures(unpaired.remove(index), kernel));
+            figures.extend(common_figures(unpaired.remove(index), kernel));
         }
     }
+    let mut changes: Vec<_> = figures.iter().filter(|figure| figure.baseline != figure.candidate).cloned().collect();
     changes.sort_by_key(|change| change.verdict);
     Inspected {
         id: candidate.case.id.clone(),
@@ -104,6 +172,7 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
         verdict: changes.first().map_or(Change::Same, |change| change.verdict),
         reached: Reached::of(candidate.case, None),
         changes,
+        figures,
     }
 }
 
@@ -112,20 +181,17 @@ pub(super) fn has_statistics(seen: &SeenCase<'_>) -> bool {
     seen.case.kernels.iter().any(|kernel| !kernel.statistics.is_empty())
 }
 
-/// Returns the figures that the compiler reports of both kernels, and that differ.
-fn changed_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
-    let mut changes = vec![];
+/// Returns the figures that the compiler reports of both kernels.
+fn common_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
+    let mut figures = vec![];
     for figure in CompilerStatistic::ALL {
         let (Some(baseline), Some(candidate)) = (figure.of(old), figure.of(new)) else { continue };
-        if baseline == candidate {
-            continue;
-        }
         let verdict = match figure.judge(baseline, candidate) {
             Ordering::Greater => Change::Worse,
             Ordering::Less => Change::Better,
             Ordering::Equal => Change::Same,
         };
-        changes.push(ChangedFigure { kernel: new.source().to_string(), figure, baseline, candidate, verdict });
+        figures.push(ChangedFigure { kernel: new.source().to_string(), figure, baseline, candidate, verdict });
     }
-    changes
+    figures
 }

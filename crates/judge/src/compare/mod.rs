@@ -22,7 +22,7 @@ use crate::basis::units::{self, Nanos};
 use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
-pub use inspected::{Change, Inspected};
+pub use inspected::{Change, Inspected, Total};
 use rayon::prelude::*;
 use serde::Serialize;
 pub use side::{SeenCase, State};
@@ -276,6 +276,9 @@ pub struct Comparison {
     /// Cases inspected on both sides: compiled, but not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inspected: Vec<Inspected>,
+    /// Sums of the compilers' figures over the inspected cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<Total>,
     /// All other cases.
     pub unmatched: Vec<Unmatched>,
 }
@@ -398,6 +401,7 @@ pub fn compare(baseline: &[Record], candidate: &[Record], settings: &Settings) -
         cases,
         remarks: vec![],
         decide: None,
+        totals: inspected::totals(&inspected),
         inspected,
         unmatched,
     }

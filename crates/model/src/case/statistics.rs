@@ -76,8 +76,7 @@ impl CompilerStatistic {
         let mut by_name = self.names().iter().map(|name| metrics_called(kernel, name));
         let metrics = by_name.find(|metrics| !metrics.is_empty())?;
         // A pipeline may have several executables; the worst value counts.
-        let worse = if self == Self::Occupancy { f64::min } else { f64::max };
-        let mut worst = metrics.iter().filter_map(|metric| value(metric)).reduce(worse)?;
+        let mut worst = metrics.iter().filter_map(|metric| value(metric)).reduce(self.worse())?;
         let is_turnip = !metrics_called(kernel, "Max Waves Per Core").is_empty();
         if self == Self::Code && is_turnip {
             worst *= DWORD;
@@ -92,6 +91,29 @@ impl CompilerStatistic {
             None if self == Self::Shared => Some(kernel.inspection.as_ref()?.shared.0 as f64),
             None => None,
         }
+    }
+
+    /// Returns the column of exports, with the unit if there is one.
+    pub fn column(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Spills => "spills",
+            Self::Scratch => "scratch_bytes",
+            Self::Shared => "shared_bytes",
+            Self::Occupancy => "occupancy",
+            Self::Instructions => "instructions",
+            Self::Code => "code_bytes",
+        }
+    }
+
+    /// Returns the worst value of a case's kernels.
+    pub fn worst(self, kernels: &[CompiledKernel]) -> Option<f64> {
+        kernels.iter().filter_map(|kernel| self.of(kernel)).reduce(self.worse())
+    }
+
+    /// Returns the worse of two values: the smaller occupancy, the larger of anything else.
+    fn worse(self) -> fn(f64, f64) -> f64 {
+        if self == Self::Occupancy { f64::min } else { f64::max }
     }
 
     /// Compares two values: `Greater` if a kernel got worse from `before` to `after`. More registers or instructions

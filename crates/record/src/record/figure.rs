@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, trimmed};
-use crate::case::statistics;
+use crate::case::statistics::CompilerStatistic;
 use crate::stats::Summary;
 
 /// Unit of a figure's value.
@@ -154,9 +154,7 @@ pub static SHARE_HIGH: CaseFigure = fixed("share_high", "", Share, |case| Some(c
 /// Median of the host baseline divided by the case's.
 pub static SPEEDUP: CaseFigure = fixed("speedup", "× host", Plain, |case| case.speedup);
 /// Registers that the case's worst kernel spills; `None` if the driver does not count them.
-pub static SPILLS: CaseFigure = fixed("", "", Count, |case| {
-    case.kernels.iter().filter_map(|kernel| statistics::CompilerStatistic::Spills.of(kernel)).reduce(f64::max)
-});
+pub static SPILLS: CaseFigure = fixed("", "", Count, |case| CompilerStatistic::Spills.worst(&case.kernels));
 
 /// Times in exports, in the order of their columns.
 pub static TIMES: [&CaseFigure; 7] = [&MEDIAN, &MEDIAN_LOW, &MEDIAN_HIGH, &MIN, &LOWER_QUARTILE, &UPPER_QUARTILE, &MAX];

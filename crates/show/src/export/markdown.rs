@@ -10,7 +10,7 @@ use crate::record::{Case, Record};
 use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note,
-    reason as reason_of_change, thresholds,
+    reason as reason_of_change, thresholds, totals,
 };
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
@@ -128,7 +128,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(thresholds(ruling)).chain(inspected).chain(not_compared));
-    for table in fleet::comparison_tables(comparison, usize::MAX) {
+    for table in totals(comparison).into_iter().chain(fleet::comparison_tables(comparison, usize::MAX)) {
         document.line(table.caption());
         document.table(table);
     }

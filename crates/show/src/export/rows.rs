@@ -4,6 +4,7 @@
 use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, samples, write_csv};
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
+use crate::case::statistics::CompilerStatistic;
 use crate::plan::axes;
 use crate::record::Record;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
@@ -11,7 +12,7 @@ use crate::record::marks::RunConditions;
 use serde_json::Value;
 
 /// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
-/// the whole case.
+/// the whole case; the compiler's figures are those of its worst kernel.
 fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
     let case = named.case;
     let origin = &record.origin;
@@ -55,6 +56,7 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
             row = row.with("limit", case.share.map(|share| share.limit.name()));
         }
     }
+    row = CompilerStatistic::ALL.iter().fold(row, |row, figure| row.with(figure.column(), figure.worst(&case.kernels)));
     row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
         // Signs of differences from the rest of the run, as in tables.
         .with("marks", conditions.signs(case))

@@ -25,6 +25,9 @@ const MAX_MEDIANS_RATIO: f64 = 1.01;
 /// Maximum number of summaries that are printed; `--json` has all.
 const MAX_OVERVIEWS: usize = 6;
 
+/// Maximum number of changed cases of a device that are listed, of those inspected.
+const MAX_INSPECTED: usize = 20;
+
 /// Maximum number of remarks below the tables of a device.
 const MAX_REMARKS: usize = 5;
 
@@ -64,9 +67,18 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let other_device = other_device.filter(|_| inspected_on.len() == 1);
     for device in inspected_on {
         document.line(other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate)));
-        for case in changed(comparison).filter(|case| case.device == device) {
+        let cases: Vec<_> = changed(comparison).filter(|case| case.device == device).collect();
+        for case in cases.iter().take(MAX_INSPECTED) {
             document.hanging(8, inspection(case));
         }
+        if let Some(rest) = cases.len().checked_sub(MAX_INSPECTED).filter(|rest| *rest > 0) {
+            document.line(format!("and {}; `compare --to markdown` lists them", counted(rest, "other changed case")));
+        }
+        document.gap();
+    }
+    if let Some(totals) = totals(comparison) {
+        document.line(totals.caption());
+        document.table(totals);
         document.gap();
     }
     document.lines(not_compared(&comparison.unmatched).iter().map(|cases| unmatched(cases[0], cases.len())));
@@ -327,6 +339,30 @@ pub fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
     let mut cases: Vec<_> = comparison.inspected.iter().filter(|case| !case.changes.is_empty()).collect();
     cases.sort_by_key(|case| case.verdict);
     cases.into_iter()
+}
+
+/// Returns the sums of the compilers' figures, with the number of kernels of which each changed; `None` for one case.
+pub fn totals(comparison: &Comparison) -> Option<Table> {
+    let Comparison { totals, inspected, .. } = comparison;
+    if inspected.len() < 2 || totals.is_empty() {
+        return None;
+    }
+    let devices = distinct(totals.iter().map(|total| total.device.as_str()));
+    let cases = counted(inspected.len(), "case");
+    let caption = "of changed: within the kernels that changed, which lower and higher count";
+    let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
+    table = table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
+    for total in totals.iter().filter(|total| total.baseline.max(total.candidate) > 0.0) {
+        let name = total.figure.name_in_sentence();
+        let sums = [total.baseline, total.candidate].map(|sum| sum.to_string());
+        let [change, within] = total.changes().map(|change| change.unwrap_or_else(|| "–".into()));
+        let within = if total.baseline == total.candidate && total.changed == 0.0 { "–".into() } else { within };
+        let counts = [total.lower, total.higher].map(|count| count.to_string());
+        let texts = [name.to_string(), printable(&total.device).into_owned()].into_iter();
+        table.row(texts.chain(sums).chain([change, within]).chain(counts));
+    }
+    table.leave_out_empty(&["device"], &printable(devices[0]));
+    Some(table)
 }
 
 /// Describes an inspected case: `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.

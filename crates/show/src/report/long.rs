@@ -118,6 +118,13 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     table.unify_units(&[figure::PER_OPERATION.heading]);
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
+    if let Some(chosen) = view.columns.as_ref().filter(|chosen| chosen.len() < LONG.len()) {
+        let is_empty = |column: &&&'static LongColumn| headings(column).iter().all(|name| table.position(name).is_none());
+        let empty: Vec<_> = chosen.iter().filter(is_empty).map(|column| column.name).collect();
+        if !empty.is_empty() {
+            document.line(format!("left out, as this record has nothing for them: {}", empty.join(", ")));
+        }
+    }
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();

@@ -441,6 +441,7 @@ impl Page {
             self.list_below(VERDICTS_END, comparison.differences.iter().map(difference_text));
         }
         if !comparison.inspected.is_empty() {
+            self.fleet(super::compare::totals(comparison).into_iter().collect());
             self.list_below(VERDICTS_END, super::compare::changed(comparison).map(super::compare::inspection));
         }
         let sorted = comparison.sorted();
