@@ -15,6 +15,12 @@ struct Topic {
     text: &'static str,
 }
 
+impl Topic {
+    fn title(&self) -> &'static str {
+        self.text.lines().next().unwrap_or_default().trim_start_matches("# ")
+    }
+}
+
 macro_rules! topics {
     ($($name:literal $path:literal)*) => {
         &[$(Topic { name: $name, path: $path, text: include_str!(concat!("../../docs/", $path)) }),*]
@@ -46,11 +52,17 @@ const TOPICS: &[Topic] = topics! {
     "ci" "ci/README.md"
     "fleet" "fleet/README.md"
     "security" "security.md"
+    "building" "building.md"
+    "extending" "extending.md"
+    "words" "words.md"
     "matmul" "studies/matmul.md"
     "lu" "studies/lu.md"
     "eigen" "studies/eigen.md"
     "measuring" "studies/measuring.md"
 };
+
+/// Topic of the glossary.
+const WORDS: &str = "words";
 
 /// Name that lists the topics.
 const LIST: &str = "topics";
@@ -68,6 +80,8 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",
+        "glossary" => "words",
+        "marks" => "times",
         "studies" => LIST,
         name => name,
     };
@@ -87,6 +101,9 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
                 algorithm.name
             ));
         }
+        if let Some(text) = mentions(name, width) {
+            return Ok(CommandOutput::success(text));
+        }
         let question = meant(name, &known).map_or_else(String::new, |question| question + " ");
         let name = brief(name);
         return Err(usage!(
@@ -94,6 +111,43 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         ));
     };
     Ok(CommandOutput::success(manual::terminal(topic.text, width, &page_name)))
+}
+
+/// Least letters of a word that is looked up in the pages.
+const MIN_LETTERS: usize = 3;
+
+/// Most pages that are listed for a word.
+const MAX_PAGES: usize = 8;
+
+/// Returns what the pages say of a word that is no topic: its line of the glossary, and the pages that have it most
+/// often; `None` if none has it.
+fn mentions(word: &str, width: usize) -> Option<String> {
+    let word = word.to_lowercase();
+    if word.chars().count() < MIN_LETTERS {
+        return None;
+    }
+    let is_word = |text: &&str| text.trim_end_matches('s') == word.trim_end_matches('s');
+    let words = |text: &str| text.to_lowercase();
+    let count = |text: &str| words(text).split(|c: char| !c.is_alphanumeric() && c != '-').filter(is_word).count();
+    let mut pages: Vec<_> = TOPICS.iter().map(|topic| (count(topic.text), topic)).filter(|(count, _)| *count > 0).collect();
+    if pages.is_empty() {
+        return None;
+    }
+    pages.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let mut text = String::new();
+    let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
+    for (term, meaning) in rows.filter_map(|row| row.trim_matches('|').split_once(" | ")) {
+        if count(term) > 0 {
+            let row = format!("{}: {}", term.trim(), meaning.trim());
+            text += &manual::terminal(&row, width, &page_name);
+            text.push('\n');
+        }
+    }
+    let mut table = Table::default().text(["topic"]).prose(["page"]).numbers(["times"]);
+    for (count, topic) in pages.into_iter().take(MAX_PAGES) {
+        table.row([topic.name, topic.title(), &count.to_string()]);
+    }
+    Some(text + &prose(&format!("Pages with the word '{}':", brief(&word)), width, 0) + &table.terminal(width))
 }
 
 /// Whether a topic has this name, in the singular or the plural.
@@ -108,9 +162,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 fn list(width: usize) -> String {
     let mut table = Table::default().text(["topic"]).prose(["page", ""]);
-    for Topic { name, path, text } in TOPICS {
-        let title = text.lines().next().unwrap_or_default();
-        table.row([*name, title.trim_start_matches("# "), &format!("docs/{path}")]);
+    for topic @ Topic { name, path, .. } in TOPICS {
+        table.row([*name, topic.title(), &format!("docs/{path}")]);
     }
     let usage = "`gpukern help TOPIC` prints a page, `gpukern help COMMAND` the options of a command.";
     table.terminal(width) + "\n" + &prose(usage, width, 0)

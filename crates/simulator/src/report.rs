@@ -11,6 +11,7 @@ use crate::kernel::program::Dispatch;
 use crate::lower::Kernel;
 use crate::memory::Memory;
 use crate::module::{Id, ValueType};
+use crate::sanitize::SUBGROUP_BARRIER;
 use rspirv::spirv::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -381,7 +382,7 @@ fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrie
         FaultKind::RaceStorage => {
             format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
         }
-        FaultKind::Lockstep => format!("subgroupBarrier() {between}"),
+        FaultKind::Lockstep => format!("{SUBGROUP_BARRIER}{between}"),
         _ => kind.remedy().into(),
     }
 }

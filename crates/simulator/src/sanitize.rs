@@ -124,7 +124,7 @@ impl CaseReport {
         self.error.is_some() || !self.sizes_where(|result| matches!(result, SizeResult::Failed { .. })).is_empty()
     }
 
-    /// Returns the verdict on the answer, in words: `wrong at 4 8 16`.
+    /// Returns the verdict on the answer, in words: `wrong with sub-groups of 4 8`.
     pub fn answer(&self) -> String {
         let (judged, wrong) = (self.judged_sizes(), self.wrong_sizes());
         if judged.is_empty() {
@@ -135,7 +135,7 @@ impl CaseReport {
         }
         let mut text = "wrong".to_string();
         if wrong.len() < judged.len() {
-            let _ = write!(text, " at {}", spans(&wrong));
+            let _ = write!(text, " with sub-groups of {}", spans(&wrong));
         }
         let schedules = distinct(self.sizes.iter().flat_map(|size| match &size.result {
             SizeResult::Wrong { schedules, .. } => schedules.clone(),
@@ -167,6 +167,9 @@ impl CaseReport {
     }
 }
 
+/// Beginning of the remedy for reliance on lockstep.
+pub(crate) const SUBGROUP_BARRIER: &str = "subgroupBarrier() ";
+
 impl CaseReport {
     /// Drops consequences of races: reliance on lockstep at the same places, which is the same race at sub-group sizes where
     /// one sub-group has both invocations, and values that were read before the other invocation wrote them. A value that is
@@ -197,6 +200,14 @@ impl CaseReport {
             };
             !races.iter().any(is_cause)
         });
+        // A barrier that another fault needs at the same place orders the sub-group too.
+        for fault in self.faults.iter_mut().filter(|fault| fault.kind == FaultKind::Lockstep) {
+            let Some(place) = fault.remedy.strip_prefix(SUBGROUP_BARRIER) else { continue };
+            let race = races.iter().find(|race| race.remedy.split_once("() ").is_some_and(|(_, at)| at == place));
+            if let Some(race) = race {
+                fault.remedy.clone_from(&race.remedy);
+            }
+        }
     }
 }
 
@@ -643,6 +654,36 @@ mod tests {
             report.drop_consequences();
             assert_eq!(report.faults.len(), kept, "{sizes:?}");
         }
+    }
+
+    #[test]
+    fn one_barrier_for_a_race_is_the_remedy_of_reliance_on_lockstep_at_its_place() {
+        let place = |line| {
+            Some(SourcePlace { line: Some(("k.comp".into(), line)), instruction: String::new(), text: None })
+        };
+        let fault = |kind, at, remedy: &str| KernelFault {
+            kind,
+            kernel: "k".into(),
+            at: place(at),
+            other: place(18),
+            what: String::new(),
+            other_what: String::new(),
+            remedy: remedy.into(),
+            subgroup_sizes: vec![4],
+            count: 1,
+        };
+        let mut report = CaseReport {
+            faults: vec![
+                fault(FaultKind::RaceShared, 20, "barrier() after line 18"),
+                fault(FaultKind::Lockstep, 22, "subgroupBarrier() after line 18"),
+                fault(FaultKind::Lockstep, 30, "subgroupBarrier() after line 25"),
+            ],
+            ..CaseReport::default()
+        };
+        report.drop_consequences();
+        let remedies: Vec<_> = report.faults.iter().map(|fault| &*fault.remedy).collect();
+        let expected = ["barrier() after line 18", "barrier() after line 18", "subgroupBarrier() after line 25"];
+        assert_eq!(remedies, expected);
     }
 
     #[test]

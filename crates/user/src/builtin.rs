@@ -51,6 +51,11 @@ impl Counterpart {
         Ok(Self { algorithm, case, problem, places, buffer_count: point.buffers.len() })
     }
 
+    /// Returns the number of arithmetic operations that solve the problem.
+    pub(super) fn operations(&self) -> u64 {
+        self.problem.work().operations
+    }
+
     /// Returns, for each input or each output of the algorithm (as `is_kind` says), its index among the point's buffers
     /// of the same kind.
     fn indices(&self, point: &ResolvedPoint, is_kind: fn(Role) -> bool) -> Vec<usize> {

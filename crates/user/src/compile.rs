@@ -4,6 +4,7 @@
 use super::entry::{chosen, isolate, resize};
 use super::front_end;
 use super::loaded::bytes;
+use super::options::similar;
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
@@ -141,7 +142,8 @@ impl KernelSource {
         let beside = self.path.parent().and_then(Path::parent).map(|folder| folder.join(name));
         match beside.filter(|path| path.exists()) {
             Some(_) => format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown()),
-            None => text,
+            None if self.path.exists() => text,
+            None => similar(&self.path).map_or_else(|| text.clone(), |question| format!("{text}; {question}")),
         }
     }
 

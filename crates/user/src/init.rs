@@ -85,7 +85,11 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     commented.remark("dispatch.groups", "(…)");
     let groups = analyzed.grid_groups();
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    commented.tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
+    let mut tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
+    if ["M", "N", "K"].iter().all(|axis| commented.description.axes.get(axis).is_some()) {
+        tail = tail.replace("\"2*N\"               # for example", "\"2*M*N*K\"           # for example");
+    }
+    commented.tail = tail;
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
     Ok(commented)
 }

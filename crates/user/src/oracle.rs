@@ -110,6 +110,15 @@ impl UserOracle {
         self.outputs.iter().filter(move |output| output.index == index)
     }
 
+    /// Names an element of an output that nothing is compared with.
+    fn element_without_reference(&self, output: usize, index: usize) -> Option<String> {
+        let buffer = self.all.get(output).filter(|_| self.views(output).next().is_none())?;
+        if buffer.parts.is_empty() {
+            return Some(element_name(buffer, index));
+        }
+        buffer.parts.iter().find_map(|part| Some(element_name(part, part.index_of_byte(index)?)))
+    }
+
     /// Compares the bytes of an output as its tolerance says.
     fn check_output(&self, output: &ReferenceData, found: &[u8]) -> CheckResult {
         let found = output.buffer.gather(found);
@@ -243,7 +252,8 @@ impl Oracle for UserOracle {
     fn element(&self, output: usize, index: usize) -> Option<String> {
         let Some(ReferenceData { buffer, .. }) = self.output(output) else {
             let mut indices = self.views(output).map(|view| (&view.buffer, view.buffer.index_of_byte(index)));
-            return indices.find_map(|(view, index)| Some(element_name(view, index?)));
+            let viewed = indices.find_map(|(view, index)| Some(element_name(view, index?)));
+            return viewed.or_else(|| self.element_without_reference(output, index));
         };
         let is_padding = buffer.members.kind(index, buffer.element.bytes() as usize) == ByteKind::Padding;
         (!is_padding).then(|| element_name(buffer, index))

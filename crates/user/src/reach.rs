@@ -175,6 +175,8 @@ struct Analysis<'a> {
     elements: Vec<Option<(String, u64)>>,
     /// First of the sums of the same numbers, by each of them.
     first_sums: HashMap<u32, u32>,
+    /// First sum of two numbers, known after the first passes.
+    sums: HashMap<[Bearer; 2], u32>,
     /// Axis of each value that is below a limit, by id and component, and the elements along it from one invocation to the
     /// next.
     strides: HashMap<(u32, u32), Option<(usize, f64)>>,
@@ -215,6 +217,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
             analysis.follow(*instruction);
         }
         if !analysis.changed && !analysis.has_limits {
+            analysis.find_addends(&all);
             analysis.restart();
         } else if !analysis.changed && !analysis.is_last {
             analysis.is_last = true;
@@ -252,6 +255,7 @@ impl<'a> Analysis<'a> {
             rounds: 0,
             positions: 0,
             first_sums: HashMap::new(),
+            sums: HashMap::new(),
             strides: HashMap::new(),
             bytes: vec![Accessed::Nothing; roots],
             is_array_used: vec![false; roots],
@@ -849,6 +853,11 @@ impl Analysis<'_> {
                 part.bound = Some(limit.clone());
             }
         }
+        if component == 0
+            && let Some(regrouped) = self.regrouped(id)
+        {
+            part.bound = Some(regrouped);
+        }
         // A sum of what is below a limit already tells nothing of the grid.
         if let Some(definition) = self.definitions.get(&id)
             && matches!(definition.op(), Some(Op::IAdd | Op::ISub))
@@ -859,6 +868,27 @@ impl Analysis<'_> {
         if let Some((before, after)) = unlimited.zip(part.bound.as_ref()).filter(|(before, after)| before != *after) {
             self.strides.insert((id, component), before.ratio_along_axis(after));
         }
+    }
+
+    /// Returns the bound of a sum of which a part is below a limit that the sum's own grouping hides: of `row * n + k + x`,
+    /// which is `(row * n + k) + x`, behind `k + x < n`.
+    fn regrouped(&self, id: u32) -> Option<Polynomial> {
+        let parts = |id: u32| match self.definition_behind(id).map(|sum| (sum.op(), sum.operands())) {
+            Some((Some(Op::IAdd), &[_, _, a, b])) => vec![(a, b), (b, a)],
+            _ => vec![],
+        };
+        for (inner, last) in parts(id) {
+            for (first, middle) in parts(inner) {
+                let [middle, last] = [middle, last].map(|part| self.bearer(part, MAX_STEPS));
+                let sum = self.sums.get(&[middle, last]).or_else(|| self.sums.get(&[last, middle]));
+                if let Some(limit) = sum.and_then(|sum| self.limits.get(&(*sum, None)))
+                    && let Some(Bounded { bound: Some(bound), .. }) = self.values.get(&first).and_then(|value| value.first())
+                {
+                    return Some(bound.plus(limit));
+                }
+            }
+        }
+        None
     }
 
     /// Whether a value is below a limit that grows with an axis.
@@ -873,6 +903,17 @@ impl Analysis<'_> {
             if let (Some(op @ (Op::IAdd | Op::ISub)), &[_, id, a, b]) = (instruction.op(), instruction.operands()) {
                 let sum = (op, self.bearer(a, MAX_STEPS), self.bearer(b, MAX_STEPS));
                 self.first_sums.insert(id, *first.entry(sum).or_insert(id));
+            }
+        }
+    }
+
+    /// Lists the sums by what they add, as it is known now: behind pointers too.
+    fn find_addends(&mut self, all: &[Instruction<'_>]) {
+        for instruction in all {
+            if let (Some(Op::IAdd), &[_, id, a, b]) = (instruction.op(), instruction.operands()) {
+                let addends = [a, b].map(|part| self.bearer(part, MAX_STEPS));
+                let sum = self.first_sums.get(&id).copied().unwrap_or(id);
+                self.sums.entry(addends).or_insert(sum);
             }
         }
     }

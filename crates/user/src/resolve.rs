@@ -9,6 +9,7 @@
 //! - A *point* gives each axis one value. There, each configuration becomes a list of dispatches.
 
 use super::axes;
+use super::builtin::Counterpart;
 use super::buffers::find_roles;
 use super::description::{Described, DescribedBuffer, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
@@ -398,7 +399,15 @@ impl Resolver<'_> {
             }
         };
         let work = evaluate_work(description, &buffers, axes)?;
-        Ok(ResolvedPoint { values, buffers, reference, inputs, work, pass_lists })
+        let mut point = ResolvedPoint { values, buffers, reference, inputs, work, pass_lists };
+        if let Reference::Builtin(builtin) = &point.reference
+            && description.work.as_ref().is_none_or(|work| work.flops.is_none())
+        {
+            // Mistakes in the roles are told where the reference computes.
+            point.work.operations =
+                Counterpart::new(self.catalogue, builtin, &point).map_or(0, |counterpart| counterpart.operations());
+        }
+        Ok(point)
     }
 
     /// Resolves the passes of a configuration at a point, or the reason why a condition excludes it.

@@ -133,10 +133,11 @@ pub(super) fn judge_run(
                 [name] => format!("only {name} was given (a kernel on the command line replaces the description's)"),
                 _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
             };
-            return Err(usage!(
-                "--ab needs two kernels, or one with a list of two in [spec]; {problem}; for example `gpukern run k.toml \
-                 old.comp new.comp --ab`"
-            ));
+            let example = match names[..] {
+                [first, second, ..] => format!("--ab -V {}", shown_word(&format!("{first},{second}"))),
+                _ => "gpukern run k.toml old.comp new.comp --ab".into(),
+            };
+            return Err(usage!("--ab takes two kernels, or two values of a list in [spec]; {problem}; write `{example}`"));
         };
         matches.push(Match::of_variants(a, b, group.clone()));
     }

@@ -12,7 +12,7 @@ use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
 use crate::basis::pattern;
 use crate::commands::cli::RunArgs;
-use crate::counted;
+use crate::basis::printable::shown_word;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::fastest::is_too_close;
@@ -275,7 +275,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let choice = kernels.choice(&best.variant);
         let left_out = match cases.len() - timed.len() {
             0 => String::new(),
-            count => format!(" that are right ({} without a time)", counted(count, "other")),
+            1 => " with a time (1 other has none)".into(),
+            count => format!(" with a time ({count} others have none)"),
         };
         let (first, first_time) = &timed[0];
         let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
@@ -298,7 +299,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-            let line = format!("  too close to tell: {}{more}; --ab decides between two", rival.variant);
+            let pair = format!("{},{}", best.variant, rival.variant);
+            let line = format!("  too close to tell: {}{more}; `--ab -V {}` decides", rival.variant, shown_word(&pair));
             text.push_str(&table::prose(&line, width, 4));
         }
     }

@@ -22,7 +22,9 @@ use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
-use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
+use crate::workbench::{
+    LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness, has_details,
+};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -474,6 +476,7 @@ impl Runner {
         }
         if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
             && let Correctness::Unverified { unverified } = &mut measured.verification
+            && !has_details(unverified)
         {
             let _ = write!(unverified, "; its answer changed after {runs} more runs");
         }

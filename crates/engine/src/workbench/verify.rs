@@ -118,6 +118,11 @@ pub(crate) enum LaterAnswer {
     Wrong(Verification),
 }
 
+/// Whether the reason why an answer is unverified also says what is wrong with it.
+pub(crate) fn has_details(unverified: &str) -> bool {
+    unverified.contains("; ")
+}
+
 /// Converts a check to the correctness of the answer, or to the reason why there is no right answer. `unverified` is the
 /// reason why the answer cannot be judged, if so.
 pub(crate) fn correctness(
@@ -188,7 +193,7 @@ impl Workbench {
         let answer = fingerprint(&outputs);
         let mut second_run = None;
         let mut check = save_and_check(loaded, program, &outputs);
-        let unverified = loaded.oracle.doubt(&outputs);
+        let mut unverified = loaded.oracle.doubt(&outputs);
         if let Some(bad_write) = bad_write {
             check = Err(bad_write);
         }
@@ -198,9 +203,21 @@ impl Workbench {
                 self.run_over_poison(loaded, program, Poison::Number)?;
             // As in samples, without a time limit.
             sampler.lift_time_limit();
+            let is_same = fingerprint(&outputs) == answer;
+            // Nobody else says that an unchecked answer depends on the filler.
+            if let Some(reason) = &mut unverified
+                && !is_same
+                && bad_write.is_none()
+                && !has_details(reason)
+                && program.is_users()
+                && time.seconds() < MAX_PROBED_SECONDS
+                && let Ok(Some(cause)) = self.find_cause(loaded, program)
+            {
+                *reason = format!("{reason}; {cause}");
+            }
             check = match bad_write {
                 Some(bad_write) => Err(bad_write),
-                None if fingerprint(&outputs) == answer => check,
+                None if is_same => check,
                 None => reword_second_check(save_and_check(loaded, program, &outputs)),
             };
             second_run = Some(SecondRun { sampler, time });

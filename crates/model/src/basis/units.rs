@@ -126,7 +126,10 @@ pub fn significant(value: f64) -> String {
 
 /// Formats a fraction as a percentage: `61.4 %`.
 pub fn percent(fraction: f64) -> String {
-    format!("{:.1} %", 100.0 * fraction)
+    match 100.0 * fraction {
+        percent if (f64::MIN_POSITIVE..0.05).contains(&percent) => "<0.05 %".into(),
+        percent => format!("{percent:.1} %"),
+    }
 }
 
 /// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.

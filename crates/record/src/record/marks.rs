@@ -81,6 +81,8 @@ struct DeviceConditions {
     others: Option<TypicalFigure>,
     /// Relative half-widths of the confidence intervals, in ascending order.
     errors: Vec<f64>,
+    /// Number of cases during which the canary's time changed.
+    unsteady: usize,
     /// Number of medians of so few samples that they have no interval.
     without_interval: usize,
     on_host: bool,
@@ -109,6 +111,7 @@ impl RunConditions {
                 clock_mhz: stats::median(&figures(clock)),
                 others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
                 errors: sorted(figures(|m| m.summary.relative_error())),
+                unsteady: measured.iter().filter(|m| is_unsteady(m, on_host)).count(),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
                 on_host,
             }
@@ -124,6 +127,9 @@ impl RunConditions {
     pub fn sentence(&self, device: usize) -> Option<String> {
         let conditions = self.of_device(device)?;
         let mut parts: Vec<String> = conditions.speed().into_iter().collect();
+        if conditions.are_all_unsteady() {
+            parts.push(format!("its speed changed during {} of {} cases", conditions.unsteady, conditions.cases));
+        }
         if let Some(TypicalFigure { median, least, most, .. }) = conditions.others
             && most > MAX_OTHERS_DIFFERENCE
         {
@@ -179,8 +185,8 @@ impl RunConditions {
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
-                "disturbed: the canary (a small fixed kernel, timed around each case) or other programs' CPU use differed \
-                 from the rest of the run"
+                "disturbed: the canary (a small fixed kernel, timed around each case) changed by 50 %, or was 10 % off \
+                 the other cases', or other programs used 10 points more or less of the CPU"
             } else {
                 "disturbed: the canary (a small fixed kernel, timed around each case) was 5 % off the rest of the run, or \
                  changed by 5 % during the case"
@@ -240,9 +246,19 @@ impl DeviceConditions {
         {
             return true;
         }
-        let drift = measured.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
-        drift > if self.on_host { MAX_CANARY_DRIFT_ON_HOST } else { MAX_CANARY_RATIO }.ln()
+        !self.are_all_unsteady() && is_unsteady(measured, self.on_host)
     }
+
+    /// Whether the canary changed while most of several cases were sampled, which then do not differ from the rest.
+    fn are_all_unsteady(&self) -> bool {
+        self.cases > 1 && 2 * self.unsteady > self.cases
+    }
+}
+
+/// Whether the canary's time changed while a case was sampled.
+fn is_unsteady(measured: &Measured, on_host: bool) -> bool {
+    let drift = measured.conditions.canary.map_or(0.0, |[before, after]| (after.0 / before.0).ln().abs());
+    drift > if on_host { MAX_CANARY_DRIFT_ON_HOST } else { MAX_CANARY_RATIO }.ln()
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {

@@ -44,7 +44,12 @@ impl Share {
 
     /// Returns the share, or its bound, with the sign that it is shown with; without one if it is known well.
     pub fn signed(self) -> (&'static str, f64) {
-        let rough = self.bounds().map_or(("", self.fraction), |_| (ABOUT, self.fraction));
+        let rough = match self.bounds() {
+            None => ("", self.fraction),
+            // A limit that was measured too low makes shares too high.
+            Some([_, high]) if high < 1.0 && self.fraction >= high * (1.0 - MIN_SHOWN_UNCERTAINTY) => (AT_MOST, high),
+            Some(_) => (ABOUT, self.fraction),
+        };
         self.sole_bound().unwrap_or(rough)
     }
 

@@ -77,15 +77,17 @@ fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     }
     faster.sort_by_key(|(_, sizes)| std::cmp::Reverse(sizes.len()));
     let mut parts = vec![];
-    for (name, beaten) in faster.iter().take(MAX_NAMED) {
+    for group in grouped(faster.iter().take(MAX_NAMED), |(_, beaten)| beaten.clone()) {
+        let names = in_words(&group.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and");
+        let beaten = &group[0].1;
         parts.push(match beaten.len() {
-            count if count == sizes.len() && count > 1 => format!("{name} at every size"),
-            _ if sizes.len() == 1 => (*name).to_string(),
-            _ => format!("{name} at {}", size_span(beaten, &sizes)),
+            count if count == sizes.len() && count > 1 => format!("{names} at every size"),
+            _ if sizes.len() == 1 => names,
+            _ => format!("{names} at {}", size_span(beaten, &sizes)),
         });
     }
     let more = and_more(faster.len().saturating_sub(MAX_NAMED));
-    (!parts.is_empty()).then(|| format!("faster with a caveat: {}{more}", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("faster, but with a caveat: {}{more}", parts.join("; ")))
 }
 
 /// Names the fastest of `cases`, which are of one problem on one device of `record`: several if they are too close to tell.
@@ -301,7 +303,7 @@ mod tests {
         record.cases.truncate(2);
         let sentence_of = |record: &Record| Some(sentence(record, &record.cases.iter().collect::<Vec<_>>())?.0);
         record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
-        let expected = "naive is the only variant without a caveat; faster with a caveat: local";
+        let expected = "naive is the only variant without a caveat; faster, but with a caveat: local";
         assert_eq!(sentence_of(&record).as_deref(), Some(expected));
         record.cases[0].shortcuts = std::mem::take(&mut record.cases[1].shortcuts);
         assert_eq!(sentence_of(&record), None, "the exact one is faster");

@@ -150,7 +150,11 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);
-    legend.extend(marks_of(&section.cases, conditions));
+    let marks = marks_of(&section.cases, conditions).into_iter();
+    // Columns that were chosen may lack the signs of the times.
+    let has_signs = columns.iter().any(|column| matches!(column.content, Content::Marks));
+    let is_sign = |mark: &Mark| section.cases.iter().any(|case| conditions.marks(case).iter().any(|of| of.sign == mark.sign));
+    legend.extend(marks.filter(|mark| has_signs || !is_sign(mark)));
     if !legend.is_empty() {
         document.gap();
     }

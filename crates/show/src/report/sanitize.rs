@@ -223,7 +223,7 @@ mod tests {
     fn a_fault_has_both_places_and_the_remedy_within_80_columns() {
         let text = text(&[report("64", vec![race()]), report("128", vec![race()])], 80);
         for part in [
-            "wrong at 4",
+            "wrong with sub-groups of 4",
             "\nrace in shared memory  transpose.comp:24 reads tile[9][4] (invocation 3,12 of\n",
             "\n                       transpose.comp:21 writes it (invocation 12,3), with no\n",
             "\n                       remedy: barrier() after line 21\n",

@@ -123,6 +123,11 @@ fn a_specialization_constant_stays_a_factor_of_the_grid() {
 
 #[test]
 fn elements_behind_an_axis_are_a_guess() {
+    let text = along_n(
+        "uint i = gl_GlobalInvocationID.x, l = gl_LocalInvocationID.x;\n\
+         for (uint k = 0; k < n; k += 16) if (i < n && k + l < n) y[i * n + k + l] = x[i * n + k + l];",
+    );
+    assert_eq!(text.matches("shape = [\"N*N\"]\n").count(), 2, "{text}");
     let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i < n) y[i] = x[i - 1] + x[i + 2];");
     assert!(text.contains("shape = [\"N + 2\"]             # (…)") && text.contains("shape = [\"N\"]\n"), "{text}");
     let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i + 1 <= n) y[i] = x[i - 1] + x[i];");

@@ -200,6 +200,9 @@ impl<'a> RawRecord<'a> {
             Some(error) if error.is_syntax() && first == Some('[') => {
                 Err(self.error(None, &format!("it is not JSON; {}", foreign::RECORD)))
             }
+            Some(error) if error.is_syntax() && has_lines_of_json(self.text) => {
+                Err(self.error(None, &format!("it has a JSON document in each line; {}", foreign::RECORD)))
+            }
             Some(error) if error.is_syntax() => Err(self.syntax(&error, self.text, 0, "it is damaged, or not JSON: ")),
             Some(error) if first == Some('{') => Err(self.syntax(&error, self.text, 0, "")),
             _ => Err(self.error(None, &foreign::explain(self.text))),
@@ -317,6 +320,11 @@ fn separate_shares(record: &mut Record) {
             case.share = peak.share(case, median);
         }
     }
+}
+
+/// Whether the first of several lines is JSON by itself.
+fn has_lines_of_json(text: &str) -> bool {
+    text.trim().split_once('\n').is_some_and(|(first, _)| serde_json::from_str::<serde::de::IgnoredAny>(first).is_ok())
 }
 
 /// Parses a case of gpukern-run/1, in which warnings are just names.

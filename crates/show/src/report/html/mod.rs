@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{bound_marks, caches, figure_cell, main_sections, marks_of, median, row, variant};
+use super::bench::{Section, bound_marks, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -33,7 +33,7 @@ use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, percent, series};
+use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
 use ratios::Ratios;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -71,6 +71,9 @@ const MIN_ROW_BYTES: usize = 100;
 const MAX_NAME: usize = 300;
 /// Maximum length of an explanation, in characters.
 const MAX_SENTENCE: usize = 2_000;
+
+/// Maximum number of tables that each have a sentence on their fastest variant.
+const MAX_SENTENCES: usize = 8;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -330,11 +333,7 @@ impl Page {
             self.verdict(&shortened(&sentence, MAX_SENTENCE), comparison);
         }
         if comparison.is_none() {
-            if let [first, others @ ..] = sources
-                && others.iter().all(|other| std::ptr::eq(other.run, first.run))
-            {
-                self.fastest_sentences(&first.run.record);
-            }
+            self.fastest_sentences(sources);
             self.note_at = self.html.len();
             let mut records: Vec<_> = sources.iter().map(|source| &source.run.record).collect();
             records.dedup_by(|a, b| std::ptr::eq(*a, *b));
@@ -366,17 +365,29 @@ impl Page {
         self.line("</div></div></section>");
     }
 
-    /// Writes a sentence on the fastest variant of each table of the only record.
-    fn fastest_sentences(&mut self, record: &Record) {
-        let sections = main_sections(record);
-        let kinds = distinct(sections.iter().map(|section| section.cases[0].subject())).len();
-        let devices = distinct(sections.iter().map(|section| section.device.index)).len();
-        for section in &sections {
+    /// Writes a sentence on the fastest variant of each table of the records; none if there are many.
+    fn fastest_sentences(&mut self, sources: &[ReportSource<'_>]) {
+        let mut runs: Vec<&NamedRecord> = sources.iter().map(|source| source.run).collect();
+        runs.dedup_by(|a, b| std::ptr::eq(*a, *b));
+        let sections: Vec<_> =
+            runs.iter().flat_map(|run| main_sections(&run.record).into_iter().map(move |section| (*run, section))).collect();
+        if sections.len() > MAX_SENTENCES {
+            return;
+        }
+        let kinds = distinct(sections.iter().map(|(_, section)| section.cases[0].subject())).len();
+        let devices = distinct(sections.iter().map(|(_, section)| &*section.device.name)).len();
+        for (run, section) in &sections {
             let cases: Vec<&Case> = section.cases.iter().chain(&section.host).copied().collect();
-            let Some((mut sentence, _)) = fastest::sentence(record, &cases) else { continue };
+            let Some((mut sentence, _)) = fastest::sentence(&run.record, &cases) else { continue };
             let kind = if kinds > 1 { cases[0].subject() } else { String::new() };
             let device = if devices > 1 { &*section.device.name } else { "" };
-            let subject = join_filled(&[&kind, device], " on ");
+            let mut subject = join_filled(&[&kind, device], " on ");
+            let is_same = |other: &Section<'_>| {
+                other.cases[0].subject() == section.cases[0].subject() && other.device.name == section.device.name
+            };
+            if sections.iter().filter(|(_, other)| is_same(other)).count() > 1 {
+                subject = join_filled(&[&run.name, &subject], ", ");
+            }
             if !subject.is_empty() {
                 sentence = format!("{subject}: {sentence}");
             }
@@ -804,7 +815,9 @@ fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
     // A mean over some of the sizes does not compare with the others.
     variants.sort_by(|(sizes, mean, _), (others, other, _)| others.cmp(sizes).then(mean.total_cmp(other)));
     let mut table = Table::captioned(format!("{title}, {sizes} sizes")).text(["variant"]);
-    table = table.numbers(["time ÷ fastest (geometric mean)"]).text(["sizes"]);
+    let has_caveats = variants.iter().any(|(_, _, case)| !Class::of(case).is_exact());
+    let fastest = if has_caveats { "fastest without a caveat" } else { "fastest" };
+    table = table.numbers([format!("time ÷ {fastest} (geometric mean)")]).text(["sizes"]);
     if sizes > 1 && variants.len() > 1 {
         for (measured, mean, case) in variants {
             let measured = if measured < sizes { format!("{measured} of {sizes}") } else { String::new() };
@@ -928,7 +941,7 @@ fn cell_beside(cases: &[&Case], is_best: bool, with_limits: bool, conditions: &R
 /// Formats the share of its limit that a case reaches, and `with_limits` also the limit.
 fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     let share = finite_share(case)?;
-    let text = share.told(percent);
+    let text = model::share(share);
     if !with_limits {
         return Some(text);
     }
@@ -1122,9 +1135,9 @@ fn facts(case: &Case) -> Vec<String> {
         }
     }
     if let Some(share) = case.share {
-        let reached = share.told(percent);
+        let reached = model::share(share);
         let limit = share.limit.name();
-        facts.push(format!("{reached} of the {limit} limit, which allows {} at best", share.least_told(case)));
+        facts.push(format!("{reached} of the {limit} limit: at best, this would take {}", share.least_told(case)));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {

@@ -250,6 +250,7 @@ impl<'a> ChartGroup<'a> {
         let comparable = self.comparable(&self.cases[indices[0]]).into_iter().filter(is_drawn);
         let measured = comparable.filter_map(|case| case.measured().map(|m| (case, m)));
         let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), MAX_SIZE_LABELS)?;
+        let has_oblong = measured.clone().any(|(case, _)| !equal_extents(&case.size));
         let y = LogAxis::round(measured.filter_map(|(case, m)| quantity.value(case, m.summary.median)))?;
         let series = self.plot_series(indices, quantity, &is_drawn);
         if series.is_empty() {
@@ -260,11 +261,11 @@ impl<'a> ChartGroup<'a> {
             title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             description: format!(
-                "{} over size for {} variants, logarithmic axes; values in the table below",
+                "{} over size for {} variants, logarithmic axes",
                 quantity.title(&y),
                 series.len()
             ),
-            x_title: "size".into(),
+            x_title: if has_oblong { "size: geometric mean of its extents" } else { "size" }.into(),
             x,
             x_label: axis::size,
             y_label: quantity.label(&y),
@@ -287,13 +288,16 @@ impl<'a> ChartGroup<'a> {
             for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
                 points_by_variant.entry(series(case)).or_default().extend(quantity.point(case));
             }
+            let cases = self.cases[*source].iter().filter(|case| is_drawn(case));
+            let grows = do_grow(cases.map(|case| &case.size));
             for name in &variants {
                 let mut points = points_by_variant.remove(name).unwrap_or_default();
                 if points.is_empty() {
                     continue;
                 }
-                // Oblong problems are not on the line of square ones; if all are oblong, they are a line.
-                if points.iter().all(|point| !point.on_line) {
+                // Oblong problems are not on the line of square ones; if all are oblong and each is at least as large in
+                // every extent as the one before, they are a line.
+                if points.iter().all(|point| !point.on_line) && grows {
                     for point in &mut points {
                         point.on_line = true;
                     }
@@ -357,7 +361,7 @@ impl<'a> ChartGroup<'a> {
             let time = case.shown(m.summary.median);
             // The color of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
-            let share = limit.and(finite_share(case)).map(|share| share.told(percent));
+            let share = limit.and(finite_share(case)).map(share);
             let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");
             Some(Bar { name: series(case), value: time.0, text, style: form.unwrap_or(0), tip: tip(case, m) })
         };
@@ -374,7 +378,7 @@ impl<'a> ChartGroup<'a> {
         let bars = Bars {
             title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
             source: join_filled(&[&names.join(", "), &share], "; "),
-            description: format!("{time} of {} variants; values in the table below", items.len()),
+            description: format!("{time} of {} variants", items.len()),
             legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
             items,
         };
@@ -722,6 +726,13 @@ fn extent(size: &CaseSize) -> Option<f64> {
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
+/// Whether each size is at least as large in every extent as the smaller ones, as in `1x256x256`, `1x512x512`.
+fn do_grow<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> bool {
+    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().to_vec())).collect();
+    extents.sort_unstable();
+    extents.windows(2).all(|pair| pair[0].len() == pair[1].len() && pair[0].iter().zip(&pair[1]).all(|(a, b)| a <= b))
+}
+
 fn equal_extents(size: &CaseSize) -> bool {
     size.known().is_some_and(|size| size.extents().windows(2).all(|pair| pair[0] == pair[1]))
 }
@@ -729,6 +740,12 @@ fn equal_extents(size: &CaseSize) -> bool {
 pub(super) fn percent(fraction: f64) -> String {
     let decimals = if fraction < 0.01 { 2 } else { 1 };
     format!("{:.decimals$} %", 100.0 * fraction)
+}
+
+/// Formats a share, with a sign and whole percents if it is uncertain.
+pub(super) fn share(share: Share) -> String {
+    let is_certain = share.signed().0.is_empty();
+    share.told(|fraction| if is_certain || fraction < 0.1 { percent(fraction) } else { format!("{:.0} %", 100.0 * fraction) })
 }
 
 fn tip(case: &Case, m: &Measured) -> String {
