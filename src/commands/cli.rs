@@ -1429,6 +1429,13 @@ pub struct ReportArgs {
     #[serde(serialize_with = "command_line::path")]
     pub output: Option<PathBuf>,
 
+    /// Write what to ship as JSON: the fastest variants of each problem and device, and the fewest that lose little
+    ///
+    /// docs/choices.schema.json describes it. `-` is standard output, in place of the tables.
+    #[arg(long, value_name = "PATH|-", conflicts_with_all = ["baseline", "output"])]
+    #[serde(serialize_with = "command_line::path")]
+    pub json: Option<PathBuf>,
+
     /// Also write the charts as SVG files to this folder
     #[arg(long, value_name = "DIR", requires = "output")]
     #[serde(serialize_with = "command_line::path")]

@@ -15,7 +15,7 @@ use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::{
-    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
+    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
     Result, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::collections::BTreeSet;
@@ -137,6 +137,13 @@ fn hints(record: &Record) -> String {
         hints.push_str(
             "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the grid and the formula\n",
         );
+        let of_wrong = |device: &&DeviceInfo| {
+            record.cases.iter().any(|case| case.device == device.index && matches!(case.outcome, Outcome::Rejected(_)))
+        };
+        let limits = record.devices.iter().filter(of_wrong).filter_map(|device| device.limits.loop_iterations);
+        if let Some(most) = limits.min() {
+            let _ = writeln!(hints, "note      this driver silently stops an invocation after {most} loop iterations");
+        }
     }
     hints
 }

@@ -17,6 +17,7 @@ use crate::report::html;
 use crate::report::long::View;
 use crate::{Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::fmt::Write;
+use crate::report::choices::Choices;
 use std::path::{Path, PathBuf};
 
 pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
@@ -45,7 +46,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
-    let files = Files::default().read("a record", &paths).written("--output", &args.output);
+    let files = Files::default().read("a record", &paths).written("--output", &args.output).written("--json", &args.json);
     files.check(host)?;
     check_page(args.output.as_deref())?;
     let columns = args.tables.columns()?;
@@ -54,6 +55,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         return Err(usage!("--columns is about printed tables, and --output draws a page; leave one out"));
     }
     let mut comparison = None;
+    let json = Target::open_if_named(["the choices", "--json"], args.json.as_ref())?;
     let runs = read_runs(args, host, &mut comparison, &mut notes)?;
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
@@ -61,7 +63,10 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         ));
     }
     let Some(output) = &args.output else {
-        return Ok(CommandOutput::document(text(args, &runs, comparison.as_ref(), columns.as_deref(), host), notes));
+        let text = text(args, &runs, comparison.as_ref(), columns.as_deref(), host);
+        let mut answer = CommandOutput::document(text, notes);
+        answer.deliver_json(json, &choices(&runs));
+        return Ok(answer);
     };
     let report = html::report(&runs, comparison.as_ref());
     let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
@@ -74,6 +79,12 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
     Ok(CommandOutput::document(output, notes))
+}
+
+/// Returns what to ship, by these records.
+fn choices(runs: &[NamedRecord]) -> Choices {
+    let records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();
+    Choices::new(&records.iter().map(|record| &**record).collect::<Vec<_>>())
 }
 
 /// Returns the tables of `runs`, each as it was measured, or those of their comparison.

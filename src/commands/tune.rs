@@ -12,6 +12,7 @@ use crate::engine::job::tune::SearchRequest;
 use crate::plan::axes::DTYPE;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
+use crate::basis::printable::brief;
 use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use crate::{
@@ -285,7 +286,8 @@ impl Tuning<'_> {
     fn finish(self) -> Result<CommandOutput> {
         let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
-            return Err(usage!("nothing was found:\n{}", answer.notes.trim_end()));
+            let without = "variants without a tile need no search: `--variant auto` of `bench` takes the best of them";
+            return Err(usage!("nothing to tune; {without}:\n{}", answer.notes.trim_end()));
         }
         if has_saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());
@@ -406,6 +408,7 @@ fn read_shapes(path: &Path) -> Result<Vec<String>> {
         }
         if !matches!(shape.parse(), Ok(Size::Three(..))) {
             let line = index + 1;
+            let shape = brief(shape);
             return Err(usage!("{name}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"));
         }
         shapes.push(shape.to_string());

@@ -154,7 +154,10 @@ fn with_statistics(path: &Path, statistics: &[Value]) -> PathBuf {
     let inspect = ["inspect", "matmul", "-V", "naive", "-t", "f32", "--json", "-", "-s", &sizes.join(",")];
     let mut record: Value = serde_json::from_str(&stdout(&expect_exit(&mut gpukern(&inspect), 0))).expect("JSON");
     for (index, statistics) in statistics.iter().enumerate() {
-        record["cases"][index]["kernels"][0]["statistics"] = statistics.clone();
+        let kernel = &mut record["cases"][index]["kernels"][0];
+        kernel["statistics"] = statistics.clone();
+        // A kernel of each size: those that several cases share count once.
+        kernel["hash"] = format!("{index:08x}").into();
     }
     std::fs::write(path, record.to_string()).expect("written");
     path.into()
@@ -178,8 +181,8 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     same    matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
     same    matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
 
-    totals over 3 cases; of changed: within the kernels that changed, which lower
-      and higher count
+    totals over the kernels of 3 cases; of changed: within the kernels that changed,
+      which lower and higher count
      figure         baseline   candidate   change   of changed   lower   higher
     ────────────────────────────────────────────────────────────────────────────
      occupancy            40          32    -20 %        -50 %       1        0

@@ -756,7 +756,9 @@ fn run_shell(purpose: &str, command: &ShellCommand, scratch: &Scratch, names: &[
         // These paths no longer exist when the message is read.
         output = output.replace(&path_of(name), &format!("{{{name}}}"));
         if *name == "in" {
-            hint = format!(" ({{in}} has {})", list_names(&scratch.path().join(name)).join(", "));
+            let names = list_names(&scratch.path().join(name));
+            let names = if names.is_empty() { "no files".into() } else { names.join(", ") };
+            hint = format!(" ({{in}} has {names})");
         }
     }
     let reason = excerpt(&last_line(&output));

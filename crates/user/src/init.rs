@@ -36,9 +36,28 @@ pub fn default_tolerance(element: DType) -> Tolerance {
     }
 }
 
-/// Writes a description of the kernels in TOML, with comments on values to be checked.
-pub fn init(described: &Described) -> Result<String, Error> {
-    template(described).map(|commented| commented.text()).map_err(|fault| described.error(&fault))
+/// Writes a description of the kernels in TOML, with comments on values to be checked. Its sources are named as seen from
+/// `folder`, if the file's folder is known, or else from the working folder.
+pub fn init(described: &Described, folder: Option<&Path>) -> Result<String, Error> {
+    let mut commented = template(described).map_err(|fault| described.error(&fault))?;
+    if let (Some(folder), Some(kernel)) = (folder, &mut commented.description.kernel) {
+        kernel.source = match std::mem::take(&mut kernel.source) {
+            OneOrMany::One(source) => OneOrMany::One(seen_from(folder, source)),
+            OneOrMany::Many(sources) => {
+                OneOrMany::Many(sources.into_iter().map(|source| seen_from(folder, source)).collect())
+            }
+        };
+    }
+    Ok(commented.text())
+}
+
+/// Returns the path of a file relative to `folder`, or the whole path if the file is elsewhere.
+fn seen_from(folder: &Path, path: String) -> String {
+    let whole = std::path::absolute(&path).unwrap_or_default();
+    match std::env::current_dir() {
+        Ok(current) if current == folder => path,
+        _ => whole.strip_prefix(folder).unwrap_or(&whole).to_string_lossy().into_owned(),
+    }
 }
 
 /// Makes a description of the first kernel, with guesses for everything that the module does not tell.

@@ -255,7 +255,7 @@ fn overrides_need_no_default_and_may_follow_from_others() {
     let folder = folder();
     let kernel = write(&folder, "overrides.wgsl", OVERRIDES);
     let described = describe(&[PathBuf::from(&kernel)], None, &FieldOptions::default()).expect("a kernel");
-    let text = init(&described[0]).expect("a description");
+    let text = init(&described[0], None).expect("a description");
     let spec: Vec<_> = text.lines().skip_while(|line| !line.starts_with("[spec]")).skip(1).take(3).collect();
     let expected = [
         "BLOCK = 8                     # (…) u32, without a default",
@@ -440,7 +440,7 @@ fn integers_of_64_bits_are_exact_in_descriptions() {
     let kernel = Some(KernelFields { source: OneOrMany::One("wide.comp".into()), ..KernelFields::default() });
     let description = Description { kernel, ..Description::default() };
     let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
-    let written = init(&described).expect("a description");
+    let written = init(&described, None).expect("a description");
     assert!(written.contains("C = \"18446744073709551615\""), "{written}");
 }
 
@@ -488,7 +488,7 @@ fn structures_of_several_types_are_described_by_member() {
     let folder = folder();
     let kernel = write(&folder, "hits.comp", HITS);
     let described = describe(&[kernel.clone().into()], None, &FieldOptions::default()).expect("it is found");
-    let written = init(&described[0]).expect("a description");
+    let written = init(&described[0], None).expect("a description");
     let hits = written.split("[buffer.Hits]").nth(1).expect("it is bound");
     assert!(hits.contains("shape = [\"N\"]                 # structures of 8 bytes\n# t.check = "), "{written}");
     let written =
@@ -636,7 +636,7 @@ fn what_init_prints_is_a_description() {
     for name in ["copy.comp", "k.wgsl", "members.wgsl", "address.comp", "grid.comp"] {
         let path = folder.path().join(name);
         let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
-        let text = init(&described[0]).expect("a description");
+        let text = init(&described[0], None).expect("a description");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
         let text = text.replace(",1024..65536", "").replace(",256..2048", "");
         let problem = resolved(Path::new(""), &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));

@@ -29,6 +29,13 @@ use elements::WantedBuffers;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// Returns the folder of the file that the shell sends standard output to, as in `run k.comp --init > cases/k.toml`: paths
+/// in a description are relative to it. `None` if that is no file, or not known.
+fn output_folder() -> Option<PathBuf> {
+    let file = std::fs::read_link("/proc/self/fd/1").ok().filter(|path| path.is_file())?;
+    file.parent().map(PathBuf::from)
+}
+
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     if args.watch {
         return watch::run(args, vulkan, setup, host);
@@ -37,7 +44,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         Files::default().read("a source", args.kernel.iter().chain(&args.config)).check(host)?;
         let mut text = String::new();
         for described in read_descriptions(args)?.iter().flatten() {
-            text += &init::init(described)?;
+            text += &init::init(described, output_folder().as_deref())?;
         }
         let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
         let note = match args.kernel.iter().find(is_description) {

@@ -4,7 +4,7 @@
 use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, FIXED, GONE, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED, NOT_COMPARED, RIGHT,
-    STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
+    STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -269,7 +269,7 @@ impl Ruling {
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
         let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED]);
-        let others = labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, NEWLY_SKIPPED, NOT_COMPARED]);
+        let others = labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, STILL_FAILED, NEWLY_SKIPPED, NOT_COMPARED]);
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),

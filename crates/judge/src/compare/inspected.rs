@@ -2,10 +2,12 @@
 
 use super::gate::Reached;
 use super::side::SeenCase;
+use crate::basis::alike::grouped;
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::CompilerStatistic;
 use serde::Serialize;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// Kernels of a case, as compiled on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
@@ -45,6 +47,9 @@ pub struct ChangedFigure {
     pub verdict: Change,
 }
 
+/// A kernel's name, and the hashes of its code on both sides.
+type KernelCode = [String; 3];
+
 /// A case that was inspected on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Inspected {
@@ -62,9 +67,9 @@ pub struct Inspected {
     pub verdict: Change,
     /// The figures that changed.
     pub changes: Vec<ChangedFigure>,
-    /// All figures that the compiler reports of both sides, for totals.
+    /// All figures that the compiler reports of both sides, with the kernel's name and its code on both, for totals.
     #[serde(skip)]
-    figures: Vec<ChangedFigure>,
+    figures: Vec<(KernelCode, ChangedFigure)>,
     /// Figures of the candidate's code, for gates.
     #[serde(skip)]
     pub reached: Reached,
@@ -117,12 +122,15 @@ pub fn relative(before: f64, after: f64) -> Option<String> {
     (before > 0.0).then(|| if percent == 0.0 { "0 %".into() } else { format!("{percent:+.digits$} %") })
 }
 
-/// Sums the figures of the inspected cases, device by device. Kernels of identical statistics in several cases count
-/// in each.
+/// Sums the figures of the inspected cases, device by device. A kernel that serves several cases counts once.
 pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
     let mut totals: Vec<Total> = vec![];
+    let mut seen = HashSet::new();
     for case in cases {
-        for figure in &case.figures {
+        for (code, figure) in &case.figures {
+            if !seen.insert((&case.device, code, figure.figure.name())) {
+                continue;
+            }
             let is_of = |total: &Total| total.device == case.device && total.figure == figure.figure;
             let index = totals.iter().position(is_of).unwrap_or_else(|| {
                 totals.push(Total::none(&case.device, figure.figure));
@@ -148,7 +156,12 @@ impl Inspected {
         let text = |change: &ChangedFigure| {
             if are_several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
         };
-        self.changes.iter().map(text).collect::<Vec<_>>().join(", ")
+        // Versions of a kernel may change alike.
+        let texts = grouped(self.changes.iter().map(text), Clone::clone).into_iter().map(|same| match same.len() {
+            1 => same[0].clone(),
+            count => format!("{} (in {count} kernels)", same[0]),
+        });
+        texts.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -159,10 +172,13 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     for kernel in &candidate.case.kernels {
         // Versions of a kernel share its name, and are paired in order.
         if let Some(index) = unpaired.iter().position(|old| old.name == kernel.name) {
-            figures.extend(common_figures(unpaired.remove(index), kernel));
+            let old = unpaired.remove(index);
+            let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
+            figures.extend(common_figures(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
         }
     }
-    let mut changes: Vec<_> = figures.iter().filter(|figure| figure.baseline != figure.candidate).cloned().collect();
+    let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
+    let mut changes: Vec<_> = changes.cloned().collect();
     changes.sort_by_key(|change| change.verdict);
     Inspected {
         id: candidate.case.id.clone(),

@@ -225,8 +225,10 @@ pub const FIXED: &str = "fixed";
 pub const RIGHT: &str = "right on both sides";
 /// Label of a case without a reference that ran on both sides, without times.
 pub const UNVERIFIED: &str = "unverified on both sides";
-/// Label of a case that works on neither side.
+/// Label of a case whose answer is wrong on both sides.
 pub const STILL_WRONG: &str = "wrong on both sides";
+/// Label of a case that neither side could run.
+pub const STILL_FAILED: &str = "failed on both sides";
 /// Label of a case that the candidate's device does not support, unlike the baseline's.
 pub const NEWLY_SKIPPED: &str = "newly skipped";
 /// Labels of a case that only one side has.
@@ -248,7 +250,8 @@ impl Unmatched {
             (State::Absent, _) if candidate.is_right() => NEW,
             (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
             _ if baseline.is_wrong() && candidate.is_right() => FIXED,
-            _ if baseline.is_wrong() && candidate.is_wrong() => STILL_WRONG,
+            (State::Rejected, State::Rejected) => STILL_WRONG,
+            _ if baseline.is_wrong() && candidate.is_wrong() => STILL_FAILED,
             _ => NOT_COMPARED,
         }
     }

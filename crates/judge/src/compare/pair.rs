@@ -32,6 +32,10 @@ const CORE_CACHE_BYTES: u64 = 1 << 20;
 /// Ratio by which a canary on the host's processors varies between processes without a cause.
 const MAX_CANARY_NOISE: f64 = 1.02;
 
+/// Largest ratio that a busy moment may explain: that of as many busy loops per core, more than were ever seen beside a
+/// whole process.
+const MAX_MOMENT_RATIO: f64 = 16.0;
+
 /// Case with samples on both sides.
 pub(super) struct CasePair<'a> {
     pub(super) baseline: Vec<SeenCase<'a>>,
@@ -305,8 +309,10 @@ impl CasePair<'_> {
 
     /// Whether a change may be a momentary load: one or two processes on the host's processors cannot tell, unless the
     /// user states the noise between processes, or CPU times lead to the same verdict as elapsed times.
-    fn may_be_a_moment(&self, verdict: Verdict, settings: &Settings) -> bool {
-        if !is_change(verdict) || !self.has_unknown_noise(settings) || !self.has_few_processes() {
+    fn may_be_a_moment(&self, verdict: Verdict, ratio: Option<&Ratio>, settings: &Settings) -> bool {
+        let [low, high] = ratio.map_or([1.0; 2], |ratio| ratio.interval);
+        let is_beyond_load = low > MAX_MOMENT_RATIO || high < 1.0 / MAX_MOMENT_RATIO;
+        if is_beyond_load || !is_change(verdict) || !self.has_unknown_noise(settings) || !self.has_few_processes() {
             return false;
         }
         let by_cpu_time = self.cpu_ratio(settings, &mut generator(1, 0));
@@ -326,7 +332,7 @@ impl CasePair<'_> {
                 // The test column has the reason.
                 obstacle = Some(self.speed_obstacle());
             }
-        } else if self.may_be_a_moment(by_ratio, settings) {
+        } else if self.may_be_a_moment(by_ratio, ratio.as_ref(), settings) {
             obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
             reason = Some(format!(
                 "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"

@@ -121,8 +121,14 @@ fn is_mentioned(&[before, after]: &[f64; 2]) -> bool {
     before > 0.0 && after > 0.0 && (after / before).ln().abs() > MIN_MENTIONED_CHANGE
 }
 
-/// Returns the canary's times on both sides; `None` if they come from different canaries.
+/// Returns the canary's times on both sides; `None` if they come from different canaries, or from devices of different
+/// models, whose speeds differ anyway.
 pub(super) fn canary_times(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<[f64; 2]> {
+    let models = baseline.iter().chain(candidate).filter_map(SeenCase::device);
+    let models: BTreeSet<_> = models.map(|device| (device.vendor_id, device.device_id)).collect();
+    if models.len() > 1 {
+        return None;
+    }
     let steps: BTreeSet<_> = baseline.iter().chain(candidate).filter_map(canary_steps).collect();
     let times = medians(baseline, candidate, |seen| Some(seen.case.measured()?.conditions.canary()?.0))?;
     if steps.len() == 1 && times.iter().all(|time| *time > 0.0) { Some(times) } else { None }

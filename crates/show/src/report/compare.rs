@@ -67,12 +67,15 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let other_device = other_device.filter(|_| inspected_on.len() == 1);
     for device in inspected_on {
         document.line(other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate)));
-        let cases: Vec<_> = changed(comparison).filter(|case| case.device == device).collect();
-        for case in cases.iter().take(MAX_INSPECTED) {
-            document.hanging(8, inspection(case));
+        // Sizes that compile to the same kernels change alike.
+        let of_device = changed(comparison).filter(|case| case.device == device);
+        let alike = |case: &&Inspected| (case.algorithm.clone(), case.variant.clone(), case.verdict.name(), case.text());
+        let groups = grouped(of_device, alike);
+        for cases in groups.iter().take(MAX_INSPECTED) {
+            document.hanging(8, inspection(cases[0], cases.len() - 1));
         }
-        if let Some(rest) = cases.len().checked_sub(MAX_INSPECTED).filter(|rest| *rest > 0) {
-            document.line(format!("and {}; `compare --to markdown` lists them", counted(rest, "other changed case")));
+        if let Some(rest) = groups.len().checked_sub(MAX_INSPECTED).filter(|rest| *rest > 0) {
+            document.line(format!("and {rest} more; `compare --to markdown` lists them"));
         }
         document.gap();
     }
@@ -348,7 +351,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
         return None;
     }
     let devices = distinct(totals.iter().map(|total| total.device.as_str()));
-    let cases = counted(inspected.len(), "case");
+    let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
     let caption = "of changed: within the kernels that changed, which lower and higher count";
     let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
     table = table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
@@ -365,10 +368,10 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     Some(table)
 }
 
-/// Describes an inspected case: `WORSE   matmul/tiled/f32/64x64x64: spills 0 → 442`.
-pub fn inspection(case: &Inspected) -> String {
+/// Describes an inspected case, for which `more` stand: `WORSE   matmul/tiled/f32/64x64x64 and 2 more: spills 0 → 442`.
+pub fn inspection(case: &Inspected, more: usize) -> String {
     let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
-    format!("{verdict:<6}  {}: {}", case.id, case.text())
+    format!("{verdict:<6}  {}{}: {}", case.id, and_more(more), case.text())
 }
 
 /// Most regressions of which each has a line of its own.

@@ -41,8 +41,9 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
         return None;
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
+    let all_sizes = sizes.len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
-    let Some(mut sentence) = describe_races(&races) else { return Some((only_exact_variant(&exact, &others)?, false)) };
+    let Some(mut sentence) = describe_races(&races, all_sizes) else { return Some((only_exact_variant(&exact, &others)?, false)) };
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(&races, &others)
     {
@@ -134,21 +135,23 @@ fn paired_interval(best: &Case, other: &Case) -> Option<[f64; 2]> {
     noise::interval(&ratios)
 }
 
-fn describe_races(races: &[Race<'_>]) -> Option<String> {
+/// Describes the winners at those of `all_sizes` sizes where several variants have a time.
+fn describe_races(races: &[Race<'_>], all_sizes: usize) -> Option<String> {
     match races {
         [] => None,
+        [_] if all_sizes > 1 => Some(describe_several_races(races, true)),
         [race] => Some(match &race.names()[..] {
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race.runner_up), share_reached(&race.winners, false))
             }
             tied => format!("{} are too close to tell which is fastest", list(tied)),
         }),
-        _ => Some(describe_several_races(races)),
+        _ => Some(describe_several_races(races, races.len() < all_sizes)),
     }
 }
 
-/// Describes which variant is the fastest at which sizes.
-fn describe_several_races(races: &[Race<'_>]) -> String {
+/// Describes which variant is the fastest at which sizes; `some_alone` says that there are sizes without rivals.
+fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let (clear, tied): (Vec<_>, Vec<_>) = races.iter().partition(|race| race.winners.len() == 1);
     let mut wins = grouped(clear, |race| race.winners[0].variant.as_str());
@@ -157,7 +160,12 @@ fn describe_several_races(races: &[Race<'_>]) -> String {
     {
         let cases: Vec<_> = races.iter().map(|race| race.winners[0]).collect();
         let lead = leads_text(races);
-        return format!("{} is fastest at every size{lead}{}", cases[0].variant, share_reached(&cases, true));
+        let sizes = match &sizes[..] {
+            [only] => only,
+            _ if some_alone => "every size where others have a time",
+            _ => "every size",
+        };
+        return format!("{} is fastest at {sizes}{lead}{}", cases[0].variant, share_reached(&cases, true));
     }
     wins.sort_by_key(|races_won| std::cmp::Reverse(races_won.len()));
     let span =

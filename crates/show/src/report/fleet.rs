@@ -1,9 +1,9 @@
 //! Tables across devices.
 
-use super::bench::row;
 use super::document::Document;
 use super::table::{self, Cell, Table};
-use super::{and_more, fastest};
+use super::choices::{self, Choices};
+use super::and_more;
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
@@ -11,11 +11,14 @@ use crate::basis::units::{counted, significant, trimmed};
 use crate::compare::Comparison;
 use crate::compare::overview::{Extreme, Fleet, FleetRow, fleet_devices};
 use crate::device::capability::vendor;
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Outcome, Record};
 use std::collections::HashMap;
 
 /// Maximum number of devices whose own tables are printed in full.
 pub const MAX_DEVICES: usize = 4;
+
+/// Fewest devices of which shares and means tell more than the times.
+const MIN_DEVICES: usize = 3;
 
 /// Maximum lengths of a device's name to try, in characters.
 const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
@@ -25,7 +28,7 @@ const LEGEND: &str = "slower: share of the times, one for each problem and devic
                       the fastest; worst, best: the largest and the smallest ratio, and its device";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 4] = ["best", "geomean", "undecided", "devices"];
+const HIDDEN_FIRST: [&str; 4] = ["best", "undecided", "devices", "geomean"];
 
 /// Returns the tables of a comparison of several devices, with names of devices of at most `max_name` characters.
 pub fn comparison_tables(comparison: &Comparison, max_name: usize) -> Vec<Table> {
@@ -36,10 +39,10 @@ pub fn comparison_tables(comparison: &Comparison, max_name: usize) -> Vec<Table>
 /// Returns the tables of records of several devices: variants relative to the fastest, and times of devices.
 pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
     let mut tables = vec![];
-    if let Some(fleet) = Fleet::by_variant(records) {
+    if let Some(fleet) = Fleet::by_variant(records).filter(|fleet| fleet.devices >= MIN_DEVICES) {
         tables = ratio_tables(&fleet, "time ÷ fastest variant on the device", "vendor and variant", max_name);
     }
-    tables.splice(0..0, winners(records, max_name));
+    tables.splice(0..0, winners(records, max_name).into_iter().chain(fewest(records, max_name)));
     if let Some(fleet) = Fleet::by_device(records) {
         let what = "time ÷ fastest device";
         let devices = DeviceNames::of(&fleet, max_name);
@@ -52,7 +55,9 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
         times.leave_out_empty(&["devices"], &fleet.devices.to_string());
         times.unify_units(&["fastest device"]);
         tables.push(times);
-        tables.extend(ratio_tables(&fleet, what, "vendor", max_name).into_iter().skip(1));
+        if fleet.devices >= MIN_DEVICES {
+            tables.extend(ratio_tables(&fleet, what, "vendor", max_name).into_iter().skip(1));
+        }
     }
     tables
 }
@@ -60,22 +65,10 @@ pub fn record_tables(records: &[&Record], max_name: usize) -> Vec<Table> {
 /// Returns the fastest variants of each problem, with the devices where they are; `None` unless several variants compete there, on
 /// several devices.
 fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
-    let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
-    let device = |(record, case): &(&Record, &Case)| record.device_name(case.device);
     let mut rows = vec![];
-    for problem in grouped(all, |(_, case)| (case.kind(), row(case))) {
-        let name = format!("{} {}", problem[0].1.subject(), row(problem[0].1));
-        let mut races = vec![];
-        for of_device in grouped(problem, device) {
-            // Several records of a device are processes of it; the last has the newest driver.
-            let (record, _) = of_device[of_device.len() - 1];
-            let cases: Vec<&Case> =
-                of_device.iter().filter(|(other, _)| std::ptr::eq(*other, record)).map(|(_, case)| *case).collect();
-            if let Some(mut fastest) = fastest::winners(record, &cases) {
-                fastest.sort_unstable();
-                races.push((fastest.join(" or "), device(&of_device[0])));
-            }
-        }
+    for problem in grouped(choices::races(records), |race| format!("{} {}", race.problem, race.size)) {
+        let name = format!("{} {}", problem[0].problem, problem[0].size);
+        let races: Vec<_> = problem.into_iter().map(|race| (race.fastest.join(" or "), race.device)).collect();
         if races.len() > 1 {
             let mut wins = grouped(races, |(fastest, _)| fastest.clone());
             wins.sort_by_key(|wins| std::cmp::Reverse(wins.len()));
@@ -101,6 +94,27 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
         last.clone_from(name);
     }
     (!rows.is_empty()).then_some(table)
+}
+
+/// Returns the fewest variants that lose little over the devices, from one on; `None` if one wins everything.
+fn fewest(records: &[&Record], max_name: usize) -> Option<Table> {
+    let sets = Choices::new(records).sets;
+    let devices = DeviceNames::new(distinct(sets.iter().map(|set| set.worst_device.as_str())), max_name);
+    let mut table = Table::captioned("to ship few variants, time ÷ that of the fastest");
+    table = table.text(["problem"]).prose(["variants"]).numbers(["mean", "worst"]).text(["worst at"]);
+    let mut last = "";
+    for set in &sets {
+        let problem = if set.problem == last { String::new() } else { printable(&set.problem).into_owned() };
+        let [mean, worst] = [set.geometric_mean, set.worst].map(significant);
+        let place = match set.worst {
+            ..1.005 => String::new(),
+            _ => format!("{} on {}", set.worst_size, devices.0[&set.worst_device]),
+        };
+        table.row([problem, printable(&set.variants.join(", ")).into_owned(), mean, worst, place]);
+        last = &set.problem;
+    }
+    let is_choice = sets.iter().any(|set| set.variants.len() > 1);
+    is_choice.then_some(table)
 }
 
 /// Lists the cases with a time on one device and none on another: `crashed on llvmpipe: matmul/tiled/f32/64x64x64 and 2
@@ -139,7 +153,9 @@ pub fn text(records: &[&Record], width: usize) -> String {
         }
         write(&mut document, width, |max_name| record_tables(records, max_name));
         document.lines(failures(records));
-        document.line(LEGEND);
+        if Fleet::by_device(records).is_some_and(|fleet| fleet.devices >= MIN_DEVICES) {
+            document.line(LEGEND);
+        }
         let method = |record: &Record| (record.method.clock, record.method.cache, record.method.validation);
         if records.iter().any(|record| method(record) != method(records[0])) {
             document.line("note: the records differ in clock, caches or validation layers, and so may their times");
@@ -287,6 +303,7 @@ pub mod tests {
     use crate::compare::gate::Ruling;
     use crate::compare::{Compared, Verdict, fixture};
     use crate::export::markdown;
+    use crate::record::Case;
     use crate::record::fixture::{case, four_cases, timed};
     use crate::report::{compare, html};
 

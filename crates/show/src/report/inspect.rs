@@ -324,6 +324,9 @@ pub fn diff(
         let _ = writeln!(out, "{side}  {}", printable(&name));
     }
     let _ = write!(out, "\n{}", table.terminal(width));
+    if a.texts(wanted).is_empty() || b.texts(wanted).is_empty() {
+        let _ = writeln!(out, "\nthe driver shows no such text of {}", if a.texts(wanted).is_empty() { "A" } else { "B" });
+    }
     for before in a.texts(wanted) {
         let Some(after) = b.texts(wanted).into_iter().find(|after| after.name == before.name) else { continue };
         let texts = [before, after].map(|representation| plain(&representation.text));
@@ -337,11 +340,12 @@ pub fn diff(
     out
 }
 
-/// Formats the change of a figure: `+12 %`; empty if it did not change, or was 0.
+/// Formats the change of a figure: `+12 %`, `×4.5`; empty if it did not change, or was 0.
 fn change(before: f64, after: f64) -> String {
     match (before, after) {
         _ if before == after => "=".into(),
         (0.0, _) => String::new(),
+        _ if after >= 3.0 * before => format!("×{}", significant(after / before)),
         _ => format!("{:+.0} %", 100.0 * (after / before - 1.0)),
     }
 }

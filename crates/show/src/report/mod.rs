@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod bench;
 pub mod capture;
+pub mod choices;
 pub mod compare;
 pub mod devices;
 pub mod document;

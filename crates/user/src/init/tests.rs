@@ -15,7 +15,7 @@ fn described(ending: &str, source: &str) -> (String, ResolvedProblem) {
     let path = folder.path().join(format!("k.{ending}"));
     std::fs::write(&path, source).expect("written");
     let described = describe(&[path], None, &FieldOptions::default()).expect("a kernel");
-    let text = init(&described[0]).unwrap_or_else(|e| panic!("{e}\n{source}"));
+    let text = init(&described[0], None).unwrap_or_else(|e| panic!("{e}\n{source}"));
     let description = Description::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}\n{source}"));
     let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
     let problem = resolve(&CATALOGUE, &[described]).unwrap_or_else(|e| panic!("{e}\n{text}\n{source}"));

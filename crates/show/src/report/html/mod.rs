@@ -453,7 +453,7 @@ impl Page {
         }
         if !comparison.inspected.is_empty() {
             self.fleet(super::compare::totals(comparison).into_iter().collect());
-            self.list_below(VERDICTS_END, super::compare::changed(comparison).map(super::compare::inspection));
+            self.list_below(VERDICTS_END, super::compare::changed(comparison).map(|case| super::compare::inspection(case, 0)));
         }
         let sorted = comparison.sorted();
         let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();

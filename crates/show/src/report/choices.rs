@@ -1,0 +1,258 @@
+//! Which variants to ship for a fleet: the fastest of each problem on each device, and the fewest variants that lose
+//! little.
+
+use super::bench::{median, row};
+use super::fastest;
+use crate::basis::alike::{distinct, grouped};
+use crate::record::class::Class;
+use crate::record::{Case, Record};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Name of the document's schema.
+const SCHEMA: &str = "gpukern-choices/1";
+
+/// Largest set of variants that is searched.
+const MAX_SET: usize = 4;
+
+/// Most variants among which sets are searched: those that win most.
+const MAX_CANDIDATES: usize = 16;
+
+/// Geometric mean of the losses up to which a larger set is not worth it.
+const SMALL_LOSS: f64 = 1.01;
+
+/// What to ship, as a document for programs.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Choices {
+    /// Schema name, `gpukern-choices/1`.
+    schema: &'static str,
+    /// Version of gpukern.
+    version: &'static str,
+    /// Each problem on each device, with its variants.
+    problems: Vec<Race>,
+    /// The best sets of one variant, of two and so on, for each kind of problem.
+    pub(super) sets: Vec<VariantSet>,
+}
+
+/// Variants of a problem on a device.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Race {
+    /// The kind of problem: `matmul f32`.
+    pub(super) problem: String,
+    /// Its size.
+    pub(super) size: String,
+    /// The device's name.
+    pub(super) device: String,
+    /// The driver's version.
+    driver: String,
+    /// The fastest variants without a caveat: several if their times are too close to tell.
+    pub(super) fastest: Vec<String>,
+    /// All variants with a right answer and a time, the fastest first.
+    variants: Vec<TimedVariant>,
+}
+
+/// Time of a variant.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct TimedVariant {
+    /// Its name.
+    variant: String,
+    /// Id of the case.
+    id: String,
+    /// Median time in nanoseconds.
+    time: f64,
+    /// The time divided by that of the fastest without a caveat; absent if all have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio: Option<f64>,
+    /// What makes its answer another than the plain one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    caveats: Vec<String>,
+    /// The tile or block width, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tile: Option<String>,
+}
+
+/// Set of variants that together solve every problem of a kind, with what it loses to the fastest variants.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct VariantSet {
+    /// The kind of problem: `matmul f32`.
+    pub(super) problem: String,
+    /// The variants.
+    pub(super) variants: Vec<String>,
+    /// Geometric mean, over sizes and devices, of the time of the set's best variant divided by that of the fastest.
+    pub(super) geometric_mean: f64,
+    /// The largest of these ratios.
+    pub(super) worst: f64,
+    /// The size of the largest.
+    pub(super) worst_size: String,
+    /// The device of the largest.
+    pub(super) worst_device: String,
+}
+
+impl Choices {
+    /// Collects the choices that `records` allow. Of several records of a device, the last that has a problem counts.
+    pub fn new(records: &[&Record]) -> Self {
+        let problems = races(records);
+        let sets = grouped(&problems, |race| race.problem.as_str()).iter().flat_map(|races| sets(races)).collect();
+        Self { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), problems, sets }
+    }
+}
+
+/// Returns the races of problems between two variants or more, in the order of the records.
+pub(super) fn races(records: &[&Record]) -> Vec<Race> {
+    let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
+    let mut races = vec![];
+    for problem in grouped(all, |(_, case)| (case.kind(), row(case))) {
+        for of_device in grouped(problem, |(record, case)| record.device_name(case.device)) {
+            let (record, first) = of_device[of_device.len() - 1];
+            let cases: Vec<&Case> =
+                of_device.iter().filter(|(other, _)| std::ptr::eq(*other, record)).map(|(_, case)| *case).collect();
+            let Some(mut names) = fastest::winners(record, &cases) else { continue };
+            names.sort_unstable();
+            races.push(Race {
+                problem: first.subject(),
+                size: row(first),
+                device: record.device_name(first.device),
+                driver: record.device(first.device).map_or_else(String::new, |device| device.driver.info.clone()),
+                fastest: names.into_iter().map(String::from).collect(),
+                variants: timed(&cases),
+            });
+        }
+    }
+    races
+}
+
+/// Lists the variants with a time, the fastest first.
+fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
+    let mut timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((*case, median(case)?.0))).collect();
+    timed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let best = timed.iter().find(|(case, _)| Class::of(case).is_exact()).map(|(_, time)| *time);
+    let variant = |(case, time): &(&Case, f64)| TimedVariant {
+        variant: case.variant.clone(),
+        id: case.id.clone(),
+        time: *time,
+        ratio: best.map(|best| time / best),
+        caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
+        tile: case.tile.as_ref().map(ToString::to_string),
+    };
+    timed.iter().map(variant).collect()
+}
+
+/// Returns the best sets of each size for the races of a kind of problem, up to the one that loses next to nothing. Only
+/// variants without a caveat take part, and a set has one for every race.
+fn sets(races: &[&Race]) -> Vec<VariantSet> {
+    let exact = |race: &'_ Race| race.variants.iter().filter(|own| own.caveats.is_empty()).count();
+    let races: Vec<&Race> = races.iter().copied().filter(|race| exact(race) > 1).collect();
+    let wins = |name: &str| races.iter().filter(|race| race.fastest.iter().any(|own| own == name)).count();
+    let own = races.iter().flat_map(|race| race.variants.iter().filter(|own| own.caveats.is_empty()));
+    let mut names = distinct(own.map(|own| own.variant.as_str()));
+    names.sort_by_key(|name| std::cmp::Reverse(wins(name)));
+    names.truncate(MAX_CANDIDATES);
+    // Logarithms of the ratios of each variant, one for each race.
+    let ratios: Vec<Vec<f64>> = names.iter().map(|name| races.iter().map(|race| loss(race, name)).collect()).collect();
+    let mut best_sets: Vec<VariantSet> = vec![];
+    for count in 1..=names.len().min(MAX_SET) {
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for set in combinations(names.len(), count) {
+            let total: f64 = (0..races.len()).map(|race| of_set(&set, &ratios, race)).sum();
+            if total.is_finite() && best.as_ref().is_none_or(|(least, _)| total < *least) {
+                best = Some((total, set));
+            }
+        }
+        let Some((total, set)) = best else { continue };
+        let losses: HashMap<usize, f64> = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race))).collect();
+        let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else { break };
+        let geometric_mean = (total / races.len() as f64).exp();
+        best_sets.push(VariantSet {
+            problem: races[0].problem.clone(),
+            variants: set.iter().map(|index| names[*index].to_string()).collect(),
+            geometric_mean,
+            worst: loss.exp(),
+            worst_size: races[worst].size.clone(),
+            worst_device: races[worst].device.clone(),
+        });
+        if geometric_mean < SMALL_LOSS {
+            break;
+        }
+    }
+    best_sets
+}
+
+/// Returns the logarithm of what a variant loses in a race; infinity if it is not in it.
+fn loss(race: &Race, variant: &str) -> f64 {
+    let own = race.variants.iter().find(|own| own.variant == variant && own.caveats.is_empty());
+    own.and_then(|own| own.ratio).map_or(f64::INFINITY, f64::ln)
+}
+
+fn of_set(set: &[usize], ratios: &[Vec<f64>], race: usize) -> f64 {
+    set.iter().map(|variant| ratios[*variant][race]).fold(f64::INFINITY, f64::min)
+}
+
+/// Returns the sets of `count` of the numbers below `all`, in lexical order.
+fn combinations(all: usize, count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![vec![]];
+    }
+    let mut sets = vec![];
+    for last in count - 1..all {
+        for mut set in combinations(last, count - 1) {
+            set.push(last);
+            sets.push(set);
+        }
+    }
+    sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn race(device: &str, size: &str, times: &[(&str, f64)]) -> Race {
+        let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+        let variant = |(name, time): &(&str, f64)| TimedVariant {
+            variant: (*name).into(),
+            id: String::new(),
+            time: *time,
+            ratio: Some(time / best),
+            caveats: vec![],
+            tile: None,
+        };
+        let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
+        Race {
+            problem: "matmul f32".into(),
+            size: size.into(),
+            device: device.into(),
+            driver: String::new(),
+            fastest,
+            variants: times.iter().map(variant).collect(),
+        }
+    }
+
+    #[test]
+    fn the_best_set_of_each_size_loses_least_and_solves_every_problem() {
+        let races = [
+            race("A", "1x64x64", &[("gemv", 1.0), ("texel", 4.0), ("tiled", 8.0)]),
+            race("A", "64", &[("texel", 1.0), ("tiled", 2.0)]),
+            race("B", "64", &[("texel", 3.0), ("tiled", 1.0)]),
+        ];
+        let sets = sets(&races.iter().collect::<Vec<_>>());
+        let told: Vec<_> = sets.iter().map(|set| (set.variants.join("+"), (set.geometric_mean * 100.0).round())).collect();
+        // `gemv` alone cannot solve the others; all three lose nothing.
+        assert_eq!(told, [("texel".into(), 229.0), ("gemv+tiled".into(), 126.0), ("gemv+texel+tiled".into(), 100.0)]);
+        assert_eq!((sets[0].worst.round(), &*sets[0].worst_size, &*sets[0].worst_device), (4.0, "1x64x64", "A"));
+        assert_eq!((sets[1].worst.round(), &*sets[1].worst_size, &*sets[1].worst_device), (2.0, "64", "A"));
+    }
+
+    #[test]
+    fn combinations_are_all_and_distinct() {
+        assert_eq!(combinations(4, 2).len(), 6);
+        assert_eq!(distinct(combinations(6, 3)).len(), 20);
+        assert_eq!(combinations(3, 1), [[0], [1], [2]]);
+    }
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<Choices>();
+        crate::basis::fixture::assert_committed("docs/choices.schema.json", &schema);
+    }
+}
