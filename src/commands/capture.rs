@@ -98,7 +98,9 @@ fn note_unfinished(answer: &mut CommandOutput, output: Option<&Path>, processes:
             match output.map(|output| output.join(format!("compiling-{}", folder_name(number + 1, &name)))) {
                 None => note += "; --output DIR saves it",
                 Some(folder) => match write_only_kernel(pipeline, &name, &folder) {
-                    Ok(()) => drop(write!(note, ": `gpukern inspect {}` compiles it again", shown_word(&folder.shown()))),
+                    Ok(()) => {
+                        drop(write!(note, ": `gpukern inspect {}` compiles it again", shown_word(&folder.shown())))
+                    }
                     Err(reason) => drop(write!(note, "; it is not saved: {reason}")),
                 },
             }

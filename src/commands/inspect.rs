@@ -11,8 +11,8 @@ use crate::plan::axes;
 use crate::report::inspect::{KernelRow, rows};
 use crate::user::{init, options, resolve};
 use crate::{
-    CATALOGUE, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, Variant, brief, report,
+    CATALOGUE, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose, Record,
+    Request, Result, Selection, Setup, Shown, Timing, UserKernels, Variant, brief, report,
 };
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

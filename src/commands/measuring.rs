@@ -15,8 +15,8 @@ use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::{
-    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
-    Result, Setup, Shown, Timing, Tuned, input_file, report,
+    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
+    Record, Request, Result, Setup, Shown, Timing, Tuned, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -96,7 +96,13 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if request.kernels.is_some() {
-        notes.push_str(&hints(&record));
+        notes.push_str(&hints(&record, setup.kernels.iter().any(|kernels| kernels.problem.has_loops())));
+    }
+    if let Some(path) = &request.tuned {
+        let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
+        if let Some(unused) = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused) {
+            let _ = writeln!(notes, "note      '{}': {unused}", path.shown());
+        }
     }
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
@@ -125,8 +131,8 @@ pub(super) fn measure_and_report(
     Ok(answer)
 }
 
-/// Says where to look for the cause of wrong answers of users' kernels.
-fn hints(record: &Record) -> String {
+/// Says where to look for the cause of wrong answers of users' kernels; `have_loops` is whether some of them have loops.
+fn hints(record: &Record, have_loops: bool) -> String {
     let mut hints = String::new();
     if record.cases.iter().any(wrote_outside_buffers) {
         hints.push_str(
@@ -141,7 +147,7 @@ fn hints(record: &Record) -> String {
             record.cases.iter().any(|case| case.device == device.index && matches!(case.outcome, Outcome::Rejected(_)))
         };
         let limits = record.devices.iter().filter(of_wrong).filter_map(|device| device.limits.loop_iterations);
-        if let Some(most) = limits.min() {
+        if let Some(most) = limits.min().filter(|_| have_loops) {
             let _ = writeln!(hints, "note      this driver silently stops an invocation after {most} loop iterations");
         }
     }

@@ -12,12 +12,12 @@ use crate::compare::{self, Comparison};
 use crate::record::Kind;
 use crate::record::figure::LongColumn;
 use crate::record::merge::merge as merged;
+use crate::report::choices::Choices;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
 use crate::{Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::fmt::Write;
-use crate::report::choices::Choices;
 use std::path::{Path, PathBuf};
 
 pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
@@ -46,7 +46,8 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
-    let files = Files::default().read("a record", &paths).written("--output", &args.output).written("--json", &args.json);
+    let files =
+        Files::default().read("a record", &paths).written("--output", &args.output).written("--json", &args.json);
     files.check(host)?;
     check_page(args.output.as_deref())?;
     let columns = args.tables.columns()?;

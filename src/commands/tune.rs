@@ -4,6 +4,7 @@ use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::alike::distinct;
 use crate::basis::pattern::{self, is_pattern};
+use crate::basis::printable::brief;
 use crate::basis::units::rounded;
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
@@ -12,7 +13,6 @@ use crate::engine::job::tune::SearchRequest;
 use crate::plan::axes::DTYPE;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
-use crate::basis::printable::brief;
 use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use crate::{
@@ -286,8 +286,8 @@ impl Tuning<'_> {
     fn finish(self) -> Result<CommandOutput> {
         let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
-            let without = "variants without a tile need no search: `--variant auto` of `bench` takes the best of them";
-            return Err(usage!("nothing to tune; {without}:\n{}", answer.notes.trim_end()));
+            let without = "`--variant auto` of `bench` takes the best variant without a tile";
+            return Err(usage!("nothing was found; {without}:\n{}", answer.notes.trim_end()));
         }
         if has_saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());

@@ -48,7 +48,7 @@ fn help_prints_pages_on_topics_and_the_options_of_commands() {
     assert!(help("limits").starts_with("What limits it?\n"), "{}", help("limits"));
     // A word that is no topic is looked up in the pages.
     let canary = help("canary");
-    assert!(canary.starts_with("canary: a small fixed kernel") && canary.contains(" times "), "{canary}");
+    assert!(canary.starts_with("  canary: a small fixed kernel") && canary.contains(" times "), "{canary}");
     assert!(widest(&canary) <= 80, "{canary}");
     assert!(help("chart").starts_with("Pages with the word 'chart':"), "{}", help("chart"));
     expect_refusal(

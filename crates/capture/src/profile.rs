@@ -244,10 +244,7 @@ impl ProfiledProcess {
                 LayerEvent::Name { pipeline, name } => drop(names.insert(*pipeline, name.as_str())),
                 LayerEvent::Untimed { what, count } => *process.untimed.entry(what.clone()).or_default() += count,
                 LayerEvent::Stopped { why } => process.stopped.push(why.clone()),
-                LayerEvent::Device(_)
-                | LayerEvent::Submission(_)
-                | LayerEvent::Case(_)
-                | LayerEvent::Created(_) => {}
+                LayerEvent::Device(_) | LayerEvent::Submission(_) | LayerEvent::Case(_) | LayerEvent::Created(_) => {}
             }
         }
         // Only now are all names known.

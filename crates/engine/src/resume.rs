@@ -46,7 +46,7 @@ pub(super) fn check_and_strip(
         return refuse("has another plan: its cases or its sampling differ");
     }
     if record.method != method {
-        return refuse("used another method: validation layers, clock, cache or robust access differ");
+        return refuse(&format!("used another method; they differ in {}", record.method.differences(&method)));
     }
     let processes = record.processes();
     let cases = record.cases.into_iter().filter_map(strip_case).collect();

@@ -658,9 +658,8 @@ mod tests {
 
     #[test]
     fn one_barrier_for_a_race_is_the_remedy_of_reliance_on_lockstep_at_its_place() {
-        let place = |line| {
-            Some(SourcePlace { line: Some(("k.comp".into(), line)), instruction: String::new(), text: None })
-        };
+        let place =
+            |line| Some(SourcePlace { line: Some(("k.comp".into(), line)), instruction: String::new(), text: None });
         let fault = |kind, at, remedy: &str| KernelFault {
             kind,
             kernel: "k".into(),

@@ -143,6 +143,9 @@ impl KernelSource {
         match beside.filter(|path| path.exists()) {
             Some(_) => format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown()),
             None if self.path.exists() => text,
+            None if self.path.to_string_lossy().contains("examples/public/") => {
+                format!("{text}; `scripts/corpus` fetches the public kernels")
+            }
             None => similar(&self.path).map_or_else(|| text.clone(), |question| format!("{text}; {question}")),
         }
     }

@@ -1,7 +1,7 @@
 //! Reads descriptions, and applies options of the command line to them.
 
-use super::compile::ENDINGS;
 use super::axes::find_independent;
+use super::compile::ENDINGS;
 use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
 use super::fill::split;
 use super::loaded::stem;

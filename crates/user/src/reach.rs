@@ -882,7 +882,8 @@ impl Analysis<'_> {
                 let [middle, last] = [middle, last].map(|part| self.bearer(part, MAX_STEPS));
                 let sum = self.sums.get(&[middle, last]).or_else(|| self.sums.get(&[last, middle]));
                 if let Some(limit) = sum.and_then(|sum| self.limits.get(&(*sum, None)))
-                    && let Some(Bounded { bound: Some(bound), .. }) = self.values.get(&first).and_then(|value| value.first())
+                    && let Some(Bounded { bound: Some(bound), .. }) =
+                        self.values.get(&first).and_then(|value| value.first())
                 {
                     return Some(bound.plus(limit));
                 }

@@ -9,8 +9,8 @@
 //! - A *point* gives each axis one value. There, each configuration becomes a list of dispatches.
 
 use super::axes;
-use super::builtin::Counterpart;
 use super::buffers::find_roles;
+use super::builtin::Counterpart;
 use super::description::{Described, DescribedBuffer, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
 use super::expression::Values;
 use super::images::{DeclaredImage, find_images};

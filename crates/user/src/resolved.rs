@@ -9,7 +9,9 @@ use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::kernel::buffer::{Address, Role};
 use crate::kernel::image::Image;
+use crate::kernel::instructions::instructions;
 use crate::kernel::program::Dispatch;
+use rspirv::spirv::Op;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -49,6 +51,12 @@ pub struct ResolvedProblem {
 }
 
 impl ResolvedProblem {
+    /// Whether a kernel has a loop.
+    pub fn has_loops(&self) -> bool {
+        let all = self.modules.iter().flat_map(|module| instructions(&module.spirv).flatten());
+        all.into_iter().any(|instruction| instruction.op() == Some(Op::LoopMerge))
+    }
+
     /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
     /// so that a new field does not compile until it is considered here.
     pub fn files(&self) -> BTreeSet<(&'static str, PathBuf)> {

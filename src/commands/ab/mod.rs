@@ -137,7 +137,9 @@ pub(super) fn judge_run(
                 [first, second, ..] => format!("--ab -V {}", shown_word(&format!("{first},{second}"))),
                 _ => "gpukern run k.toml old.comp new.comp --ab".into(),
             };
-            return Err(usage!("--ab takes two kernels, or two values of a list in [spec]; {problem}; write `{example}`"));
+            return Err(usage!(
+                "--ab takes two kernels, or two values of a list in [spec]; {problem}; write `{example}`"
+            ));
         };
         matches.push(Match::of_variants(a, b, group.clone()));
     }

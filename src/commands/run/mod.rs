@@ -11,8 +11,8 @@ use super::verify::RACES_NOTE;
 use super::{CommandOutput, ab, bench};
 use crate::basis::alike::grouped_where;
 use crate::basis::pattern;
-use crate::commands::cli::RunArgs;
 use crate::basis::printable::shown_word;
+use crate::commands::cli::RunArgs;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::fastest::is_too_close;
@@ -32,8 +32,10 @@ use std::path::{Path, PathBuf};
 /// Returns the folder of the file that the shell sends standard output to, as in `run k.comp --init > cases/k.toml`: paths
 /// in a description are relative to it. `None` if that is no file, or not known.
 fn output_folder() -> Option<PathBuf> {
-    let file = std::fs::read_link("/proc/self/fd/1").ok().filter(|path| path.is_file())?;
-    file.parent().map(PathBuf::from)
+    let file = std::fs::read_link("/proc/self/fd/1").ok()?;
+    // Other names may be those of logs, from which the text is copied.
+    let is_description = file.is_file() && file.extension().is_some_and(|ending| ending == "toml");
+    file.parent().filter(|_| is_description).map(PathBuf::from)
 }
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
@@ -48,7 +50,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         }
         let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
         let note = match args.kernel.iter().find(is_description) {
-            Some(path) => format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown()),
+            Some(path) => {
+                format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown())
+            }
             None => String::new(),
         };
         return Ok(CommandOutput::document(text, note));

@@ -223,7 +223,8 @@ pub fn write_only_kernel(pipeline: &PipelineInfo, name: &str, folder: &Path) -> 
     store::write(&folder.join(MODULE), &crate::user::loaded::bytes(&pipeline.spirv)).map_err(failed)?;
     let pass = load_pass(pipeline, folder)?;
     let name = printable(name);
-    let head = format!("# {name}: a driver was compiling it when the program ended. `gpukern inspect` compiles it again.\n");
+    let head =
+        format!("# {name}: a driver was compiling it when the program ended. `gpukern inspect` compiles it again.\n");
     store::write(&folder.join(CASE), text::only_kernel(pipeline, &pass, head).as_bytes()).map_err(failed)
 }
 

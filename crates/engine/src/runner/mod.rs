@@ -22,9 +22,7 @@ use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
-use crate::workbench::{
-    LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness, has_details,
-};
+use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness, has_details};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -269,7 +269,8 @@ impl Ruling {
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
         let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED]);
-        let others = labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, STILL_FAILED, NEWLY_SKIPPED, NOT_COMPARED]);
+        let others =
+            labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, STILL_FAILED, NEWLY_SKIPPED, NOT_COMPARED]);
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),

@@ -76,7 +76,8 @@ impl MergedRecord {
         }
         if own.method != other.method {
             return Err(format!(
-                "{b} was measured with another method than {a}: validation layers, clock, cache or robust access differ"
+                "{b} was measured by another method than {a}; they differ in {}",
+                own.method.differences(&other.method)
             ));
         }
         if own.options.is_none() || other.options.is_none() {

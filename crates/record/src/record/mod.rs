@@ -18,7 +18,7 @@ mod share;
 
 use crate::algorithms::{Problem, Variant};
 use crate::basis::dtype::DType;
-use crate::basis::units::{Bytes, Nanos, Work};
+use crate::basis::units::{Bytes, Nanos, Work, in_words};
 use crate::case::Computes;
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::{CacheState, Clock};
@@ -157,6 +157,20 @@ pub struct Method {
     /// user's, which takes time. Absent where an older version measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust_access: Option<bool>,
+}
+
+impl Method {
+    /// Names what differs from another method: `clock and cache`.
+    pub fn differences(&self, other: &Self) -> String {
+        let parts = [
+            ("validation layers", self.validation != other.validation),
+            ("clock", self.clock != other.clock),
+            ("cache", self.cache != other.cache),
+            ("robust access", self.robust_access != other.robust_access),
+        ];
+        let names: Vec<_> = parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect();
+        in_words(&names, "and")
+    }
 }
 
 /// One variant on one problem on one device.

@@ -1,6 +1,7 @@
 //! Results of `gpukern tune` in the user's configuration folder: the best tile of a variant and its rate, for a device
 //! with its driver, an element type and a class of sizes.
 
+use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, Candidate, CaseSpec, Variant};
 use crate::basis::alike::distinct;
@@ -8,7 +9,7 @@ use crate::basis::destination::{Destination, lockable, make_private_folder};
 use crate::basis::dtype::DType;
 use crate::basis::error::{Error, toml_mistake};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, excerpt};
+use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::basis::size::Size;
 use crate::case::CaseOptions;
 use crate::case::tile::CaseTile;
@@ -287,6 +288,27 @@ impl Tuned {
         let model = Model::of(device);
         let spec = *spec;
         self.results.iter().filter(move |result| result.applies_to(&model, algorithm, &spec))
+    }
+
+    /// Counts the results that `device` uses, and says why others are of no use here; `None` if all are used or belong to
+    /// other devices beside used ones.
+    pub fn count_usable(&self, catalogue: &Catalogue, device: &DeviceInfo) -> (usize, Option<String>) {
+        let model = Model::of(device);
+        let own: Vec<_> = self.results.iter().filter(|result| result.model == model).collect();
+        let is_known = |result: &&&TuningResult| {
+            catalogue.find(&result.algorithm).is_ok_and(|algorithm| algorithm.variant(&result.variant).is_ok())
+        };
+        let usable = own.iter().filter(is_known).count();
+        let reason = match own.iter().find(|result| !is_known(result)) {
+            Some(unknown) => {
+                Some(format!("there is no variant '{}' of {}", brief(&unknown.variant), brief(&unknown.algorithm)))
+            }
+            None if own.is_empty() => {
+                Some(format!("no result is of {} with this driver; `gpukern tune` makes some", printable(&device.name)))
+            }
+            None => None,
+        };
+        (usable, reason)
     }
 
     /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.

@@ -132,7 +132,7 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
         let failures =
             trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));
         return match &failures.collect::<Vec<_>>()[..] {
-            [] => format!("undecided: too few rounds ({rounds} of at least {MIN_ROUNDS})"),
+            [] => format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed)"),
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
     };

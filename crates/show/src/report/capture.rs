@@ -122,8 +122,10 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
     if device.kernels.iter().any(|kernel| kernel.first_calls > 0) {
-        let left_out = "total, median and share leave them out, or ≤ marks them if there are no others";
-        lines.push(format!("first calls include the driver's compiler: {left_out}"));
+        lines.push(
+            "the table leaves out first calls, which include the driver's compiler; ≤: a kernel with first calls only"
+                .into(),
+        );
     }
     lines.extend(not_capturable(device));
     lines

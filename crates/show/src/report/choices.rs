@@ -160,7 +160,9 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
         }
         let Some((total, set)) = best else { continue };
         let losses: HashMap<usize, f64> = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race))).collect();
-        let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else { break };
+        let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else {
+            break;
+        };
         let geometric_mean = (total / races.len() as f64).exp();
         best_sets.push(VariantSet {
             problem: races[0].problem.clone(),
@@ -235,7 +237,8 @@ mod tests {
             race("B", "64", &[("texel", 3.0), ("tiled", 1.0)]),
         ];
         let sets = sets(&races.iter().collect::<Vec<_>>());
-        let told: Vec<_> = sets.iter().map(|set| (set.variants.join("+"), (set.geometric_mean * 100.0).round())).collect();
+        let told: Vec<_> =
+            sets.iter().map(|set| (set.variants.join("+"), (set.geometric_mean * 100.0).round())).collect();
         // `gemv` alone cannot solve the others; all three lose nothing.
         assert_eq!(told, [("texel".into(), 229.0), ("gemv+tiled".into(), 126.0), ("gemv+texel+tiled".into(), 100.0)]);
         assert_eq!((sets[0].worst.round(), &*sets[0].worst_size, &*sets[0].worst_device), (4.0, "1x64x64", "A"));

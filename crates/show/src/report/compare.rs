@@ -69,7 +69,8 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.line(other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate)));
         // Sizes that compile to the same kernels change alike.
         let of_device = changed(comparison).filter(|case| case.device == device);
-        let alike = |case: &&Inspected| (case.algorithm.clone(), case.variant.clone(), case.verdict.name(), case.text());
+        let alike =
+            |case: &&Inspected| (case.algorithm.clone(), case.variant.clone(), case.verdict.name(), case.text());
         let groups = grouped(of_device, alike);
         for cases in groups.iter().take(MAX_INSPECTED) {
             document.hanging(8, inspection(cases[0], cases.len() - 1));
@@ -354,7 +355,8 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
     let caption = "of changed: within the kernels that changed, which lower and higher count";
     let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
-    table = table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
+    table =
+        table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
     for total in totals.iter().filter(|total| total.baseline.max(total.candidate) > 0.0) {
         let name = total.figure.name_in_sentence();
         let sums = [total.baseline, total.candidate].map(|sum| sum.to_string());

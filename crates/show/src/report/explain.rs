@@ -28,6 +28,9 @@ pub struct Explanation {
     choice: Option<String>,
 }
 
+/// Ratio of times from which a choice of `auto` calls for measured ones.
+const MAX_LOSS: f64 = 1.1;
+
 /// Candidate of `auto` with its times. `auto` takes the first.
 #[derive(Serialize)]
 struct TimedCandidate {
@@ -101,7 +104,13 @@ impl Explanation {
         document.gap();
         document.lines(failures);
         if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
-            document.line(format!("auto takes the first, {variant}: {} × the fastest time", over_fastest(*time)));
+            let lost = over_fastest(*time);
+            document.line(format!("auto takes the first, {variant}, which takes {lost} × the time of the fastest"));
+            if time.0 > MAX_LOSS * fastest {
+                document.line(format!(
+                    "to have it take the fastest here: `gpukern tune {algorithm}` with this size and type"
+                ));
+            }
             document.lines(choice.as_deref());
         }
         if !not_considered.is_empty() {

@@ -43,7 +43,9 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let all_sizes = sizes.len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
-    let Some(mut sentence) = describe_races(&races, all_sizes) else { return Some((only_exact_variant(&exact, &others)?, false)) };
+    let Some(mut sentence) = describe_races(&races, all_sizes) else {
+        return Some((only_exact_variant(&exact, &others)?, false));
+    };
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(&races, &others)
     {

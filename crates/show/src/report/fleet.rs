@@ -1,9 +1,9 @@
 //! Tables across devices.
 
+use super::and_more;
+use super::choices::{self, Choices};
 use super::document::Document;
 use super::table::{self, Cell, Table};
-use super::choices::{self, Choices};
-use super::and_more;
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
@@ -288,7 +288,7 @@ fn shortened(name: &str, most: usize) -> String {
         let is_vendor = vendor::NAMES.iter().any(|(_, vendor)| vendor == word);
         !is_vendor && !GENERIC_WORDS.contains(word)
     };
-    let words: Vec<_> = plain.split(' ').filter(is_telling).collect();
+    let words: Vec<_> = plain.split_whitespace().filter(is_telling).collect();
     let short = if words.is_empty() { plain.to_string() } else { words.join(" ") };
     if short.chars().count() <= most {
         return short;

@@ -325,7 +325,8 @@ pub fn diff(
     }
     let _ = write!(out, "\n{}", table.terminal(width));
     if a.texts(wanted).is_empty() || b.texts(wanted).is_empty() {
-        let _ = writeln!(out, "\nthe driver shows no such text of {}", if a.texts(wanted).is_empty() { "A" } else { "B" });
+        let _ =
+            writeln!(out, "\nthe driver shows no such text of {}", if a.texts(wanted).is_empty() { "A" } else { "B" });
     }
     for before in a.texts(wanted) {
         let Some(after) = b.texts(wanted).into_iter().find(|after| after.name == before.name) else { continue };

@@ -119,7 +119,8 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     if let Some(chosen) = view.columns.as_ref().filter(|chosen| chosen.len() < LONG.len()) {
-        let is_empty = |column: &&&'static LongColumn| headings(column).iter().all(|name| table.position(name).is_none());
+        let is_empty =
+            |column: &&&'static LongColumn| headings(column).iter().all(|name| table.position(name).is_none());
         let empty: Vec<_> = chosen.iter().filter(is_empty).map(|column| column.name).collect();
         if !empty.is_empty() {
             document.line(format!("left out, as this record has nothing for them: {}", empty.join(", ")));
@@ -153,7 +154,8 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     let marks = marks_of(&section.cases, conditions).into_iter();
     // Columns that were chosen may lack the signs of the times.
     let has_signs = columns.iter().any(|column| matches!(column.content, Content::Marks));
-    let is_sign = |mark: &Mark| section.cases.iter().any(|case| conditions.marks(case).iter().any(|of| of.sign == mark.sign));
+    let is_sign =
+        |mark: &Mark| section.cases.iter().any(|case| conditions.marks(case).iter().any(|of| of.sign == mark.sign));
     legend.extend(marks.filter(|mark| has_signs || !is_sign(mark)));
     if !legend.is_empty() {
         document.gap();

@@ -42,16 +42,16 @@ fn write_unkept(document: &mut Document, peak: &Peak) {
     if doubtful.is_empty() {
         return;
     }
-    let (those, named) = if sure.len() < doubtful.len() { ("sure", &sure) } else { ("doubtful", &doubtful) };
+    let (those, named) = if sure.len() < doubtful.len() { ("Certain", &sure) } else { ("Doubtful", &doubtful) };
     let names: Vec<_> = named.iter().take(MAX_NAMED).map(|figure| name(figure.quantity)).collect();
     let mut list = String::new();
     if !names.is_empty() {
-        list = format!("; {those}: {}{}", names.join("; "), and_more(named.len() - names.len()));
+        list = format!(". {those}: {}{}", names.join("; "), and_more(named.len() - names.len()));
     }
     document.gap();
     document.line(format!(
-        "{} of {} figures are doubtful, measured while the device was busy or over 10 % slower than its best: runs show \
-         shares of them as ranges, until better ones replace them{list}",
+        "{} of {} figures are doubtful: the device was busy, or over 10 % slower than its best. Shares of these limits are \
+         ranges; run `gpukern peak` again when it is idle{list}",
         doubtful.len(),
         peak.figures.len()
     ));
@@ -190,7 +190,7 @@ mod tests {
         mark(&mut peak, 11);
         assert!(last_line(&peak).ends_with("replace them; sure: read of 2 MiB"), "{}", last_line(&peak));
         mark(&mut peak, 12);
-        assert!(last_line(&peak).ends_with("until better ones replace them"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("again when it is idle"), "{}", last_line(&peak));
     }
 
     #[test]

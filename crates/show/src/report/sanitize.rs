@@ -154,14 +154,15 @@ pub fn notes(reports: &[CaseReport]) -> String {
             let reasons = report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
             for sizes in grouped(reasons, |(_, reason)| *reason) {
                 let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
-                lines.push(format!("{name} {words} {}: {}", spans(&numbers), sizes[0].1));
+                let reason = sizes[0].1.replace("the device", "the simulated device");
+                lines.push(format!("{name} {words} {}: {reason}", spans(&numbers)));
             }
         };
         add_sizes(kernel, "is not for sub-groups of", |result| match result {
             SizeResult::Unsuitable { reason } => Some(reason),
             _ => None,
         });
-        add_sizes(&report.id, "was not simulated at sub-groups of", |result| match result {
+        add_sizes(&report.id, "was not simulated with sub-groups of", |result| match result {
             SizeResult::Failed { reason } => Some(reason),
             _ => None,
         });

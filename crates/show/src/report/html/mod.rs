@@ -369,8 +369,10 @@ impl Page {
     fn fastest_sentences(&mut self, sources: &[ReportSource<'_>]) {
         let mut runs: Vec<&NamedRecord> = sources.iter().map(|source| source.run).collect();
         runs.dedup_by(|a, b| std::ptr::eq(*a, *b));
-        let sections: Vec<_> =
-            runs.iter().flat_map(|run| main_sections(&run.record).into_iter().map(move |section| (*run, section))).collect();
+        let sections: Vec<_> = runs
+            .iter()
+            .flat_map(|run| main_sections(&run.record).into_iter().map(move |section| (*run, section)))
+            .collect();
         if sections.len() > MAX_SENTENCES {
             return;
         }
@@ -453,7 +455,10 @@ impl Page {
         }
         if !comparison.inspected.is_empty() {
             self.fleet(super::compare::totals(comparison).into_iter().collect());
-            self.list_below(VERDICTS_END, super::compare::changed(comparison).map(|case| super::compare::inspection(case, 0)));
+            self.list_below(
+                VERDICTS_END,
+                super::compare::changed(comparison).map(|case| super::compare::inspection(case, 0)),
+            );
         }
         let sorted = comparison.sorted();
         let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();

@@ -260,11 +260,7 @@ impl<'a> ChartGroup<'a> {
         let plot = Plot {
             title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
-            description: format!(
-                "{} over size for {} variants, logarithmic axes",
-                quantity.title(&y),
-                series.len()
-            ),
+            description: format!("{} over size for {} variants, logarithmic axes", quantity.title(&y), series.len()),
             x_title: if has_oblong { "size: geometric mean of its extents" } else { "size" }.into(),
             x,
             x_label: axis::size,
@@ -745,7 +741,9 @@ pub(super) fn percent(fraction: f64) -> String {
 /// Formats a share, with a sign and whole percents if it is uncertain.
 pub(super) fn share(share: Share) -> String {
     let is_certain = share.signed().0.is_empty();
-    share.told(|fraction| if is_certain || fraction < 0.1 { percent(fraction) } else { format!("{:.0} %", 100.0 * fraction) })
+    share.told(
+        |fraction| if is_certain || fraction < 0.1 { percent(fraction) } else { format!("{:.0} %", 100.0 * fraction) },
+    )
 }
 
 fn tip(case: &Case, m: &Measured) -> String {
