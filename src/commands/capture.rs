@@ -94,17 +94,17 @@ fn note_unfinished(answer: &mut CommandOutput, output: Option<&Path>, processes:
         let shared = SharedEntries::of(events);
         for (number, pipeline) in capture::unfinished(events).enumerate() {
             let name = name_of(events, &shared, pipeline, None);
-            let mut note = format!("note: the driver was compiling '{}' when the program ended", brief(&name));
-            match output.map(|output| output.join(format!("compiling-{}", folder_name(number + 1, &name)))) {
-                None => note += "; --output DIR saves it",
-                Some(folder) => match write_only_kernel(pipeline, &name, &folder) {
-                    Ok(()) => {
-                        drop(write!(note, ": `gpukern inspect {}` compiles it again", shown_word(&folder.shown())))
-                    }
-                    Err(reason) => drop(write!(note, "; it is not saved: {reason}")),
-                },
-            }
-            let _ = writeln!(answer.late_notes, "{note}");
+            let folder = output.map(|output| output.join(format!("compiling-{}", folder_name(number + 1, &name))));
+            let saved = folder.as_deref().map(|folder| write_only_kernel(pipeline, &name, folder));
+            let rest = match (folder, saved) {
+                (Some(folder), Some(Ok(()))) => {
+                    format!(": `gpukern inspect {}` compiles it again", shown_word(&folder.shown()))
+                }
+                (_, Some(Err(reason))) => format!("; it is not saved: {reason}"),
+                _ => "; --output DIR saves it".into(),
+            };
+            let name = brief(&name);
+            let _ = writeln!(answer.late_notes, "note: the driver was compiling '{name}' when the program ended{rest}");
         }
     }
 }

@@ -50,10 +50,11 @@ fn write_unkept(document: &mut Document, peak: &Peak) {
     }
     document.gap();
     document.line(format!(
-        "{} of {} figures are doubtful: the device was busy, or over 10 % slower than its best. Shares of these limits are \
+        "{} of {} figures {} doubtful: the device was busy, or over 10 % slower than its best. Shares of these limits are \
          ranges; run `gpukern peak` again when it is idle{list}",
         doubtful.len(),
-        peak.figures.len()
+        peak.figures.len(),
+        if doubtful.len() == 1 { "is" } else { "are" },
     ));
 }
 
@@ -186,9 +187,9 @@ mod tests {
             peak.figures.iter_mut().enumerate().for_each(|(at, figure)| figure.disturbed = at < count);
         };
         mark(&mut peak, 1);
-        assert!(last_line(&peak).ends_with("replace them; doubtful: read of 1 KiB"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("when it is idle. Doubtful: read of 1 KiB"), "{}", last_line(&peak));
         mark(&mut peak, 11);
-        assert!(last_line(&peak).ends_with("replace them; sure: read of 2 MiB"), "{}", last_line(&peak));
+        assert!(last_line(&peak).ends_with("when it is idle. Certain: read of 2 MiB"), "{}", last_line(&peak));
         mark(&mut peak, 12);
         assert!(last_line(&peak).ends_with("again when it is idle"), "{}", last_line(&peak));
     }
