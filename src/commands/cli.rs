@@ -364,7 +364,7 @@ pub enum Command {
         run: PathBuf,
 
         #[arg(long, value_name = "FORMAT", help = formats_help(), long_help = formats_help() + FORMATS_OF_THE_ACTION)]
-        to: String,
+        to: Option<String>,
 
         /// Write to this file [default: standard output]
         #[arg(long, short, value_name = "PATH|-")]
@@ -376,6 +376,7 @@ pub enum Command {
         gpukern report run.json -o report.html               a page of one record\n  \
         gpukern report old.json new.json -o report.html      two, compared; or several\n  \
         gpukern report h100.json rx7900.json                 devices in one table\n  \
+        gpukern report run.json -V naive,tiled               two variants of it\n  \
         gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
         gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
     Report(Box<ReportArgs>),
@@ -1415,6 +1416,10 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
     #[serde(serialize_with = "command_line::paths")]
     pub candidate: Vec<PathBuf>,
+
+    /// Only these variants: names or patterns ('tile-*') [default: all]
+    #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
+    pub variant: Vec<String>,
 
     /// How they are compared.
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::create_folder;
+use crate::basis::alike::distinct;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
@@ -12,12 +13,14 @@ use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::program::{BufferId, Dispatch};
 use crate::tuning::tuned::{self, Configuration};
+use crate::user::options::CASE;
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
     Result, Selection, Shown, Tuned, counted,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -164,6 +167,7 @@ impl Failure<'_> {
             "buffers": write_buffers(folder, problem.as_ref())?,
             "wrong_elements": wrong,
         });
+        write_description(folder, &document["dispatches"])?;
         std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 }
@@ -234,6 +238,24 @@ fn write_dispatches(
         }));
     }
     Ok(dispatches)
+}
+
+/// Writes a description with which `gpukern inspect` compiles the only kernel of a case as it was; none for several.
+fn write_description(folder: &Path, dispatches: &Value) -> io::Result<()> {
+    let facts = |dispatch: &Value| ["spirv", "constants", "subgroup_size"].map(|name| dispatch[name].clone());
+    let kernels =
+        distinct(dispatches.as_array().into_iter().flatten().map(|dispatch| json!(facts(dispatch)).to_string()));
+    let (Some(first), 1) = (dispatches.get(0), kernels.len()) else { return Ok(()) };
+    let [spirv, constants, subgroup] = facts(first);
+    let mut text = format!("# `gpukern inspect FOLDER` compiles it again.\n[kernel]\nsource = {spirv}\n");
+    if let Some(size) = subgroup.as_u64() {
+        let _ = writeln!(text, "subgroup = {size}");
+    }
+    let _ = writeln!(text, "\n[spec]");
+    for constant in constants.as_array().into_iter().flatten() {
+        let _ = writeln!(text, "{} = \"bits {:#x}\"", constant[0], constant[1].as_u64().unwrap_or_default());
+    }
+    std::fs::write(folder.join(CASE), text)
 }
 
 /// Returns the descriptors, push constants, addresses and wide constants of a user's kernel.

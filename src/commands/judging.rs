@@ -115,7 +115,7 @@ pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
 }
 
 /// Returns the error for sides without a common case, with the id of an example from each.
-fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
+pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
     let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));
     // Two variants, or two kernel files, of one problem.
     let is_one_problem = before.split('/').next() == after.split('/').next();

@@ -80,6 +80,9 @@ pub(super) fn measure_and_report(
     let completes_all = file.completes(&planned.requested);
     let plan = if completes_all { &planned.requested } else { &planned.selected };
     let failures_folder = output.keep_failures.as_deref().map(failures::open).transpose()?;
+    if let Some(rounds) = &rounds {
+        rounds.check(plan)?;
+    }
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
         host.messages.line(&warning);
     }

@@ -1,9 +1,13 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
 use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measuring, read_record, write_files};
+use crate::basis::alike::distinct;
 use crate::basis::command_line::{arguments, stated};
+use crate::basis::error;
+use crate::basis::pattern::{is_pattern, matches};
 use crate::basis::printable::shown_word;
 use crate::basis::prose::wrapped_lines;
+use crate::basis::units::in_words;
 use crate::commands::cli::{ReportArgs, TableForm};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
@@ -17,11 +21,22 @@ use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
 use crate::{Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-pub(super) fn export(run: &Path, format: &str, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
-    let format: Format = format.parse().map_err(Error::Usage)?;
+pub(super) fn export(run: &Path, format: Option<&str>, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
+    let format: Format = match (format, output.and_then(Path::extension).and_then(OsStr::to_str)) {
+        (Some(name), _) => name.parse().map_err(Error::Usage)?,
+        (None, Some("csv")) => Format::Csv,
+        (None, Some("jsonl")) => Format::JsonLines,
+        (None, Some("md")) => Format::Markdown,
+        (None, Some("xml")) => Format::Junit,
+        (None, _) => {
+            let names = Format::ALL.map(Format::name);
+            return Err(usage!("say which format: --to {}", in_words(&names, "or")));
+        }
+    };
     Files::default().read("the record", [run]).written("--output", output).check(host)?;
     let mut notes = String::new();
     let text = format.export(&read_record(run, &mut notes)?.record)?;
@@ -156,12 +171,14 @@ fn read_runs(
             for path in run {
                 runs.push(NamedRecord { name: short_name(path), ..read_record(path, notes)? });
             }
+            keep_variants(&args.variant, runs.iter_mut().map(|run| &mut run.record))?;
             return Ok(runs);
         }
     };
     let [paths_before, paths_after] = sides.map(|side| side.iter().map(PathBuf::as_path).collect::<Vec<_>>());
-    let before = judging::read_all(&paths_before, notes)?;
-    let after = judging::read_all(&paths_after, notes)?;
+    let mut before = judging::read_all(&paths_before, notes)?;
+    let mut after = judging::read_all(&paths_after, notes)?;
+    keep_variants(&args.variant, before.iter_mut().chain(&mut after))?;
     match judging::check_conditions(&before, &after, judging) {
         Err(error) if run.is_empty() => return Err(error),
         Err(_) => {}
@@ -191,6 +208,23 @@ fn read_runs(
     let baseline = Record::pooled(before).map(|record| NamedRecord::new(name("baseline", &paths_before), record));
     let candidate = Record::pooled(after).map(|record| NamedRecord::new(name("candidate", &paths_after), record));
     Ok(baseline.into_iter().chain(candidate).collect())
+}
+
+/// Drops the cases of all other variants. Fails if a name fits none.
+fn keep_variants<'r>(names: &[String], records: impl Iterator<Item = &'r mut Record>) -> Result<()> {
+    let records: Vec<&mut Record> = records.collect();
+    let all = distinct(records.iter().flat_map(|record| record.cases.iter().map(|case| case.variant.clone())));
+    let fits = |name: &String, variant: &str| name == variant || is_pattern(name) && matches(name, variant);
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|variant| fits(name, variant))) {
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        return Err(Error::Usage(error::unknown("variant", unknown, " in the records", &all)));
+    }
+    if !names.is_empty() {
+        for record in records {
+            record.cases.retain(|case| names.iter().any(|name| fits(name, &case.variant)));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the command of the same report, with the first file of each side replaced.

@@ -10,7 +10,10 @@ use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
-use crate::{Error, Exit, Host, Nanos, Plan, Record, Request, Result, Settings, Shown, about, counted, report};
+use crate::{
+    CaseGroup, Error, Exit, Host, Nanos, Plan, PlanSection, Record, Request, Result, Settings, Shown, about, counted,
+    report,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::io;
@@ -67,6 +70,28 @@ impl ComparisonRounds {
             record: record.filter(|path| *path != Path::new("-")).map(Path::to_path_buf),
             budget,
         }))
+    }
+
+    /// Refuses a plan of which the baseline has nothing, before anything is measured.
+    pub(super) fn check(&self, plan: &Plan) -> Result<()> {
+        let names = |section: &PlanSection| -> Vec<(String, String)> {
+            let of_group = |group: &CaseGroup| {
+                let algorithm = group.algorithm.name.to_string();
+                group.variants.iter().map(|variant| (algorithm.clone(), variant.name.to_string())).collect::<Vec<_>>()
+            };
+            section.groups.iter().flat_map(of_group).collect()
+        };
+        let planned: Vec<_> = plan.sections.iter().flat_map(names).collect();
+        let measured = self.baseline.iter().flat_map(|record| &record.cases);
+        let known: Vec<_> = measured.map(|case| (case.algorithm.clone(), case.variant.clone())).collect();
+        // `auto` and tuned choices get their names later.
+        let is_open =
+            planned.is_empty() || plan.sections.iter().flat_map(|section| &section.groups).any(|group| group.auto);
+        if is_open || known.is_empty() || planned.iter().any(|name| known.contains(name)) {
+            return Ok(());
+        }
+        let text = |(algorithm, variant): &(String, String)| format!("{algorithm}/{variant}");
+        Err(judging::no_common_case(Some(&text(&known[0])), Some(&text(&planned[0]))))
     }
 
     /// Returns a warning, before anything is measured, if the baseline or `processes` are too few to decide anything on a

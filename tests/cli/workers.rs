@@ -376,6 +376,7 @@ fn a_reproducer_of_each_failure_is_saved() {
     let spirv = std::fs::read(case.join("matmul-naive.f32.spv")).expect("kept");
     assert_eq!(spirv, find_shader("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
+    expect_output(gpukern(&["inspect"]).arg(&case), 0, &["1 kernel"]);
     // The command of the reproducer runs the case on a working driver.
     let command = failure["command"].as_str().expect("a command").to_string();
     let arguments: Vec<_> = command.split(' ').skip(1).collect();

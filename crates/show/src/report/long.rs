@@ -148,6 +148,9 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
         document.lines(table::hidden(&hidden, whole));
     }
     document.gap();
+    if section.cases.iter().all(|case| case.dtype.is_integer()) {
+        table.rename(figure::RATE.heading, INTEGER_RATE);
+    }
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);
@@ -216,6 +219,9 @@ pub fn share_text(share: Share) -> String {
     let decimals = [MAX_TWO_DECIMALS, MAX_DECIMAL_SHARE].iter().filter(|most| share.fraction < **most).count();
     format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
 }
+
+/// Heading of the rate of integers, in 10⁹ operations per second.
+const INTEGER_RATE: &str = "Gop/s";
 
 /// Share below which percentages have a decimal.
 const MAX_DECIMAL_SHARE: f64 = 0.1;

@@ -282,6 +282,13 @@ impl Table {
         self.remove(from);
     }
 
+    /// Gives a column another heading.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        if let Some(column) = self.position(from) {
+            self.columns[column].0.text = to.into();
+        }
+    }
+
     /// Returns the index of the column with this heading.
     pub fn position(&self, heading: &str) -> Option<usize> {
         self.columns.iter().position(|(cell, _)| cell.text == heading)
