@@ -360,8 +360,9 @@ pub enum Command {
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py")]
     Export {
-        /// A record that `bench --json` or `run --json` wrote
-        run: PathBuf,
+        /// Records that `bench --json` or `run --json` wrote; several only as csv or jsonl
+        #[arg(required = true)]
+        run: Vec<PathBuf>,
 
         #[arg(long, value_name = "FORMAT", help = formats_help(), long_help = formats_help() + FORMATS_OF_THE_ACTION)]
         to: Option<String>,
@@ -460,7 +461,7 @@ pub enum Command {
     Help {
         /// A command, a topic, or `topics` for a list
         #[arg(value_name = "COMMAND|TOPIC")]
-        subject: Option<String>,
+        subject: Vec<String>,
     },
     /// Do what another process of this program orders through standard input.
     #[command(hide = true)]

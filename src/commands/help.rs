@@ -138,8 +138,12 @@ pub(super) fn documented() -> Command {
 }
 
 /// Whether `gpukern help SUBJECT` asks for a command's options; without a subject, for the program's.
-pub(super) fn is_command(subject: Option<&str>) -> bool {
-    subject.is_none_or(|name| Cli::command().find_subcommand(name).is_some())
+pub(super) fn is_command(subject: &[String]) -> bool {
+    match subject {
+        [] => true,
+        [name] => Cli::command().find_subcommand(name).is_some(),
+        _ => false,
+    }
 }
 
 fn help() -> Arg {

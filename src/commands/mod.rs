@@ -206,7 +206,7 @@ fn parse(host: &Host) -> Result<Cli, Stop> {
     let cli = parsed(&host.arguments)?;
     match &cli.command {
         // `help bench` is `bench --help`; other words are topics.
-        Command::Help { subject } if help::is_command(subject.as_deref()) => {
+        Command::Help { subject } if help::is_command(subject) => {
             let command = subject.iter().map(String::as_str);
             let words: Vec<_> = ["gpukern"].into_iter().chain(command).chain(["--help"]).map(OsString::from).collect();
             parsed(&words)
@@ -284,7 +284,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Config(args) => config::show(&args, &cli.vulkan, defaults, host),
         Command::Completions { shell } => Ok(shell::completions(shell)),
         Command::Man { output } => shell::man(output.as_deref()),
-        Command::Help { subject } => topics::print(subject.as_deref().unwrap_or_default(), host),
+        Command::Help { subject } => topics::print(&subject.join(" "), host),
         Command::Worker { .. } | Command::Guard { .. } => unreachable!("they need no setup"),
     }
 }

@@ -25,7 +25,12 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-pub(super) fn export(run: &Path, format: Option<&str>, output: Option<&Path>, host: &Host) -> Result<CommandOutput> {
+pub(super) fn export(
+    runs: &[PathBuf],
+    format: Option<&str>,
+    output: Option<&Path>,
+    host: &Host,
+) -> Result<CommandOutput> {
     let format: Format = match (format, output.and_then(Path::extension).and_then(OsStr::to_str)) {
         (Some(name), _) => name.parse().map_err(Error::Usage)?,
         (None, Some("csv")) => Format::Csv,
@@ -37,9 +42,19 @@ pub(super) fn export(run: &Path, format: Option<&str>, output: Option<&Path>, ho
             return Err(usage!("say which format: --to {}", in_words(&names, "or")));
         }
     };
-    Files::default().read("the record", [run]).written("--output", output).check(host)?;
+    if runs.len() > 1 && !matches!(format, Format::Csv | Format::JsonLines) {
+        return Err(usage!("--to {} takes one record; csv and jsonl take several", format.name()));
+    }
+    Files::default().read("the record", runs).written("--output", output).check(host)?;
     let mut notes = String::new();
-    let text = format.export(&read_record(run, &mut notes)?.record)?;
+    let mut text = String::new();
+    for run in runs {
+        let rows = format.export(&read_record(run, &mut notes)?.record)?;
+        // Every record has the same columns, which the first one names.
+        let heading =
+            if format == Format::Csv && !text.is_empty() { rows.find('\n').map_or(0, |end| end + 1) } else { 0 };
+        text += &rows[heading..];
+    }
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
     Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes))
 }

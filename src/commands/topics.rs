@@ -127,8 +127,14 @@ fn mentions(word: &str, width: usize) -> Option<String> {
         return None;
     }
     let is_word = |text: &&str| text.trim_end_matches('s') == word.trim_end_matches('s');
-    let words = |text: &str| text.to_lowercase();
-    let count = |text: &str| words(text).split(|c: char| !c.is_alphanumeric() && c != '-').filter(is_word).count();
+    let count = |text: &str| {
+        let text = text.to_lowercase();
+        // Terms of several words, such as "bank conflict".
+        if !word.chars().all(|c| c.is_alphanumeric() || c == '-') {
+            return text.matches(&*word).count();
+        }
+        text.split(|c: char| !c.is_alphanumeric() && c != '-').filter(is_word).count()
+    };
     let mut pages: Vec<_> =
         TOPICS.iter().map(|topic| (count(topic.text), topic)).filter(|(count, _)| *count > 0).collect();
     if pages.is_empty() {

@@ -185,8 +185,8 @@ impl RunConditions {
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
-                "disturbed: the canary (a small fixed kernel, timed around each case) changed by 50 %, or was 10 % off \
-                 the other cases', or other programs used 10 points more or less of the CPU"
+                "disturbed: the canary (a small fixed kernel, timed beside each case) changed by 50 %, or took 10 % more \
+                 or less than beside other cases; or other programs used more or less of the CPU"
             } else {
                 "disturbed: the canary (a small fixed kernel, timed around each case) was 5 % off the rest of the run, or \
                  changed by 5 % during the case"

@@ -280,7 +280,7 @@ mod tests {
         type Change = fn(&mut Record);
         let cases: [(Change, &str); 8] = [
             (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),
-            (|record| record.method.validation = true, "with another method"),
+            (|record| record.method.validation = true, "they differ in validation layers"),
             (|record| record.options = Some("other".into()), "other options than '0.json': `gpukern bench-1`"),
             (|record| record.options = None, "'1.json' does not record its options"),
             (

@@ -38,7 +38,7 @@ pub use outcome::{
 };
 pub use peak::Peak;
 use serde::{Deserialize, Serialize};
-pub use share::{ABOUT, AT_LEAST, AT_MOST, Limit, Share};
+pub use share::{AT_LEAST, AT_MOST, Limit, RANGE, Share};
 use std::ops::{Deref, DerefMut};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.

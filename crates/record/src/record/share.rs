@@ -25,8 +25,8 @@ pub const AT_MOST: &str = "≤";
 /// Prefix of a share of which only the lower bound is known.
 pub const AT_LEAST: &str = "≥";
 
-/// Prefix of a share that is known roughly.
-pub const ABOUT: &str = "~";
+/// Between the ends of a share that is known roughly.
+pub const RANGE: &str = "…";
 
 /// Relative uncertainty of a share from which it is called rough, and its bounds are shown.
 const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
@@ -35,21 +35,21 @@ const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
 const MAX_RATIO_OF_ENDS: f64 = 2.0;
 
 impl Share {
-    /// Formats the share with `percent`: roughly, `~20%`, if the limit was measured on a busy device; as a bound, `≤52%` or
-    /// `≥30%`, if that leaves the share uncertain by a factor of two.
+    /// Formats the share with `percent`: as a range, `34…42%`, if the limit was measured on a busy device; as a bound,
+    /// `≤52%` or `≥30%`, if that leaves the share uncertain by a factor of two.
     pub fn told(self, percent: impl Fn(f64) -> String) -> String {
-        let (sign, shown) = self.signed();
-        format!("{sign}{}", percent(shown))
+        match (self.signed(), self.bounds()) {
+            ((RANGE, _), Some([low, high])) => {
+                let [low, high] = [low, high].map(percent);
+                if low == high { high } else { format!("{}{RANGE}{high}", low.trim_end_matches(['%', ' '])) }
+            }
+            ((sign, shown), _) => format!("{sign}{}", percent(shown)),
+        }
     }
 
     /// Returns the share, or its bound, with the sign that it is shown with; without one if it is known well.
     pub fn signed(self) -> (&'static str, f64) {
-        let rough = match self.bounds() {
-            None => ("", self.fraction),
-            // A limit that was measured too low makes shares too high.
-            Some([_, high]) if high < 1.0 && self.fraction >= high * (1.0 - MIN_SHOWN_UNCERTAINTY) => (AT_MOST, high),
-            Some(_) => (ABOUT, self.fraction),
-        };
+        let rough = self.bounds().map_or(("", self.fraction), |_| (RANGE, self.fraction));
         self.sole_bound().unwrap_or(rough)
     }
 
@@ -65,6 +65,7 @@ impl Share {
     /// share.
     pub fn least_told(self, case: &Case) -> String {
         let (sign, shown) = self.signed();
+        let sign = if sign == RANGE { "about " } else { sign };
         format!("{sign}{}", case.shown(Nanos(self.least.0 * shown / self.fraction)))
     }
 

@@ -7,6 +7,7 @@ use crate::basis::printable::{self, printable};
 use crate::case::statistics::CompilerStatistic;
 use crate::plan::axes;
 use crate::record::Record;
+use crate::record::class::Class;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
 use crate::record::marks::RunConditions;
 use serde_json::Value;
@@ -39,6 +40,8 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
         .with("branch", origin.branch.clone())
         .with("label", origin.label.clone())
         .with("host", origin.host.clone())
+        // What makes the answer another than the plain one's; only variants with the same compete.
+        .with("caveats", Class::of(case).caveats().iter().map(|mark| &*mark.sign).collect::<Vec<_>>().join("; "))
         .with("status", identifier(&case.outcome))
         // Reason for a missing time or rate.
         .with("reason", reason(&case.outcome).or(rateless));

@@ -12,7 +12,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{ABOUT, AT_LEAST, AT_MOST, Case, Caveat, Outcome, Record};
+use crate::record::{AT_LEAST, AT_MOST, Case, Caveat, Outcome, RANGE, Record};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
@@ -121,10 +121,16 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 
 /// Returns the marks that explain the sign before a share that is uncertain, for the signs that are shown.
 pub fn bound_marks(is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
-    let busy = "the device was busy when its limits were measured; run `gpukern peak` when it is idle";
-    let signs =
-        [(ABOUT, "about"), (AT_MOST, "at most"), (AT_LEAST, "at least")].into_iter().filter(|(sign, _)| is_shown(sign));
-    signs.map(|(sign, bound)| Mark::new(sign, format!("{bound} this share: {busy}"))).collect()
+    let signs = [(RANGE, "between these shares"), (AT_MOST, "at most this share"), (AT_LEAST, "at least this share")];
+    let mut shown: Vec<_> = signs.into_iter().filter(|(sign, _)| is_shown(sign)).collect();
+    // One reason for all signs, after the last.
+    let last = shown.pop();
+    let others = shown.into_iter().map(|(sign, meaning)| Mark::new(sign, meaning));
+    let last = last.map(|(sign, meaning)| {
+        let why = "the limits are uncertain; rerun `gpukern peak` when the device is idle";
+        Mark::new(sign, format!("{meaning}: {why}"))
+    });
+    others.chain(last).collect()
 }
 
 /// Returns a cell with the variant and the caveats of its answer.

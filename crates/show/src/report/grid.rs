@@ -268,7 +268,7 @@ impl<'a> SectionTable<'a> {
         if fitted.is_some_and(|table| table.any(|cell| cell.bar.is_some())) {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
-        let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.starts_with(sign)));
+        let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.contains(sign)));
         legend.extend(bench::bound_marks(is_shown));
         legend.extend(self.marks.iter().cloned());
         legend

@@ -273,7 +273,7 @@ mod tests {
         let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
         assert_eq!([whole(of_busy), whole(known)], ["≥3%", "100%"]);
         assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
-        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "~40%");
+        assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "30…50%");
         assert_eq!(whole(Share { interval: Some([0.39, 0.41]), fraction: 0.4, ..known }), "40%");
         assert_eq!(
             [of(0.0042), of(0.093), of(0.47)],
