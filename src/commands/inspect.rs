@@ -133,6 +133,14 @@ fn add_files(
     let mut all_kernels = vec![];
     for files in &problems {
         let mut described = options::describe(files, None, &fields)?;
+        // Of several files with one name, each is told apart by its folder, whichever others are given.
+        let is_alike = |other: &&Vec<PathBuf>| other[0].file_name() == files[0].file_name();
+        if let (Some(stem), Some(folder)) = (files[0].file_stem(), files[0].parent().and_then(Path::file_name))
+            && described[0].description.name.is_none()
+            && problems.iter().filter(is_alike).count() > 1
+        {
+            described[0].description.name = Some(format!("{}-{}", folder.display(), stem.display()));
+        }
         let first = described[0].clone();
         let completed = described.iter_mut().try_for_each(|described| {
             described.all_choices = true;

@@ -692,11 +692,25 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     let records = Records::new();
     let other = records.record("other.json", &quiet("a", 1e6));
     let path = records.0.path().join("run.json");
+    // Without a common variant nothing is measured.
     let output = expect_exit(short_bench(&["--compare", &other, "--json"]).arg(&path), 2);
     check_text(
         line(&stderr(&output), "error: "),
-        "error: no case was measured on both sides; one only in the baseline: lu/case-0/f32/1024x1024, one only in the \
-         candidate: matmul/naive/f32/16x16x16",
+        "error: no case was measured on both sides; one only in the baseline: lu/naive, one only in the candidate: \
+         matmul/naive",
+    );
+    assert!(stdout(&output).is_empty());
+    expect_exit(short_bench(&["--json"]).arg(&path), 0);
+    let mut larger = read_json(&path);
+    (larger["cases"][0]["id"], larger["cases"][0]["size"]) = ("matmul/naive/f32/24x24x24".into(), "24".into());
+    let larger = records.record("larger.json", &larger);
+    std::fs::remove_file(&path).expect("removed");
+    let output = expect_exit(short_bench(&["--compare", &larger, "--json"]).arg(&path), 2);
+    check_text(
+        line(&stderr(&output), "error: "),
+        "error: no case was measured on both sides; one only in the baseline: matmul/naive/f32/24x24x24, one only in \
+         the candidate: matmul/naive/f32/16x16x16; cases are matched by their ids; two variants or kernels compete in one \
+         run: `gpukern ab`, `gpukern run k.toml a.comp b.comp --ab`",
     );
     assert!(path.is_file());
     assert_eq!(line(&stdout(&output), "matmul f32"), "matmul f32, uniform input, all answers verified");

@@ -3,8 +3,9 @@
 use super::gate::Reached;
 use super::side::SeenCase;
 use crate::basis::alike::grouped;
+use crate::basis::units::counted;
 use crate::case::compiled::CompiledKernel;
-use crate::case::statistics::CompilerStatistic;
+use crate::case::statistics::{CompilerStatistic, value};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -32,13 +33,39 @@ impl Change {
     }
 }
 
+/// A figure by its common name, or by the driver's own.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "AnyFigure")]
+#[serde(untagged)]
+pub enum Figure {
+    /// One that drivers share.
+    Common(CompilerStatistic),
+    /// The driver's name of another.
+    Own(String),
+}
+
+impl Figure {
+    /// Returns the name within a sentence.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Common(figure) => figure.name_in_sentence(),
+            Self::Own(name) => name,
+        }
+    }
+
+    /// Whether other drivers have it too.
+    pub fn is_common(&self) -> bool {
+        matches!(self, Self::Common(_))
+    }
+}
+
 /// A figure of a kernel on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ChangedFigure {
     /// The kernel.
     pub kernel: String,
-    /// Figure that changed.
-    pub figure: CompilerStatistic,
+    /// The figure.
+    pub figure: Figure,
     /// The figure of the baseline.
     pub baseline: f64,
     /// The figure of the candidate.
@@ -46,6 +73,9 @@ pub struct ChangedFigure {
     /// Direction of the change.
     pub verdict: Change,
 }
+
+/// Most of a driver's own figures that are listed beside a case.
+const MAX_OWN: usize = 3;
 
 /// A kernel's name, and the hashes of its code on both sides.
 type KernelCode = [String; 3];
@@ -82,7 +112,7 @@ pub struct Total {
     /// The device's name.
     pub device: String,
     /// The figure.
-    pub figure: CompilerStatistic,
+    pub figure: Figure,
     /// Sum over the kernels of the baseline.
     pub baseline: f64,
     /// Sum over the kernels of the candidate.
@@ -96,8 +126,16 @@ pub struct Total {
 }
 
 impl Total {
-    fn none(device: &str, figure: CompilerStatistic) -> Self {
-        Self { device: device.into(), figure, baseline: 0.0, candidate: 0.0, changed: 0.0, lower: 0, higher: 0 }
+    fn none(device: &str, figure: &Figure) -> Self {
+        Self {
+            device: device.into(),
+            figure: figure.clone(),
+            baseline: 0.0,
+            candidate: 0.0,
+            changed: 0.0,
+            lower: 0,
+            higher: 0,
+        }
     }
 
     /// Formats the change of the sum, and that of the kernels which changed: `["-1.2 %", "-8.1 %"]`.
@@ -111,7 +149,7 @@ impl ChangedFigure {
     /// Describes the change: `instructions 300 → 900 (+200 %)`.
     pub fn text(&self) -> String {
         let change = relative(self.baseline, self.candidate).map_or_else(String::new, |change| format!(" ({change})"));
-        format!("{} {} → {}{change}", self.figure.name_in_sentence(), self.baseline, self.candidate)
+        format!("{} {} → {}{change}", self.figure.name(), self.baseline, self.candidate)
     }
 }
 
@@ -133,7 +171,7 @@ pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
             }
             let is_of = |total: &Total| total.device == case.device && total.figure == figure.figure;
             let index = totals.iter().position(is_of).unwrap_or_else(|| {
-                totals.push(Total::none(&case.device, figure.figure));
+                totals.push(Total::none(&case.device, &figure.figure));
                 totals.len() - 1
             });
             let total = &mut totals[index];
@@ -156,26 +194,29 @@ impl Inspected {
         let text = |change: &ChangedFigure| {
             if are_several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
         };
+        // The driver's own figures are named where no common one changed.
+        let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(|change| change.figure.is_common());
+        let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
         // Versions of a kernel may change alike.
-        let texts = grouped(self.changes.iter().map(text), Clone::clone).into_iter().map(|same| match same.len() {
+        let texts = grouped(named.iter().take(most).map(|change| text(change)), Clone::clone).into_iter();
+        let texts = texts.map(|same| match same.len() {
             1 => same[0].clone(),
             count => format!("{} (in {count} kernels)", same[0]),
         });
-        texts.collect::<Vec<_>>().join(", ")
+        let text = texts.collect::<Vec<_>>().join(", ");
+        match self.changes.len() - named.len().min(most) {
+            0 => text,
+            rest => format!("{text}, and {} of the driver's own", counted(rest, "figure")),
+        }
     }
 }
 
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut figures = vec![];
-    let mut unpaired: Vec<&CompiledKernel> = baseline.case.kernels.iter().collect();
-    for kernel in &candidate.case.kernels {
-        // Versions of a kernel share its name, and are paired in order.
-        if let Some(index) = unpaired.iter().position(|old| old.name == kernel.name) {
-            let old = unpaired.remove(index);
-            let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
-            figures.extend(common_figures(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
-        }
+    for (old, kernel) in pairs(&baseline.case.kernels, &candidate.case.kernels) {
+        let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
+        figures.extend(figures_of_both(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
     }
     let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
     let mut changes: Vec<_> = changes.cloned().collect();
@@ -192,13 +233,29 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     }
 }
 
-/// Whether the driver of a side reports statistics of its kernels.
-pub(super) fn has_statistics(seen: &SeenCase<'_>) -> bool {
-    seen.case.kernels.iter().any(|kernel| !kernel.statistics.is_empty())
+/// Pairs the kernels of both sides: by name, and versions of a kernel, which share it, in order; then those that are left,
+/// in order, because a kernel's name has the path by which its file was named.
+fn pairs<'k>(
+    baseline: &'k [CompiledKernel],
+    candidate: &'k [CompiledKernel],
+) -> Vec<(&'k CompiledKernel, &'k CompiledKernel)> {
+    let mut pairs = vec![];
+    let mut unpaired: Vec<&CompiledKernel> = baseline.iter().collect();
+    let mut left = vec![];
+    for kernel in candidate {
+        match unpaired.iter().position(|old| old.name == kernel.name) {
+            Some(index) => pairs.push((unpaired.remove(index), kernel)),
+            None => left.push(kernel),
+        }
+    }
+    pairs.extend(unpaired.into_iter().zip(left));
+    pairs
 }
 
-/// Returns the figures that the compiler reports of both kernels.
-fn common_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
+/// Returns the figures that the compiler reports of both kernels: those that drivers share, then its own, which are not
+/// judged.
+fn figures_of_both(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigure> {
+    let kernel = new.source().to_string();
     let mut figures = vec![];
     for figure in CompilerStatistic::ALL {
         let (Some(baseline), Some(candidate)) = (figure.of(old), figure.of(new)) else { continue };
@@ -207,7 +264,16 @@ fn common_figures(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFigu
             Ordering::Less => Change::Better,
             Ordering::Equal => Change::Same,
         };
-        figures.push(ChangedFigure { kernel: new.source().to_string(), figure, baseline, candidate, verdict });
+        let figure = Figure::Common(figure);
+        figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
+    }
+    let is_own = |name: &str| !CompilerStatistic::is_known(name) && !name.to_lowercase().contains("hash");
+    for metric in new.statistics.iter().filter(|metric| is_own(&metric.name)) {
+        let before = old.statistics.iter().find(|before| before.name == metric.name).and_then(value);
+        if let (Some(baseline), Some(candidate)) = (before, value(metric)) {
+            let (figure, verdict) = (Figure::Own(metric.name.clone()), Change::Same);
+            figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
+        }
     }
     figures
 }

@@ -22,7 +22,7 @@ use crate::basis::units::{self, Nanos};
 use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
-pub use inspected::{Change, Inspected, Total};
+pub use inspected::{Change, Figure, Inspected, Total};
 use rayon::prelude::*;
 use serde::Serialize;
 pub use side::{SeenCase, State};

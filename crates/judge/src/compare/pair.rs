@@ -78,14 +78,14 @@ pub(super) fn pair_up<'a>(
     }))
 }
 
-/// Compares a case that was inspected on both sides; `None` if it was not, or if there is nothing to compare.
+/// Compares a case that was inspected on both sides; `None` if it was not. Without statistics it compiles on both, which is
+/// the same.
 pub(super) fn compare_inspected(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<Inspected> {
     if [baseline, candidate].map(state) != [State::Inspected; 2] {
         return None;
     }
     let [before, after] = [baseline.last()?, candidate.last()?];
-    let are_comparable = [before, after].into_iter().all(inspected::has_statistics);
-    are_comparable.then(|| inspected::compare_kernels(before, after))
+    Some(inspected::compare_kernels(before, after))
 }
 
 /// Describes how the problem differs between the sides: buffers, inputs, or work.

@@ -71,6 +71,11 @@ impl CompilerStatistic {
         }
     }
 
+    /// Whether a driver's statistic of this name has a common one.
+    pub fn is_known(name: &str) -> bool {
+        Self::ALL.iter().flat_map(|figure| figure.names()).any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// Returns the driver's name of the statistic, and the value in the common unit; `None` if it is not reported.
     pub fn reported(self, kernel: &CompiledKernel) -> Option<(&str, f64)> {
         let mut by_name = self.names().iter().map(|name| metrics_called(kernel, name));

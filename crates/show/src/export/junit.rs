@@ -14,7 +14,7 @@ use crate::compare::known::{Expectations, KnownFailure};
 use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
-use crate::report::compare::{headline, overviews};
+use crate::report::compare::{headline, overviews, reason as reason_of_change};
 use crate::simulator::sanitize::{CaseReport, SizeResult};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -209,7 +209,8 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         add(&case.device, inspected(case, broken));
     }
     for case in &comparison.unmatched {
-        add(&case.device, unmatched(case));
+        let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
+        add(&case.device, unmatched(case, broken));
     }
     for (pattern, reason) in &ruling.undecided {
         add("thresholds", undecided_threshold(pattern, reason));
@@ -258,7 +259,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
         if case.verdict != Verdict::Same {
             reasons.push(case.test.clone());
         }
-        reasons.extend(case.why.iter().cloned());
+        reasons.extend(case.why.iter().filter(|reason| **reason != case.test).cloned());
         Some(TestProblem { element, kind: kind.into(), message: reasons.join("; ") })
     };
     let problem = match case.verdict {
@@ -290,12 +291,20 @@ fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
     CaseTest { name, class, time: None, problems: vec![problem], facts: String::new() }
 }
 
-fn unmatched(case: &Unmatched) -> CaseTest {
-    let reason = if case.reason.is_empty() { String::new() } else { format!(": {}", case.reason) };
-    let problem = TestProblem {
-        element: if case.newly_wrong { "failure" } else { "skipped" },
-        kind: case.candidate.name().into(),
-        message: format!("{} → {}{reason}", case.baseline, case.candidate),
+/// Returns the test of a case that one side lacks, or that is not compared, with the thresholds that it crosses.
+fn unmatched(case: &Unmatched, broken: &[&str]) -> CaseTest {
+    let change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
+    let problem = match broken {
+        [] => TestProblem {
+            element: if case.newly_wrong { "failure" } else { "skipped" },
+            kind: case.candidate.name().into(),
+            message: change,
+        },
+        _ => TestProblem {
+            element: "failure",
+            kind: "threshold".into(),
+            message: format!("{}; {change}", broken.join("; ")),
+        },
     };
     CaseTest {
         name: case.id.clone(),

@@ -11,7 +11,9 @@ use crate::basis::units::{self, counted};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
-use crate::compare::{Change, Compared, Comparison, Difference, FIXED, Inspected, State, Unmatched, Verdict};
+use crate::compare::{
+    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, State, Total, Unmatched, Verdict,
+};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -27,6 +29,9 @@ const MAX_OVERVIEWS: usize = 6;
 
 /// Maximum number of changed cases of a device that are listed, of those inspected.
 const MAX_INSPECTED: usize = 20;
+
+/// Maximum number of figures that are summed in a table; `--json` has all.
+const MAX_TOTALS: usize = 24;
 
 /// Maximum number of remarks below the tables of a device.
 const MAX_REMARKS: usize = 5;
@@ -357,8 +362,12 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
     table =
         table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
-    for total in totals.iter().filter(|total| total.baseline.max(total.candidate) > 0.0) {
-        let name = total.figure.name_in_sentence();
+    let is_told = |total: &&Total| match total.figure {
+        Figure::Common(_) => total.baseline.max(total.candidate) > 0.0,
+        Figure::Own(_) => total.lower + total.higher > 0,
+    };
+    for total in totals.iter().filter(is_told).take(MAX_TOTALS) {
+        let name = printable(total.figure.name());
         let sums = [total.baseline, total.candidate].map(|sum| sum.to_string());
         let [change, within] = total.changes().map(|change| change.unwrap_or_else(|| "–".into()));
         let within = if total.baseline == total.candidate && total.changed == 0.0 { "–".into() } else { within };
@@ -367,7 +376,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
         table.row(texts.chain(sums).chain([change, within]).chain(counts));
     }
     table.leave_out_empty(&["device"], &printable(devices[0]));
-    Some(table)
+    (table.len() > 0).then_some(table)
 }
 
 /// Describes an inspected case, for which `more` stand: `WORSE   matmul/tiled/f32/64x64x64 and 2 more: spills 0 → 442`.
@@ -584,7 +593,12 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let percent = units::significant(100.0 * comparison.min_effect);
     let parts = parts.join(", ");
     if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
-        let why = if comparison.changed(Change::Worse) > 0 { " (more spills, or less occupancy)" } else { "" };
+        let has_figures = comparison.totals.iter().any(|total| total.baseline.max(total.candidate) > 0.0);
+        let why = match comparison.changed(Change::Worse) {
+            0 if has_figures => "",
+            0 => "; the driver reports no statistics: they compile on both sides",
+            _ => "; worse: more spills, or less occupancy",
+        };
         return format!("{parts}{why}");
     }
     if comparison.cases.is_empty() {

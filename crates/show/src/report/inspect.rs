@@ -187,8 +187,10 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
     let mut last_variant = String::new();
     for row in rows {
         let figures = CompilerStatistic::ALL.map(|figure| figure_text(figure, figure.of(row.compiled)));
-        // Several kernels of a variant share its name.
-        let variant = row.variant();
+        // Several kernels of a variant share its name; problems whose kernels have one name tell them apart.
+        let is_alike = |other: &&KernelRow<'_>| other.variant() == row.variant() && other.subject != row.subject;
+        let subject = row.subject.split(' ').next().unwrap_or_default();
+        let variant = if rows.iter().any(|other| is_alike(&other)) { subject.into() } else { row.variant() };
         let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
         last_variant = variant;
         let names = [name, row.kernel.clone().unwrap_or_default(), row.size()];
