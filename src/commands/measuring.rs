@@ -101,12 +101,7 @@ pub(super) fn measure_and_report(
     if request.kernels.is_some() {
         notes.push_str(&hints(&record, setup.kernels.iter().any(|kernels| kernels.problem.has_loops())));
     }
-    if let Some(path) = &request.tuned {
-        let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
-        if let Some(unused) = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused) {
-            let _ = writeln!(notes, "note      '{}': {unused}", path.shown());
-        }
-    }
+    notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if is_joined => report::long::joined(&pooled, &view),
@@ -132,6 +127,14 @@ pub(super) fn measure_and_report(
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
+}
+
+/// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
+fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
+    let Some(path) = &request.tuned else { return String::new() };
+    let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
+    let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
+    reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
 }
 
 /// Says where to look for the cause of wrong answers of users' kernels; `have_loops` is whether some of them have loops.

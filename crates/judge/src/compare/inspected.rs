@@ -156,7 +156,7 @@ impl ChangedFigure {
 /// Formats the change from `before` to `after`: `+3.2 %`; `None` from 0.
 pub fn relative(before: f64, after: f64) -> Option<String> {
     let percent = 100.0 * (after - before) / before;
-    let digits = if percent.abs() < 9.95 { 1 } else { 0 };
+    let digits = usize::from(percent.abs() < 9.95);
     (before > 0.0).then(|| if percent == 0.0 { "0 %".into() } else { format!("{percent:+.digits$} %") })
 }
 

@@ -67,6 +67,27 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.line(format!("left out: {}; `compare --to markdown` lists them", counted(left_out, "unchanged case")));
         document.gap();
     }
+    write_inspected(&mut document, comparison);
+    document.lines(not_compared(&comparison.unmatched).iter().map(|cases| unmatched(cases[0], cases.len())));
+    if !comparison.unmatched.is_empty() {
+        document.gap();
+    }
+    document.lines(thresholds(ruling));
+    // The summary says the same if nothing changed.
+    let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
+    document.lines(headline(comparison, &Ruling::default()).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
+    document.line(summary(comparison, ruling));
+    document.lines(overviews(comparison));
+    document.lines(comparison.remarks.iter().map(String::as_str));
+    if let Some(commands) = &comparison.decide {
+        document.verbatim(above_commands(comparison) + "\n");
+        document.commands(commands);
+    }
+    document.terminal(width)
+}
+
+/// Writes the changes of inspected cases, device by device, and their totals.
+fn write_inspected(document: &mut Document, comparison: &Comparison) {
     let inspected_on = distinct(comparison.inspected.iter().map(|case| case.device.as_str()));
     let other_device = comparison.differences.iter().find(|difference| difference.what == "device");
     let other_device = other_device.filter(|_| inspected_on.len() == 1);
@@ -90,22 +111,6 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.table(totals);
         document.gap();
     }
-    document.lines(not_compared(&comparison.unmatched).iter().map(|cases| unmatched(cases[0], cases.len())));
-    if !comparison.unmatched.is_empty() {
-        document.gap();
-    }
-    document.lines(thresholds(ruling));
-    // The summary says the same if nothing changed.
-    let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
-    document.lines(headline(comparison, &Ruling::default()).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
-    document.line(summary(comparison, ruling));
-    document.lines(overviews(comparison));
-    document.lines(comparison.remarks.iter().map(String::as_str));
-    if let Some(commands) = &comparison.decide {
-        document.verbatim(above_commands(comparison) + "\n");
-        document.commands(commands);
-    }
-    document.terminal(width)
 }
 
 /// Lists the crossed thresholds, and those that the data cannot decide.

@@ -86,6 +86,33 @@ fn long_sections(record: &Record, sections: &[Section<'_>], view: &View) -> Stri
     texts.collect::<Vec<_>>().join("\n")
 }
 
+/// Names the rate by what it counts: operations, if all cases are of integers.
+fn rename_integer_rate(table: &mut Table, section: &Section<'_>) {
+    if section.cases.iter().all(|case| case.dtype.is_integer()) {
+        table.rename(figure::RATE.heading, INTEGER_RATE);
+    }
+}
+
+/// Names the chosen columns for which the record has nothing; `None` if there are none, or if all were chosen.
+fn empty_columns<'c>(
+    table: &Table,
+    view: &View,
+    headings: &impl Fn(&&'static LongColumn) -> Vec<&'c str>,
+) -> Option<String> {
+    let chosen = view.columns.as_ref().filter(|chosen| chosen.len() < LONG.len())?;
+    let is_empty = |column: &&&'static LongColumn| headings(column).iter().all(|name| table.position(name).is_none());
+    let empty: Vec<_> = chosen.iter().filter(is_empty).map(|column| column.name).collect();
+    (!empty.is_empty()).then(|| format!("left out, as this record has nothing for them: {}", empty.join(", ")))
+}
+
+/// Returns the marks of a section for the legend. Columns that were chosen may lack the signs of the times.
+fn shown_marks(section: &Section<'_>, columns: &[&'static LongColumn], conditions: &RunConditions) -> Vec<Mark> {
+    let has_signs = columns.iter().any(|column| matches!(column.content, Content::Marks));
+    let signs: Vec<_> = section.cases.iter().flat_map(|case| conditions.marks(case)).map(|mark| mark.sign).collect();
+    let marks = marks_of(&section.cases, conditions).into_iter();
+    marks.filter(|mark| has_signs || !signs.contains(&mark.sign)).collect()
+}
+
 fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions);
@@ -118,14 +145,7 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
     table.unify_units(&[figure::PER_OPERATION.heading]);
     let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
-    if let Some(chosen) = view.columns.as_ref().filter(|chosen| chosen.len() < LONG.len()) {
-        let is_empty =
-            |column: &&&'static LongColumn| headings(column).iter().all(|name| table.position(name).is_none());
-        let empty: Vec<_> = chosen.iter().filter(is_empty).map(|column| column.name).collect();
-        if !empty.is_empty() {
-            document.line(format!("left out, as this record has nothing for them: {}", empty.join(", ")));
-        }
-    }
+    document.lines(empty_columns(&table, view, &headings));
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
@@ -148,18 +168,11 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
         document.lines(table::hidden(&hidden, whole));
     }
     document.gap();
-    if section.cases.iter().all(|case| case.dtype.is_integer()) {
-        table.rename(figure::RATE.heading, INTEGER_RATE);
-    }
+    rename_integer_rate(&mut table, section);
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);
-    let marks = marks_of(&section.cases, conditions).into_iter();
-    // Columns that were chosen may lack the signs of the times.
-    let has_signs = columns.iter().any(|column| matches!(column.content, Content::Marks));
-    let is_sign =
-        |mark: &Mark| section.cases.iter().any(|case| conditions.marks(case).iter().any(|of| of.sign == mark.sign));
-    legend.extend(marks.filter(|mark| has_signs || !is_sign(mark)));
+    legend.extend(shown_marks(section, &columns, conditions));
     if !legend.is_empty() {
         document.gap();
     }

@@ -730,7 +730,7 @@ fn extent(size: &CaseSize) -> Option<f64> {
 
 /// Whether each size is at least as large in every extent as the smaller ones, as in `1x256x256`, `1x512x512`.
 fn do_grow<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> bool {
-    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().to_vec())).collect();
+    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().clone())).collect();
     extents.sort_unstable();
     extents.windows(2).all(|pair| pair[0].len() == pair[1].len() && pair[0].iter().zip(&pair[1]).all(|(a, b)| a <= b))
 }
