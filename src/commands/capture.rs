@@ -255,7 +255,7 @@ fn load_layer(command: &mut Command, folder: &Path, host: &Host) {
 }
 
 /// Puts `first` before the other entries of a variable that is a list of paths.
-fn put_first(command: &mut Command, variable: &str, first: &Path, host: &Host) {
+pub(super) fn put_first(command: &mut Command, variable: &str, first: &Path, host: &Host) {
     let value = host.variable_os(variable).unwrap_or_default();
     let mut paths: Vec<_> = std::env::split_paths(value).collect();
     paths.retain(|path| !path.as_os_str().is_empty() && path != first);
@@ -310,7 +310,7 @@ fn without_device(program: &OsStr, status: ExitStatus, processes: &[Vec<LayerEve
 }
 
 /// Makes the program's exit code that of this command: 128 and the signal if a signal ended it, as in a shell.
-fn pass_on_exit_code(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
+pub(super) fn pass_on_exit_code(answer: &mut CommandOutput, program: &OsStr, status: ExitStatus) {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     #[cfg(unix)]
     let code = code.or(std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal as u8));

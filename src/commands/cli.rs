@@ -4,7 +4,7 @@
 
 use super::old_options::OldOptions;
 use super::options::Typed;
-use super::{Stop, help, suggest, topics};
+use super::{Stop, compare_commits, help, suggest, topics};
 use crate::basis::alike::distinct;
 use crate::basis::command_line;
 use crate::basis::messages::output_width;
@@ -293,6 +293,21 @@ pub enum Command {
     ///
     /// `gpukern help verdicts` says what a verdict means.
     Compare(CompareArgs),
+    /// Did a change make a kernel wrong or slower? For a git repository
+    ///
+    /// It measures the kernels of gpukern.toml as they are, uncommitted changes included, and as they were at the commit
+    /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
+    /// comparison.json, comparison.md, junit.xml and report.html. `gpukern help ci` says more.
+    #[command(
+        after_long_help = "Exit codes: 0 all same or faster · 1 a kernel is slower or wrong · 2 a mistake, or nothing to \
+        compare · 3 the device failed · 4 undecided. If BASE has nothing to compare with, only the answers count.\n\n\
+        Examples:\n  \
+        gpukern compare-commits main                   what a branch changed\n  \
+        gpukern compare-commits HEAD                   what is not committed yet\n  \
+        gpukern compare-commits main --processes 9     more evidence\n  \
+        gpukern compare-commits main --min-effect 3%   on a quiet GPU"
+    )]
+    CompareCommits(CompareCommitsArgs),
     /// Decide which of two is faster: variants, SPIR-V files, drivers
     ///
     /// The two sides take turns on one case, so drift affects both equally.
@@ -1396,6 +1411,50 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub junit: Option<PathBuf>,
+
+    /// Command that measures both sides anew, for the advice; `compare-commits` sets it.
+    #[arg(long, hide = true, value_name = "COMMAND")]
+    pub measured_by: Option<String>,
+}
+
+/// Options of `compare-commits`.
+#[derive(Debug, clap::Args)]
+pub struct CompareCommitsArgs {
+    /// The commit to compare with: a branch, tag or hash
+    ///
+    /// The default is right for a merge: its target, as CI checks it out.
+    #[arg(value_name = "BASE", default_value = "HEAD^1")]
+    pub base: String,
+
+    /// The file that lists the kernels, as a path in the repository
+    #[arg(long, value_name = "FILE", default_value = "gpukern.toml")]
+    pub config: String,
+
+    /// A command that makes what is not committed, such as 'make spirv'
+    ///
+    /// It runs on both sides.
+    #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
+    pub prepare: String,
+
+    /// Options of `gpukern bench`
+    #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, allow_hyphen_values = true)]
+    pub bench: String,
+
+    /// Processes per side, twice as many if they leave a case undecided
+    ///
+    /// Fewer than five seldom decide anything on a software device.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub processes: u32,
+
+    /// The smallest change that matters
+    ///
+    /// A shared runner cannot tell smaller ones than 10 % from noise.
+    #[arg(long, value_name = "PERCENT", default_value = compare_commits::MIN_EFFECT, allow_hyphen_values = true)]
+    pub min_effect: String,
+
+    /// Thresholds for the candidate
+    #[arg(long, value_name = "FILE", long_help = gate_help())]
+    pub gate: Option<PathBuf>,
 }
 
 /// Options of `report`.

@@ -4,7 +4,8 @@ use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
 use crate::compare::{
-    self, Change, Comparison, Difference, GONE, NEW, NOT_COMPARED, STILL_WRONG, State, Unmatched, Verdict,
+    self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, STILL_FAILED, STILL_WRONG, State,
+    Unmatched, Verdict,
 };
 use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
@@ -76,7 +77,7 @@ fn case_ids(side: &[Record]) -> BTreeSet<String> {
 }
 
 /// Labels of cases about which a comparison finds out nothing.
-const UNJUDGED: [&str; 4] = [NOT_COMPARED, STILL_WRONG, GONE, NEW];
+const UNJUDGED: [&str; 6] = [NOT_COMPARED, STILL_WRONG, STILL_FAILED, MISTAKEN, GONE, NEW];
 
 /// Refuses a comparison without a case on both sides.
 pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
@@ -141,7 +142,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
     if worse || !ruling.violations.is_empty() {
         Exit::Rejected
     } else if has_open(Verdict::Undecided)
-        || comparison.unmatched.iter().any(|case| case.interrupted)
+        || comparison.unmatched.iter().any(|case| case.interrupted || case.mistake)
         || !ruling.undecided.is_empty()
     {
         Exit::Undecided

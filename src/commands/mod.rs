@@ -10,6 +10,7 @@ mod bench;
 mod capture;
 pub(crate) mod cli;
 mod compare;
+mod compare_commits;
 mod config;
 mod document;
 mod failures;
@@ -273,6 +274,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Verify(args) => verify::run(&args, setup, host),
         Command::Sanitize(args) => sanitize::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
+        Command::CompareCommits(args) => compare_commits::run(&args, host),
         Command::Ab(args) => ab::run(&args, &cli.vulkan, setup, host),
         Command::Inspect(args) => inspect::run(&args, setup, host),
         Command::Run(args) => run::run(&args, cli.vulkan.0, setup, host),

@@ -223,8 +223,9 @@ fn measuring() -> Vec<Entry<Request>> {
         }),
         list(
             "only ID",
-            "Measure only the case with this id; repeatable\n\nAn id, as records and errors have it, or words \
-             of one that fit no other case: naive/64x64x64. With --resume, complete only this case.",
+            "Measure only the cases with this id or pattern; repeatable\n\nAn id, as records and errors have it, or words \
+             of one that fit no other case: naive/64x64x64; or a pattern: 'matmul/tile-*'. With --resume, complete only \
+             these cases.",
             |target: &mut Request| &mut target.only,
         ),
     ]

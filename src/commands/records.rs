@@ -205,7 +205,7 @@ fn read_runs(
             ];
             let program = host.program_name();
             let command = |_, replacements| command_with_records(args, &program, replacements);
-            let again = ComparisonCommand { program: &program, completes: false, command: &command };
+            let again = ComparisonCommand { program: &program, completes: false, anew: None, command: &command };
             (comparison.remarks, comparison.decide) = recipe(comparison, files, &settings, &again);
             if run.is_empty() {
                 judging::check_common_case(comparison)?;

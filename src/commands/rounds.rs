@@ -174,6 +174,7 @@ impl ComparisonRounds {
         let again = ComparisonCommand {
             program: &host.program_name(),
             completes: self.record.is_some(),
+            anew: None,
             command: &|processes, [baseline, _]| self.repeating_command(processes, baseline, too_long, host),
         };
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &again);

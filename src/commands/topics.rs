@@ -73,7 +73,8 @@ pub(super) const MAX_WIDTH: usize = 100;
 /// Prints the page on a topic.
 pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let width = host.width().min(MAX_WIDTH);
-    let name = match name {
+    let lowercase = name.to_lowercase();
+    let name = match lowercase.as_str() {
         "roofline" | "hardware" | "shares" => "limits",
         "csv" | "formats" | "sizes" => "cli",
         "junit" | "dashboard" | "action" | "github" => "ci",

@@ -754,7 +754,6 @@ fn git(folder: &Path, arguments: &[&str]) {
 fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let copy = "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer X { uint x[]; };\n\
                 layout(binding = 1) buffer Y { uint y[]; };\nvoid main() { uint i = gl_GlobalInvocationID.x; y[i] = x[i]; }\n";
     let description = "[kernel]\nsource = 'copy.comp'\n[axes]\nN = 4096\n[buffer.X]\ntype = 'u32'\nshape = 'N'\nfill = 'iota'\n\
@@ -763,13 +762,9 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     std::fs::write(path.join("copy.in"), copy).expect("written");
     std::fs::write(path.join("copy.toml"), description).expect("written");
     let compare = |base: &str| {
-        let mut script = Command::new(root.join("docs/ci/compare-commits"));
-        let binary = Path::new(env!("CARGO_BIN_EXE_gpukern")).parent().expect("a folder").display().to_string();
-        let paths = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
-        let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
-        script.current_dir(path).arg(base).env("PATH", paths).env("GPUKERN_CONFIG", "").env("GPUKERN_CACHE", cache);
-        script.env("PROCESSES", "1").env("BENCH", "--device cpu --no-peak --max-time 100ms");
-        script.env("MIN_EFFECT", "900%").env("PREPARE", "cp copy.in copy.comp").output().expect("it starts")
+        let mut command = gpukern(&["compare-commits", base, "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--prepare", "cp copy.in copy.comp"]);
+        command.current_dir(path).output().expect("it starts")
     };
     git(path, &["init", "--quiet"]);
     git(path, &["add", "."]);

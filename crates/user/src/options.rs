@@ -6,7 +6,7 @@ use super::description::{Described, Description, Formula, KernelFields, OneOrMan
 use super::fill::split;
 use super::loaded::stem;
 use super::resolve::check_name;
-use crate::basis::error::{Error, in_our_words, nearest, unknown};
+use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::counted;
@@ -95,20 +95,7 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
 
 /// Asks for the description or the kernel in the folder of `path` whose name is nearest to the file's.
 pub(crate) fn similar(path: &Path) -> Option<String> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let parts = |path: &Path| Some((path.file_stem()?.to_str()?.to_string(), path.extension()?.to_str()?.to_string()));
-    let (stem, ending) = parts(path)?;
-    let known = files.filter_map(|name| parts(Path::new(&name)));
-    let known: Vec<_> = known.filter(|(_, ending)| ending == "toml" || ENDINGS.contains(&&**ending)).collect();
-    // The name may be right and its ending wrong.
-    let mut of_stem = known.iter().filter(|(own, _)| *own == stem).map(|(stem, ending)| format!("{stem}.{ending}"));
-    if let Some(file) = of_stem.next() {
-        return Some(format!("did you mean '{file}'?"));
-    }
-    let stems: Vec<&str> = known.iter().filter(|(_, own)| *own == ending).map(|(stem, _)| &**stem).collect();
-    let nearest = nearest(&stem, &stems);
-    Some(format!("did you mean '{}.{ending}'?", nearest.first()?))
+    similar_file(path, &[&ENDINGS[..], &["toml"]].concat())
 }
 
 /// Reads the description in a file, or of the case in a folder.

@@ -140,7 +140,7 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserK
         let of_table = |error: Error| match error {
             Error::Usage(text) => {
                 let file = request.config.as_deref().unwrap_or(Path::new("")).shown();
-                usage!("{file}: [[run]]: {}", text.replace("--size", "size"))
+                usage!("{file}:{}: {}", table.line, text.replace("--size", "size"))
             }
             error => error,
         };

@@ -171,6 +171,10 @@ impl SampleSource for TimedProgram {
     fn runs_per_sample(&self) -> u32 {
         self.sampler.runs_per_sample
     }
+
+    fn uses_matrix_units(&self) -> bool {
+        self.program.uses_matrix_units()
+    }
 }
 
 /// Problem of a group, loaded on the device when the first case that can run needs it.

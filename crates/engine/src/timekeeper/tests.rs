@@ -39,6 +39,7 @@ struct Scripted<'a> {
     time: ScriptedTime,
     runs: usize,
     runs_per_sample: u32,
+    uses_matrix_units: bool,
     run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
 }
 
@@ -54,6 +55,10 @@ impl SampleSource for Scripted<'_> {
     fn runs_per_sample(&self) -> u32 {
         self.runs_per_sample
     }
+
+    fn uses_matrix_units(&self) -> bool {
+        self.uses_matrix_units
+    }
 }
 
 /// Returns a timekeeper with a scripted clock, and the clock.
@@ -63,19 +68,19 @@ fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
 }
 
 fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
-    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, run: Box::new(move |index| Ok(run(index))) }
+    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, uses_matrix_units: false, run: Box::new(move |index| Ok(run(index))) }
 }
 
 /// Returns a source whose fourth run fails.
 fn failing(time: &ScriptedTime) -> Scripted<'static> {
     let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
-    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, run: Box::new(fails) }
+    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, uses_matrix_units: false, run: Box::new(fails) }
 }
 
 /// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
 fn canary(time: &ScriptedTime, best: f64, times: impl FnMut(usize) -> f64 + 'static) -> Option<Canary> {
     let mut canary = Canary { chains: Box::new(run(time, times)), steps: 2048, best: Nanos(best), rises: true };
-    canary.read().ok()?;
+    canary.read(true).ok()?;
     Some(canary)
 }
 
@@ -202,6 +207,31 @@ fn a_clock_that_rises_is_waited_for_and_one_that_stays_low_marks_the_case() {
         let spent = time.since(start);
         assert!(spent >= Duration::from_millis(patience) && spent < Duration::from_millis(patience + 100), "{spent:?}");
         assert_eq!(measured.warnings, [Warning::SlowClock { ratio: 100e3 / 75e3 }]);
+    }
+}
+
+#[test]
+fn the_canary_s_speed_beside_matrix_units_is_expected_of_no_other_kernel() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    // As on an H100: faster while matrix units work, and shortly after.
+    let last_matrix_run = Rc::new(Cell::new(None));
+    let (seen, clock) = (last_matrix_run.clone(), time.clone());
+    let is_beside = move || seen.get().is_some_and(|last| clock.now() - last < Duration::from_millis(500));
+    keeper.canary = canary(&time, f64::INFINITY, move |_| if is_beside() { 72.8e3 } else { 76.4e3 });
+    let mut sample = |uses_matrix_units: bool| {
+        let (ran, clock) = (last_matrix_run.clone(), time.clone());
+        let source = run(&time, move |_| {
+            if uses_matrix_units {
+                ran.set(Some(clock.now()));
+            }
+            MS
+        });
+        let source = Scripted { uses_matrix_units, ..source };
+        let measured = sample_cold(&mut keeper, source, &Sampling::default());
+        (measured.warnings, keeper.canary.as_ref().map(|canary| canary.best.0))
+    };
+    for uses_matrix_units in [true, false, true, false] {
+        assert_eq!(sample(uses_matrix_units), (vec![], Some(76.4e3)));
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::overview::{Fleet, Overview};
 use super::{
-    Change, Compared, Comparison, FIXED, GONE, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED, NOT_COMPARED, RIGHT,
-    STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
+    Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED, NOT_COMPARED,
+    RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -48,7 +48,7 @@ struct ThresholdKind {
     verb: &'static str,
     /// Words after the value in a message.
     suffix: &'static str,
-    /// Description of cases without the figure, in which the threshold cannot be checked; others count as 0.
+    /// Description of cases without the figure, in which the threshold cannot be checked.
     lacking: Option<&'static str>,
     /// Whether the figure is one of a run, which cases that were only compiled lack.
     needs_run: bool,
@@ -71,8 +71,14 @@ static KINDS: [ThresholdKind; 5] = [
         needs_run: false,
         ..kind("max-spills", &figure::SPILLS, "spills")
     },
-    kind("min-rate", &figure::RATE, "does"),
-    kind("min-bandwidth", &figure::BANDWIDTH, "moves"),
+    ThresholdKind {
+        lacking: Some("without a count of operations, which min-rate needs"),
+        ..kind("min-rate", &figure::RATE, "does")
+    },
+    ThresholdKind {
+        lacking: Some("without a count of bytes, which min-bandwidth needs"),
+        ..kind("min-bandwidth", &figure::BANDWIDTH, "moves")
+    },
 ];
 
 /// Names of all kinds in the order of the documentation.
@@ -124,7 +130,6 @@ impl Reached {
     pub fn of(case: &Case, time: Option<Nanos>) -> Self {
         Self(KINDS.each_ref().map(|kind| match time {
             None => kind.figure.value(case),
-            Some(time) if kind.lacking.is_none() => Some(kind.figure.at(case, time).unwrap_or(0.0)),
             Some(time) => kind.figure.at(case, time),
         }))
     }
@@ -268,7 +273,7 @@ impl Ruling {
         };
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
-        let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED]);
+        let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED, MISTAKEN]);
         let others =
             labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, STILL_FAILED, NEWLY_SKIPPED, NOT_COMPARED]);
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];

@@ -211,6 +211,8 @@ pub struct Unmatched {
     pub newly_wrong: bool,
     /// Whether a time is missing only because a run was interrupted.
     pub interrupted: bool,
+    /// Whether neither side could judge the case because of a mistake, such as a reference that fails; it is undecided.
+    pub mistake: bool,
     /// Candidate's figures for thresholds that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
     pub reached: Option<gate::Reached>,
@@ -229,6 +231,8 @@ pub const UNVERIFIED: &str = "unverified on both sides";
 pub const STILL_WRONG: &str = "wrong on both sides";
 /// Label of a case that neither side could run.
 pub const STILL_FAILED: &str = "failed on both sides";
+/// Label of a case that nobody can judge until a mistake is mended.
+pub const MISTAKEN: &str = "mistake on both sides";
 /// Label of a case that the candidate's device does not support, unlike the baseline's.
 pub const NEWLY_SKIPPED: &str = "newly skipped";
 /// Labels of a case that only one side has.
@@ -251,6 +255,7 @@ impl Unmatched {
             (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
             _ if baseline.is_wrong() && candidate.is_right() => FIXED,
             (State::Rejected, State::Rejected) => STILL_WRONG,
+            _ if self.mistake => MISTAKEN,
             _ if baseline.is_wrong() && candidate.is_wrong() => STILL_FAILED,
             _ => NOT_COMPARED,
         }

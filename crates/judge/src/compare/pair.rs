@@ -2,7 +2,7 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{SeenCase, State, state, state_reason};
+use super::side::{SeenCase, State, is_mistake, state, state_reason};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
     inspected, judge, why,
@@ -73,6 +73,7 @@ pub(super) fn pair_up<'a>(
         candidate: after,
         newly_wrong: after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
+        mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason: change.unwrap_or(reason),
     }))

@@ -51,6 +51,8 @@ pub struct ComparisonCommand<'a> {
     pub program: &'a str,
     /// Whether the command also completes the candidate, whose record it stores.
     pub completes: bool,
+    /// Command that measures both sides anew, to which `--processes N` is added, in place of commands for the records.
+    pub anew: Option<&'a str>,
     /// Returns the command for a number of processes per side, and for files that replace the first of each side.
     pub command: &'a dyn Fn(usize, [Option<String>; 2]) -> String,
 }
@@ -129,6 +131,14 @@ pub fn recipe(
         [false, true] => remarks.push(remeasure_remark(comparison, false)),
         [false, false] => {}
     }
+    let waiting = undecided(comparison).filter(|case| awaits_processes(case, remeasured));
+    let mut processes = waiting.filter_map(|case| needed(case, settings.min_effect)).max();
+    if remeasured.contains(&true) {
+        processes = processes.max(Some(ENOUGH));
+    }
+    if let Some(anew) = again.anew {
+        return (remarks, processes.map(|processes| format!("{anew} --processes {processes}")));
+    }
     let mut alternating = None;
     let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
     if may_be_the_driver || hopeless(comparison) > 0 {
@@ -136,11 +146,6 @@ pub fn recipe(
         if may_be_the_driver && alternating.is_none() {
             remarks.push(ALTERNATE.into());
         }
-    }
-    let waiting = undecided(comparison).filter(|case| awaits_processes(case, remeasured));
-    let mut processes = waiting.filter_map(|case| needed(case, settings.min_effect)).max();
-    if remeasured.contains(&true) {
-        processes = processes.max(Some(ENOUGH));
     }
     let mut commands = vec![];
     if let Some(processes) = processes {
@@ -514,7 +519,7 @@ fn undecided_remarks(
     }
     if let Some(largest) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
         let count = counted(close.len(), "case");
-        let mut remark = format!("{count} would need more than {MAX_PROCESSES_PER_SIDE} processes a side");
+        let mut remark = format!("To decide {count} would take more than {MAX_PROCESSES_PER_SIDE} processes a side");
         if largest > MAX_SUGGESTED_EFFECT {
             let effect = significant(100.0 * settings.min_effect);
             let _ = write!(

@@ -169,6 +169,15 @@ pub(super) fn state(side: &[SeenCase<'_>]) -> State {
 
 /// Returns the reason for the state of a case on a side; empty without one.
 pub(super) fn state_reason(side: &[SeenCase<'_>]) -> String {
-    let decisive = side.iter().min_by_key(|seen| state_of(seen.case));
-    decisive.and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()
+    decisive(side).and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()
+}
+
+/// Whether the state of a case on a side is a mistake that its user can mend.
+pub(super) fn is_mistake(side: &[SeenCase<'_>]) -> bool {
+    decisive(side).is_some_and(|seen| matches!(seen.case.outcome, Outcome::Failed { mistake: true, .. }))
+}
+
+/// Returns the process that gives a side its state.
+fn decisive<'a, 'b>(side: &'a [SeenCase<'b>]) -> Option<&'a SeenCase<'b>> {
+    side.iter().min_by_key(|seen| state_of(seen.case))
 }

@@ -281,16 +281,18 @@ fn devices_are_matched_by_name_and_by_order_where_no_name_is_shared() {
 #[test]
 fn changed_kernels_statistics_and_clocks_explain_a_verdict() {
     let [mut a, mut b] = [steady("a", 1e6), steady("b", 1.2e6)];
-    let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64| {
+    let dress = |record: &mut Record, hash: &str, registers: f64, clock: f64, canary: Option<[Nanos; 2]>| {
         record.cases[0].kernels = vec![kernel("lu/naive.f32", hash, vec![Metric::new("registers", registers)])];
         let measured = measured_mut(&mut record.cases[0]);
-        measured.conditions =
-            Conditions { canary: Some([Nanos(1e5); 2]), clock_mhz: Some([clock; 2]), ..Conditions::default() };
+        measured.conditions = Conditions { canary, clock_mhz: Some([clock; 2]), ..Conditions::default() };
     };
-    dress(&mut a, "11", 32.0, 1980.0);
-    dress(&mut b, "22", 48.0, 1755.0);
-    let why = &compared(&a, &b).cases[0].why;
-    assert_eq!(*why, ["clock 1980 → 1755 MHz", "the code of lu/naive.f32 changed", "lu/naive.f32: registers 32 → 48"]);
+    let code = ["the code of lu/naive.f32 changed", "lu/naive.f32: registers 32 → 48"];
+    for (canary, clock) in [(None, &["clock 1980 → 1755 MHz"][..]), (Some([Nanos(1e5); 2]), &[])] {
+        dress(&mut a, "11", 32.0, 1980.0, canary);
+        dress(&mut b, "22", 48.0, 1755.0, canary);
+        let why = &compared(&a, &b).cases[0].why;
+        assert_eq!(*why, [clock, &code[..]].concat(), "a canary as fast as before contradicts the clock");
+    }
 }
 
 #[test]
@@ -671,7 +673,7 @@ fn again() -> ComparisonCommand<'static> {
         let [before, after] = replaced.map(|path| path.unwrap_or_else(|| "as-it-was".into()));
         format!("gpukern compare {before} {after}")
     };
-    ComparisonCommand { program: "gpukern", completes: false, command }
+    ComparisonCommand { program: "gpukern", completes: false, anew: None, command }
 }
 
 #[test]
@@ -1022,7 +1024,7 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
     let expected =
-        "2 cases would need more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
+        "To decide 2 cases would take more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
     assert!(remarks.len() == 2 && remarks[1].starts_with(expected), "{remarks:?}");
     assert_eq!(
         remarks[0],

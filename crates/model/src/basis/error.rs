@@ -1,6 +1,7 @@
 //! Error messages for the user, and exit codes.
 
 use crate::basis::printable::{brief, excerpt};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Exit code of the process; the values are part of the command-line interface.
@@ -116,6 +117,26 @@ pub fn nearest<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
     }
     similar.sort_by(|a, b| b.0.total_cmp(&a.0));
     similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+/// Asks for the file in the folder of `path` whose name is nearest to the file's, if it ends in one of `endings`.
+pub fn similar_file(path: &Path, endings: &[&str]) -> Option<String> {
+    let folder = path.parent()?;
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let files = std::fs::read_dir(listed).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let parts = |path: &Path| Some((path.file_stem()?.to_str()?.to_string(), path.extension()?.to_str()?.to_string()));
+    let (stem, ending) = parts(path)?;
+    let known = files.filter_map(|name| parts(Path::new(&name)));
+    let known: Vec<_> = known.filter(|(_, ending)| endings.contains(&&**ending)).collect();
+    let question = |stem: &str, ending: &str| {
+        format!("did you mean '{}'?", folder.join(format!("{stem}.{ending}")).to_string_lossy())
+    };
+    // The name may be right and its ending wrong.
+    if let Some((stem, ending)) = known.iter().find(|(own, _)| *own == stem) {
+        return Some(question(stem, ending));
+    }
+    let stems: Vec<&str> = known.iter().filter(|(_, own)| *own == ending).map(|(stem, _)| &**stem).collect();
+    Some(question(nearest(&stem, &stems).first()?, &ending))
 }
 
 /// Returns the similarity of two names, from 0 to 1, ignoring case: a common prefix counts like few typing errors. A name more

@@ -506,6 +506,12 @@ impl Program {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
+    /// Whether a kernel uses matrix units.
+    pub fn uses_matrix_units(&self) -> bool {
+        let mut capabilities = self.dispatches().flat_map(|dispatch| dispatch.shader.interface.capabilities.iter());
+        capabilities.any(|name| name.contains("CooperativeMatrix"))
+    }
+
     /// Sets the error allowed beyond the problem's tolerance.
     pub fn allowing(mut self, allowance: f64) -> Self {
         self.allowance = allowance;

@@ -18,8 +18,7 @@ use crate::basis::alike::distinct;
 use crate::basis::error::{Error, nearest, toml_mistake};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
-use crate::basis::pattern::abbreviates;
-use crate::basis::pattern::is_pattern;
+use crate::basis::pattern::{abbreviates, is_pattern, matches};
 use crate::basis::printable::{Shown, brief, shell_word};
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, StopRule};
@@ -263,7 +262,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Keeps only the cases with these ids, or abbreviations of one id each; all of them if `names` is empty.
+    /// Keeps only the cases with these ids, abbreviations of one id each, or patterns; all of them if `names` is empty.
     ///
     /// # Errors
     /// When a name is none, or abbreviates several ids.
@@ -272,7 +271,7 @@ impl Plan {
             return Ok(self);
         }
         let all = self.ids();
-        let ids = names.iter().map(|name| find_id(name, &all)).collect::<Result<Vec<_>, _>>()?;
+        let ids = names.iter().map(|name| find_ids(name, &all)).collect::<Result<Vec<_>, _>>()?.concat();
         for section in &mut self.sections {
             for group in &mut section.groups {
                 let mut variants = group.candidates().to_vec();
@@ -289,14 +288,18 @@ impl Plan {
     }
 }
 
-/// Returns the id of `all` that is `name`, or the only one that it abbreviates.
-fn find_id(name: &String, all: &[String]) -> Result<String, Error> {
+/// Returns the id of `all` that is `name`, or the only one that it abbreviates, or those that match it as a pattern.
+fn find_ids(name: &String, all: &[String]) -> Result<Vec<String>, Error> {
     if all.contains(name) {
-        return Ok(name.clone());
+        return Ok(vec![name.clone()]);
+    }
+    let matching: Vec<_> = all.iter().filter(|id| is_pattern(name) && matches(name, id)).cloned().collect();
+    if !matching.is_empty() {
+        return Ok(matching);
     }
     let named = distinct(all.iter().filter(|id| abbreviates(name, id)).map(String::as_str));
     if let [id] = named[..] {
-        return Ok(id.into());
+        return Ok(vec![id.into()]);
     }
     let id_texts: Vec<_> = all.iter().map(String::as_str).collect();
     let mut examples = if named.is_empty() { nearest(name, &id_texts) } else { named.clone() };
@@ -444,6 +447,10 @@ fn read_config(path: &Path) -> Result<Config, Error> {
     })?;
     let mut config: Config =
         toml::from_str(&text).map_err(|error| Error::Usage(config_mistake(&file, &text, &error)))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("[[run]]"));
+    for (table, (index, _)) in config.run.iter_mut().zip(lines) {
+        table.line = index + 1;
+    }
     // Measure identical tables once.
     let mut tables = HashSet::new();
     config.bench.retain(|table| tables.insert(format!("{table:?}")));

@@ -236,6 +236,9 @@ pub struct RunTable {
     /// Variants of the built-in algorithm that is the reference.
     #[serde(deserialize_with = "one_or_many")]
     pub against: Vec<String>,
+    /// Line of the table, from 1.
+    #[serde(skip)]
+    pub line: usize,
 }
 
 /// `"naive"`, `1024` or a list of them: the command line takes a comma-separated list.

@@ -296,7 +296,11 @@ fn unmatched(case: &Unmatched, broken: &[&str]) -> CaseTest {
     let change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
     let problem = match broken {
         [] => TestProblem {
-            element: if case.newly_wrong { "failure" } else { "skipped" },
+            element: match case {
+                Unmatched { newly_wrong: true, .. } => "failure",
+                Unmatched { mistake: true, .. } => "error",
+                _ => "skipped",
+            },
             kind: case.candidate.name().into(),
             message: change,
         },
@@ -400,6 +404,7 @@ mod tests {
             reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
             newly_wrong,
             interrupted: false,
+            mistake: false,
             reached: None,
         }
     }

@@ -226,7 +226,7 @@ fn write_device(
     let most = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
     document.lines(reasons.iter().take(most).map(String::as_str));
     if reasons.len() > most {
-        document.line(format!("{} in `--json -`", counted(reasons.len() - most, "more remark")));
+        document.line(format!("{} in JSON (`--json FILE`)", counted(reasons.len() - most, "more remark")));
     }
     document.gap();
 }

@@ -8,7 +8,7 @@ mod foreign;
 mod outcome;
 
 use crate::algorithms::catalogue::Catalogue;
-use crate::basis::error::Error;
+use crate::basis::error::{Error, similar_file};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, printable};
 use crate::basis::threads;
@@ -46,7 +46,10 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<NamedRecord, Error> {
         ErrorKind::Other => {
             refuse(format!("{e}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote"))
         }
-        _ => refuse(e.to_string()),
+        _ => refuse(match similar_file(path, &["json"]) {
+            Some(question) if !path.exists() => format!("{e}; {question}"),
+            _ => e.to_string(),
+        }),
     })?;
     parse(&bytes, &name, catalogue)
 }

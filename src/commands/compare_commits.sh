@@ -1,50 +1,16 @@
 #!/bin/sh
-# usage: compare-commits [BASE]
-#
-# Did a change make a kernel wrong or slower? Measures the kernels of a git
-# repository as they are, uncommitted changes included, and as they were at the
-# commit BASE, in turn on one machine, and compares them. BASE is HEAD^1 by
-# default: for a merge, its target.
-#
-# The folder gpukern-results gets candidate.json, baseline.json, comparison.json,
-# comparison.md, junit.xml and report.html.
-#
-# Exit codes: 0 all same or faster, 1 a kernel is slower or wrong, 2 a mistake,
-# or nothing to compare, 3 the device failed, 4 undecided. If BASE has nothing to
-# compare with, only the answers count.
-#
-# Variables, with their defaults:
-#   CONFIG=gpukern.toml  the configuration, as a path in the repository
-#   PREPARE=             a command that makes what is not committed, such as
-#                        `make spirv`; it runs on both sides
-#   BENCH="--device cpu --no-peak --max-time 2s"   options of `gpukern bench`
-#   PROCESSES=5          processes per side, twice as many if they leave a case
-#                        undecided; fewer than five seldom decide anything on a
-#                        software device
-#   MIN_EFFECT=10%       the smallest change that counts; a shared runner cannot
-#                        tell smaller ones from noise
-#   GATE=                a file with thresholds of your own (docs/gate.md)
+# `gpukern compare-commits` runs this with its options in variables: CONFIG, PREPARE, BENCH, PROCESSES, MIN_EFFECT
+# and GATE, as words of a command in REPEATED, and the commit to compare with as its argument. gpukern has checked what it
+# can, and is on the PATH.
 set -eu
 
 mistake() {
-    echo "compare-commits: $1" >&2
+    echo "error: $1" >&2
     exit 2
 }
 
-# Everything is checked before the results of the last run are deleted.
-case ${1-} in
-    -h | --help)
-        sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
-        exit
-        ;;
-    -*) mistake "there is no option $1; --help shows what there is" ;;
-esac
-[ $# -le 1 ] || mistake "it compares with one commit; --help shows the usage"
-: "${CONFIG:=gpukern.toml}" "${PREPARE:=}" "${BENCH=--device cpu --no-peak --max-time 2s}"
-: "${PROCESSES:=5}" "${MIN_EFFECT:=10%}" "${GATE:=}"
-base=${1:-HEAD^1}
-
-command -v gpukern > /dev/null || mistake "gpukern is not on the PATH; install it, or add its folder"
+# Everything is checked before the results of the last run are replaced.
+base=$1
 # Git's own message says what to do if the folder belongs to somebody else.
 top=$(git rev-parse --show-toplevel) || mistake "run it in a git repository"
 cd "$top"
@@ -64,36 +30,30 @@ fetch it: \`git fetch --unshallow\`"
 fi
 # With PREPARE, the configuration may be among what is made.
 if [ ! -f "$CONFIG" ] && [ -z "$PREPARE" ] && ! git cat-file -e "$commit:$CONFIG" 2> /dev/null; then
-    mistake "there is no file '$CONFIG' in $top; list your kernels in it (docs/ci/README.md), or set CONFIG"
+    mistake "there is no file '$CONFIG' in $top; list your kernels in it (\`gpukern help ci\`), or name another with --config"
 fi
-case $PROCESSES in
-    *[!0-9]* | 0*) mistake "PROCESSES is '$PROCESSES'; it must be a number of at least 1" ;;
-esac
-[ -z "$GATE" ] || [ -f "$GATE" ] || mistake "there is no file '$GATE' in $top; GATE names a file with thresholds"
-# --help makes gpukern parse the options and do nothing. Unquoted: the variable holds several arguments.
-# shellcheck disable=SC2086
-gpukern bench $BENCH --help > /dev/null || mistake "BENCH is '$BENCH'; it must be options of \`gpukern bench\`"
-case $MIN_EFFECT in
-    *[!0-9.%]* | *[!%]) mistake "MIN_EFFECT is '$MIN_EFFECT'; it must be a percentage, such as 10%" ;;
-esac
 
 # A pull request is checked out as a merge that nobody has seen; its second parent is the commit that was pushed.
 name=$(git rev-parse --short HEAD)
 if [ "$(git rev-parse --quiet --verify 'HEAD^1')" = "$commit" ] && merged=$(git rev-parse --quiet --verify 'HEAD^2'); then
     name="$(git rev-parse --short "$merged"), merged as $name"
 fi
+# HEAD^1 is another commit elsewhere.
+if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
 if [ -n "$(git status --porcelain -- . ":!$results")" ]; then name="$name, with uncommitted changes"; fi
 sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")."
 
-rm -rf "$results"
-mkdir "$results"
-echo '*' > "$results/.gitignore"
 candidate=$PWD
 scratch=$(mktemp -d)
+if [ -d "$results" ]; then mv "$results" "$scratch/last"; fi
+mkdir "$results"
+echo '*' > "$results/.gitignore"
 baseline=$scratch/baseline
 child=
 candidate_status=0
+# Processes of each side, all of which are compared.
+process=0
 # shellcheck disable=SC2317 # a trap calls it
 clean() {
     git worktree remove --force "$baseline" 2> /dev/null || true
@@ -107,8 +67,12 @@ interrupted() {
         kill "$child" 2> /dev/null || true
         wait "$child" || true
     fi
-    : > "$scratch/messages"
-    end "Nothing was compared: a signal ended the measurement." "$scratch/messages" "$1"
+    if [ "$process" = 0 ]; then
+        : > "$scratch/messages"
+        end "Nothing was compared: a signal ended the measurement." "$scratch/messages" "$1"
+    fi
+    compare_to_files
+    finish "A signal ended the measurement; this is what it had found." "$1"
 }
 trap clean EXIT
 trap 'interrupted 129' HUP
@@ -135,8 +99,15 @@ escaped() {
 }
 
 # Ends without a comparison, with the exit code $3: $1 says why, and the file $2 has messages. What is known of the candidate
-# is in the results.
+# is in the results. A mistake keeps the results of the last run.
 end() {
+    if [ "$3" = 2 ] && [ ! -s "$results/candidate.json" ] && [ -d "$scratch/last" ]; then
+        rm -rf "$results"
+        mv "$scratch/last" "$results"
+        echo "$1 The results in $results are those of an earlier run."
+        cat "$2" >&2
+        exit 2
+    fi
     case $candidate_status in
         0) headline=$1 ;;
         1) headline="$1 The candidate has wrong answers." ;;
@@ -219,10 +190,36 @@ is_measured() {
 
 compare() {
     status=0
-    gpukern compare "$results/baseline.json" "$results/candidate.json" \
-        ${GATE:+--gate "$GATE"} --min-effect "$MIN_EFFECT" "$@" || status=$?
+    gpukern compare "$results/baseline.json" "$results/candidate.json" ${GATE:+--gate "$GATE"} \
+        --min-effect "$MIN_EFFECT" --measured-by "gpukern compare-commits $named$REPEATED" "$@" || status=$?
 }
 
+compare_to_files() {
+    compare --to markdown --junit "$results/junit.xml" --json "$results/comparison.json" \
+        > "$scratch/comparison.md" 2> "$scratch/messages"
+}
+
+# Ends with the comparison, and with the exit code $2; $1 is what to say first.
+finish() {
+    {
+        if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
+        cat "$scratch/comparison.md"
+        if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
+        echo
+        echo "$sides"
+    } > "$results/comparison.md"
+    widen_log
+    if [ -n "$1" ]; then echo "$1"; fi
+    if is_measured candidate; then
+        echo "The candidate:"
+        gpukern report "$results/candidate.json"
+        echo
+    fi
+    echo "The candidate, compared with the baseline:"
+    compare
+    write_report --baseline "$results/baseline.json" --candidate "$results/candidate.json" --min-effect "$MIN_EFFECT"
+    exit "$2"
+}
 
 echo "$sides"
 : > "$scratch/baseline.messages"
@@ -273,42 +270,25 @@ case $status in
 esac
 
 # Measures up to $1 processes of each side. They take turns, so a slow minute of the machine hits both.
-process=1
 measure_up_to() {
     while [ "$process" -lt "$1" ]; do
+        echo "process $((process + 1)) of $1"
+        measure baseline "$((process + 1))"
+        measure candidate "$((process + 1))"
         process=$((process + 1))
-        echo "process $process of $1"
-        measure baseline "$process"
-        measure candidate "$process"
     done
 }
 
-compare_to_files() {
-    compare --to markdown --junit "$results/junit.xml" --json "$results/comparison.json" \
-        > "$scratch/comparison.md" 2> "$scratch/messages"
-}
-
+process=1
 if is_measured candidate; then measure_up_to "$PROCESSES"; fi
 compare_to_files
-# If a case is slower, the job fails, whatever the undecided ones are.
-if [ "$status" = 4 ]; then
+# If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
+# reference that is not installed, more processes do not help.
+if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
+    finish "A case cannot be judged before a mistake is mended." 2
+elif [ "$status" = 4 ]; then
     echo "undecided: as many processes again"
     measure_up_to $((2 * PROCESSES))
     compare_to_files
 fi
-{
-    cat "$scratch/comparison.md"
-    if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
-    echo
-    echo "$sides"
-} > "$results/comparison.md"
-widen_log
-if is_measured candidate; then
-    echo "The candidate:"
-    gpukern report "$results/candidate.json"
-    echo
-fi
-echo "The candidate, compared with the baseline:"
-compare
-write_report --baseline "$results/baseline.json" --candidate "$results/candidate.json" --min-effect "$MIN_EFFECT"
-exit "$status"
+finish "" "$status"
