@@ -1,5 +1,6 @@
 """NumPy's array format in plain Python, for references that need no NumPy."""
 
+import array
 import ast
 import struct
 
@@ -15,7 +16,9 @@ def load(path):
         header = ast.literal_eval(file.read(length).decode())
         data = file.read()
     code = CODES[header["descr"]]
-    return header["shape"], struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+    if code == "e":  # f16, which arrays lack
+        return header["shape"], struct.unpack(f"<{len(data) // 2}e", data)
+    return header["shape"], array.array(code, data)
 
 
 def save(path, dtype, shape, values):
@@ -24,4 +27,6 @@ def save(path, dtype, shape, values):
     header += " " * (-(len(header) + 11) % 64) + "\n"
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        file.write(struct.pack(f"<{len(values)}{CODES[dtype]}", *values))
+        code = CODES[dtype]
+        values = list(values) if code == "e" else array.array(code, values)
+        file.write(struct.pack(f"<{len(values)}e", *values) if code == "e" else values.tobytes())

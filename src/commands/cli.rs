@@ -209,7 +209,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure built-in kernels; verify every answer before timing it
+    /// Measure built-in kernels; verify every answer first
     #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
         undecided) unless the measurement itself failed.\n\n\
         Examples:\n  \
@@ -219,7 +219,7 @@ pub enum Command {
         gpukern bench lu --compare old.json --compare older.json\n  \
         gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
     Bench(Box<BenchArgs>),
-    /// Measure a device's limits: arithmetic, bandwidth, kernel launches
+    /// Measure a device's limits: arithmetic, bandwidth, launches
     ///
     /// `bench` and `run` show what share of these limits each case reaches. A limit is the best sample of the best
     /// kernel; every kernel is verified. Limits are kept per device and driver. If none are kept, `bench` measures the
@@ -243,7 +243,7 @@ pub enum Command {
         #[arg(long, value_name = "PATH|-")]
         json: Option<PathBuf>,
     },
-    /// Find the best tiles or block widths for a device, and save them
+    /// Find the best tiles or block widths for a device; save them
     ///
     /// `tune` searches the tiles of a product or the block widths of a factorization, and `bench` uses what it finds.
     /// Every tile is verified before it is timed. Slow tiles are dropped early; the best then alternate with the
@@ -271,7 +271,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels: races, and what goes wrong on other devices
+    /// Simulate kernels: races, and faults on other devices
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
@@ -289,11 +289,11 @@ pub enum Command {
         gpukern sanitize lu --known known.toml --junit sanitize.xml"
     )]
     Sanitize(Box<SanitizeArgs>),
-    /// Compare two records: one verdict per case, an exit code for CI
+    /// Compare two records: a verdict per case, an exit code for CI
     ///
     /// `gpukern help verdicts` says what a verdict means.
     Compare(CompareArgs),
-    /// Did a change make a kernel wrong or slower? For a git repository
+    /// Did a change in git make a kernel slower or wrong?
     ///
     /// It measures the kernels of gpukern.toml as they are, uncommitted changes included, and as they were at the commit
     /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
@@ -308,7 +308,7 @@ pub enum Command {
         gpukern compare-commits main --min-effect 3%   on a quiet GPU"
     )]
     CompareCommits(CompareCommitsArgs),
-    /// Decide which of two is faster: variants, SPIR-V files, drivers
+    /// Decide which of two is faster: variants, SPIR-V, drivers
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
@@ -325,7 +325,7 @@ pub enum Command {
         gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json"
     )]
     Ab(Box<AbArgs>),
-    /// Verify and time your own kernels: GLSL, WGSL, SPIR-V, HLSL, Slang
+    /// Verify and time your own kernels: GLSL, SPIR-V, WGSL, …
     ///
     /// They are measured the way `bench` measures the built-in ones. `gpukern help description` has the format.
     #[command(after_long_help = "Exit codes: 0 success · 1 wrong, slower than its baseline, or with --ab than \
@@ -354,7 +354,7 @@ pub enum Command {
         gpukern inspect k.toml --json new.json             a record for `compare`"
     )]
     Inspect(Box<InspectArgs>),
-    /// Profile any Vulkan program: its device time, kernel by kernel
+    /// Profile any Vulkan program: device time, kernel by kernel
     ///
     /// `capture` runs the program with a Vulkan layer that times its dispatches. The program is neither changed nor
     /// rebuilt, and its exit code is passed through. `gpukern help profiles` says how to read the profile.

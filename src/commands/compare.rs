@@ -40,7 +40,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         [SideFiles { records: &baseline, paths: &paths[0] }, SideFiles { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
     let command = |_, replacements| command_with_records(args, &program, replacements);
-    let again = ComparisonCommand { program: &program, completes: false, anew: args.measured_by.as_deref(), command: &command };
+    let again =
+        ComparisonCommand { program: &program, completes: false, anew: args.measured_by.as_deref(), command: &command };
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)

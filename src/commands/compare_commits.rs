@@ -14,6 +14,9 @@ use std::process::Command;
 pub(super) const BENCH: &str = "--no-peak --max-time 2s";
 pub(super) const MIN_EFFECT: &str = "10%";
 
+/// Folder that the script writes.
+const RESULTS: &str = "gpukern-results";
+
 /// It is POSIX shell, which every system with git has.
 const SCRIPT: &str = include_str!("compare_commits.sh");
 
@@ -28,6 +31,10 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     let gate = match gate {
         None => PathBuf::new(),
         Some(path) => {
+            if path.components().any(|part| part.as_os_str() == RESULTS) {
+                let path = path.shown();
+                return Err(usage!("--gate '{path}' is in {RESULTS}, which is replaced; move it to another folder"));
+            }
             compare::read_thresholds(path)?;
             std::path::absolute(path).map_err(|e| usage!("--gate '{}': {e}", path.shown()))?
         }
@@ -74,7 +81,8 @@ fn check_bench(options: &str) -> Result<()> {
             return Err(usage!("--bench '{}': {name} is set by `compare-commits` itself", brief(options)));
         }
     }
-    let line: Vec<_> = ["gpukern", "bench", "--config", "gpukern.toml"].into_iter().chain(words).map(OsString::from).collect();
+    let line: Vec<_> =
+        ["gpukern", "bench", "--config", "gpukern.toml"].into_iter().chain(words).map(OsString::from).collect();
     match Cli::parsed(&line, &std::collections::BTreeMap::new()) {
         Err(super::Stop::Error(error)) => Err(usage!("--bench '{}': {error}", brief(options))),
         _ => Ok(()),

@@ -157,6 +157,7 @@ mod tests {
     use crate::Case;
     use crate::compare::gate::ComparisonDocument;
     use crate::export::{junit, markdown};
+    use crate::record::Outcome;
     use crate::record::fixture::four_cases;
 
     /// Returns a record of cases of sizes 1 to `count`.
@@ -180,6 +181,21 @@ mod tests {
             case.interval = Some([ratio * 0.9, ratio * 2.6]);
         }
         comparison
+    }
+
+    #[test]
+    fn what_a_mistake_on_both_sides_hides_is_undecided_and_an_error_for_systems_that_show_tests() {
+        let mut side = record(2);
+        for (mistake, expected, element) in [(true, Exit::Undecided, "<error "), (false, Exit::Success, "<skipped ")] {
+            side.cases[1].outcome = Outcome::Failed { error: "no python3".into(), mistake };
+            let comparison = comparison(&side, &[(Verdict::Same, 1.0)]);
+            let ruling = Ruling::default();
+            assert_eq!(exit_of_comparison(&comparison, &ruling) as u8, expected as u8);
+            assert!(junit::comparison(&comparison, &ruling).contains(element), "{mistake}");
+            check_judged(&comparison).expect("a case is judged");
+            let nothing = Comparison { cases: vec![], ..comparison };
+            assert!(check_judged(&nothing).is_err(), "nothing is judged");
+        }
     }
 
     #[test]

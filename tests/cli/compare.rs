@@ -766,6 +766,18 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
         command.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--prepare", "cp copy.in copy.comp"]);
         command.current_dir(path).output().expect("it starts")
     };
+    for (options, expected) in [
+        (["--bench", "--devic cpu"], "--bench '--devic cpu': unknown option '--devic'; did you mean '--device'?"),
+        (["--bench", "--json=x"], "--bench '--json=x': --json is set by `compare-commits` itself"),
+        (["--min-effect", "5"], "--min-effect: percentage '5' has no percent sign"),
+        (
+            ["--gate", "gpukern-results/g.toml"],
+            "--gate 'gpukern-results/g.toml' is in gpukern-results, which is replaced",
+        ),
+        (["--gate", "none.toml"], "cannot read thresholds 'none.toml': no such file"),
+    ] {
+        expect_error(gpukern(&["compare-commits"]).args(options), 2, &[expected]);
+    }
     git(path, &["init", "--quiet"]);
     git(path, &["add", "."]);
     git(path, &["commit", "--quiet", "--message=no configuration"]);
@@ -784,6 +796,13 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
         assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
     }
+    // A mistake keeps them.
+    std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'none.toml'\n").expect("written");
+    let third = compare("HEAD");
+    assert_eq!(third.status.code(), Some(2), "{}{}", stdout(&third), stderr(&third));
+    assert!(stdout(&third).contains("those of an earlier run"), "{}", stdout(&third));
+    assert!(stderr(&third).contains("gpukern.toml:1: cannot read"), "{}", stderr(&third));
+    assert!(path.join("gpukern-results/baseline.json").is_file());
     // A clean end leaves no work tree behind.
     let trees = Command::new("git").current_dir(path).args(["worktree", "list"]).output().expect("git starts");
     assert_eq!(stdout(&trees).lines().count(), 1, "{}", stdout(&trees));

@@ -181,8 +181,8 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     same    matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
     same    matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
 
-    totals over the kernels of 3 cases; of changed: within the kernels that changed,
-      which lower and higher count
+    totals over the kernels of 3 cases; of changed: relative to the kernels that
+      changed; lower, higher: how many did
      figure         baseline   candidate   change   of changed   lower   higher
     ────────────────────────────────────────────────────────────────────────────
      occupancy            40          32    -20 %        -50 %       1        0

@@ -166,7 +166,7 @@ fn accesses_outside_a_buffer_are_seen_in_kernels_that_ask_for_its_length() {
     let notes = stderr(&output);
     check_text(
         line(&notes, "rejected  double/reads/"),
-        "rejected  double/reads/f32/N=1000: D[999] was never written, or was computed from memory that never was (it \
+        "rejected  double/reads/f32/N=1000: D[999] was never written, or was computed from memory that nothing wrote (it \
          is gpukern's NaN filler); the reference has 999",
     );
     check_text(

@@ -542,9 +542,11 @@ impl Description {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if let Ok(root) = DeTable::parse(text) {
             if root.get_ref().contains_key("run") || root.get_ref().contains_key("bench") {
-                return Err(" lists cases, as `gpukern bench --config` and `gpukern verify --config` take them; name one of \
+                return Err(
+                    " lists cases, as `gpukern bench --config` and `gpukern verify --config` take them; name one of \
                             its descriptions"
-                    .into());
+                        .into(),
+                );
             }
             check_buffers(text, root.get_ref())?;
             check_values(text, &DeValue::Table(root.into_inner()), 0)?;

@@ -381,7 +381,7 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
             others => format!("{name} and {others} others of {} were", buffer.len()),
         };
         return Some(format!(
-            "{were} never written, or computed from memory that never was: does the grid leave them out?"
+            "{were} never written, or computed from memory that nothing wrote: does the grid leave them out?"
         ));
     }
     let problem = if value.is_nan() { "not a number" } else { "infinite" };
@@ -422,7 +422,7 @@ fn rank(element: DType, bytes: &[u8]) -> i128 {
 
 /// Says of an element that it is a NaN of the filler, when nothing tells why.
 pub const FROM_FILLER: &str =
-    " was never written, or was computed from memory that never was (it is gpukern's NaN filler)";
+    " was never written, or was computed from memory that nothing wrote (it is gpukern's NaN filler)";
 
 /// Whether an element is a NaN of the filler, so that it was never written. An element of 16 bits holds either half of
 /// a filler word.
@@ -912,7 +912,10 @@ mod tests {
         let filler = |word: u32| check(NEAR, [1.0, -2.0, f32::from_bits(word), 100.0], RIGHT).worst;
         for word in [*FILLER.start(), *FILLER.end()] {
             let said = filler(word);
-            assert!(said.starts_with("D[1,0] was never written, or was computed from memory that never was"), "{said}");
+            assert!(
+                said.starts_with("D[1,0] was never written, or was computed from memory that nothing wrote"),
+                "{said}"
+            );
         }
         let unwritten = check(NEAR, RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
         insta::assert_snapshot!(unwritten, @"

@@ -547,7 +547,7 @@ impl CaseBuffer {
                 self.remark = "";
             }
             Some(written) if written.contains(&true) => {
-                self.remark = "written in part: what the kernel writes holds something else before";
+                self.remark = "written in part; at the start, what the kernel will write holds other values";
                 let size = self.element.bytes() as usize;
                 let elements = self.after.chunks_exact(size).zip(self.before.chunks_exact(size));
                 let mut fill = vec![];

@@ -68,7 +68,13 @@ fn scripted(interrupted_at: Duration) -> (Timekeeper<'static>, ScriptedTime) {
 }
 
 fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scripted<'a> {
-    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, uses_matrix_units: false, run: Box::new(move |index| Ok(run(index))) }
+    Scripted {
+        time: time.clone(),
+        runs: 0,
+        runs_per_sample: 1,
+        uses_matrix_units: false,
+        run: Box::new(move |index| Ok(run(index))),
+    }
 }
 
 /// Returns a source whose fourth run fails.

@@ -3,8 +3,8 @@
 
 use super::overview::{Fleet, Overview};
 use super::{
-    Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED, NOT_COMPARED,
-    RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
+    Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED,
+    NOT_COMPARED, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -67,7 +67,7 @@ static KINDS: [ThresholdKind; 5] = [
         ..kind("min-share", &figure::SHARE, "reaches")
     },
     ThresholdKind {
-        lacking: Some("whose driver does not count spills, which max-spills needs"),
+        lacking: Some("without a count of spills from the driver, which max-spills needs"),
         needs_run: false,
         ..kind("max-spills", &figure::SPILLS, "spills")
     },

@@ -1023,8 +1023,7 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
-    let expected =
-        "To decide 2 cases would take more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
+    let expected = "To decide 2 cases would take more than 50 processes a side: this machine is too noisy to resolve 2 %. `gpukern ab`";
     assert!(remarks.len() == 2 && remarks[1].starts_with(expected), "{remarks:?}");
     assert_eq!(
         remarks[0],

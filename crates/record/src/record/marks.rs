@@ -143,14 +143,10 @@ impl RunConditions {
         parts.extend(conditions.uncertainty());
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
-            (_, 1) => parts.push("too few samples to say how certain the median is".into()),
+            (_, 1) => parts.push("too few samples for an interval of the median".into()),
             (few, all) => {
-                let are = if few == 1 {
-                    "is of too few samples to say how certain it is"
-                } else {
-                    "are of too few samples to say how certain they are"
-                };
-                parts.push(format!("{few} of {all} medians {are}"));
+                let have = if few == 1 { "has" } else { "have" };
+                parts.push(format!("{few} of {all} medians {have} too few samples for an interval"));
             }
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }

@@ -363,7 +363,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     }
     let devices = distinct(totals.iter().map(|total| total.device.as_str()));
     let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
-    let caption = "of changed: within the kernels that changed, which lower and higher count";
+    let caption = "of changed: relative to the kernels that changed; lower, higher: how many did";
     let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
     table =
         table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
