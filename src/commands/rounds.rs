@@ -317,11 +317,14 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
         return vec![format!("A longer --budget may decide {cases}, and so may more processes of the baseline.")];
     }
     let mut on_another_board = 0;
+    let mut unverified = 0;
     let mut too_few_samples = 0;
     let mut slower_now = 0;
     for case in undecided.into_iter().filter(|case| !case.wants_more()) {
         if case.obstacle == Some(Obstacle::AnotherBoard) {
             on_another_board += 1;
+        } else if case.obstacle == Some(Obstacle::Unverified) {
+            unverified += 1;
         } else if !case.saw_another_speed() {
             too_few_samples += 1;
         } else if case.obstacle == Some(Obstacle::AnotherSpeed { baseline: false }) && !case.is_stuck() {
@@ -331,6 +334,7 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![];
     for (count, reason) in [
         (on_another_board, "the baseline was measured on another board"),
+        (unverified, "the answers are no longer verified"),
         (too_few_samples, "the baseline has too few processes or samples"),
         (slower_now, "the device is slower or busier than beside the baseline"),
     ] {

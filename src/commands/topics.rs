@@ -76,7 +76,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let lowercase = name.to_lowercase();
     let name = match lowercase.as_str() {
         "roofline" | "hardware" | "shares" => "limits",
-        "csv" | "formats" | "sizes" => "cli",
+        "csv" | "formats" | "sizes" | "svg" | "page" | "charts" => "cli",
         "junit" | "dashboard" | "action" | "github" => "ci",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",

@@ -595,7 +595,8 @@ fn is_independent(programs: &[SizedProgram]) -> bool {
     is_equal && programs.iter().all(|(_, program)| is_of_any_size(program))
 }
 
-/// Whether a kernel has a barrier of sub-groups, which needs no capability: what it orders depends on their size.
+/// Whether a kernel has a barrier of sub-groups, which needs no capability, or one of memory alone, which is accepted
+/// between lanes of one sub-group: what they order depends on the sub-groups' size.
 fn orders_subgroups(dispatch: &Dispatch) -> bool {
     /// SPIR-V's `Scope` of a sub-group.
     const SUBGROUP: u32 = 3;
@@ -603,7 +604,8 @@ fn orders_subgroups(dispatch: &Dispatch) -> bool {
     for instruction in instructions(&dispatch.shader.words()).map_while(Result::ok) {
         match (instruction.op(), instruction.operands()) {
             (Some(Op::Constant), [_, id, SUBGROUP]) => scopes.push(*id),
-            (Some(Op::ControlBarrier | Op::MemoryBarrier), [scope, ..]) if scopes.contains(scope) => return true,
+            (Some(Op::ControlBarrier), [scope, ..]) if scopes.contains(scope) => return true,
+            (Some(Op::MemoryBarrier), _) => return true,
             _ => {}
         }
     }

@@ -592,8 +592,9 @@ impl ReferenceData {
         elementwise(residual, tolerance, worst, wrong)
     }
 
-    /// Computes the normalized mean squared error of the first `count` elements, or the relative squared error of a
-    /// sentinel if that is larger.
+    /// Computes the normalized mean squared error of the first `count` elements, or what is larger: the relative squared
+    /// error of a sentinel, or a hundredth of that of an element. A few wrong elements among many would hardly change the
+    /// mean; ten standard deviations of an error that the bound allows are none.
     fn nmse(&self, found: &[u8], count: usize) -> f64 {
         let min_sentinel = MIN_SENTINEL_RATIO * magnitude(values(&self.buffer, &self.bytes));
         let mut error_sum = 0.0;
@@ -611,7 +612,17 @@ impl ReferenceData {
                 square_sum += expected.powi(2);
             }
         }
-        if error_sum == 0.0 { sentinel_error } else { f64::max(error_sum / square_sum, sentinel_error) }
+        if error_sum == 0.0 {
+            return sentinel_error;
+        }
+        let mean = square_sum / count as f64;
+        let of_element = |index: usize| {
+            let expected = self.value(&self.bytes, index);
+            let is_usual = expected.is_finite() && expected.abs() <= min_sentinel;
+            if is_usual { self.error(found, index) / f64::max(mean, expected.powi(2)) / MAX_ELEMENT_RATIO } else { 0.0 }
+        };
+        let element_error = (0..count).map(of_element).fold(0.0, f64::max);
+        f64::max(error_sum / square_sum, sentinel_error).max(element_error)
     }
 
     /// Compares the rows as multisets: sorts the rows of both sides and merges them.
@@ -726,6 +737,9 @@ struct OutputErrors {
     /// Largest error that a correct element may have; `None` if the tolerance does not judge single elements.
     max_error: Option<f64>,
 }
+
+/// Squared error of an element, relative to the mean square, as a multiple of a bound on the mean: (10 σ)².
+const MAX_ELEMENT_RATIO: f64 = 100.0;
 
 /// Builds the result of a comparison element by element.
 fn elementwise(residual: f64, tolerance: f64, worst: String, wrong: WrongElements) -> CheckResult {

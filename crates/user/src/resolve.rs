@@ -400,12 +400,19 @@ impl Resolver<'_> {
         };
         let work = evaluate_work(description, &buffers, axes)?;
         let mut point = ResolvedPoint { values, buffers, reference, inputs, work, pass_lists };
-        if let Reference::Builtin(builtin) = &point.reference
-            && description.work.as_ref().is_none_or(|work| work.flops.is_none())
-        {
+        if let Reference::Builtin(builtin) = &point.reference {
             // Mistakes in the roles are told where the reference computes.
-            point.work.operations =
+            let known =
                 Counterpart::new(self.catalogue, builtin, &point).map_or(0, |counterpart| counterpart.operations());
+            let stated = point.work.operations;
+            if description.work.as_ref().is_none_or(|work| work.flops.is_none()) {
+                point.work.operations = known;
+            } else if known > 0 && (stated / 2 > known || known / 2 > stated) {
+                return Err(Fault::new(
+                    "work.flops",
+                    format!("is {stated}, but the reference of this size takes {known} operations; leave flops out"),
+                ));
+            }
         }
         Ok(point)
     }

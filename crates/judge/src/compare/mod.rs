@@ -120,6 +120,8 @@ pub enum Obstacle {
     },
     /// The sides ran on different boards of one model.
     AnotherBoard,
+    /// The baseline's answers were verified, and the candidate's are not: they may be wrong.
+    Unverified,
     /// The device's speed differed between the sides.
     AnotherSpeed {
         /// Whether it was slower during the baseline, so that further processes of the candidate cannot help.
@@ -314,7 +316,7 @@ impl Compared {
         match self.obstacle {
             None => true,
             Some(Obstacle::FewProcesses { baseline }) => !baseline,
-            Some(Obstacle::AnotherBoard) => false,
+            Some(Obstacle::AnotherBoard | Obstacle::Unverified) => false,
             // A slow device in most of several processes was not a momentary disturbance.
             Some(Obstacle::AnotherSpeed { baseline }) => !baseline && self.candidate.processes < recipe::ENOUGH,
         }

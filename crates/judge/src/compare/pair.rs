@@ -138,6 +138,14 @@ impl CasePair<'_> {
         self.baseline.iter().map(SeenCase::process).eq(self.candidate.iter().map(SeenCase::process))
     }
 
+    /// Whether all answers of the baseline were verified, and one of the candidate was not.
+    fn is_no_longer_verified(&self) -> bool {
+        let is_verified = |seen: &SeenCase<'_>| {
+            seen.case.measured().is_some_and(|measured| measured.verification.unverified_reason().is_none())
+        };
+        self.baseline.iter().all(is_verified) && !self.candidate.iter().all(is_verified)
+    }
+
     /// Counts the looks at the candidate so far: one per record.
     pub(super) fn looks(&self) -> usize {
         self.candidate.iter().map(|seen| std::ptr::from_ref(seen.record)).collect::<BTreeSet<_>>().len()
@@ -325,7 +333,9 @@ impl CasePair<'_> {
         let by_ratio = ratio.map_or(Verdict::Undecided, |ratio| judge(&ratio, settings.min_effect));
         let mut obstacle = None;
         let mut reason = None;
-        if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
+        if by_ratio != Verdict::Slower && self.is_no_longer_verified() {
+            obstacle = Some(Obstacle::Unverified);
+        } else if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
             if by_ratio != Verdict::Same && self.lacks_baseline(settings) {
                 obstacle = Some(Obstacle::FewProcesses { baseline: true });
                 reason = Some(self.speed_sentence());
@@ -472,6 +482,7 @@ impl CasePair<'_> {
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
+            Some(Obstacle::Unverified) => "no longer verified".into(),
             _ if verdict == Verdict::Undecided && self.has_few_processes() => {
                 format!("only {}", counted(self.fewest_processes(), "process"))
             }

@@ -639,7 +639,7 @@ pub fn hopeless(comparison: &Comparison) -> usize {
 
 /// Whether no further process would decide a case, because a side's device was slower, or another board.
 fn needs_another_machine(case: &Compared) -> bool {
-    case.is_stuck() || case.obstacle == Some(Obstacle::AnotherBoard)
+    case.is_stuck() || matches!(case.obstacle, Some(Obstacle::AnotherBoard | Obstacle::Unverified))
 }
 
 /// Returns the smallest `min_effect` at which a case would be the same, judged by its interval.

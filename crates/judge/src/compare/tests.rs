@@ -75,6 +75,12 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let comparison = compared(&a, &b);
     let has_reason = |case: &Compared| case.why.iter().any(|reason| reason == "unverified in the candidate");
     assert_eq!(comparison.cases.iter().map(has_reason).collect::<Vec<_>>(), [true, false]);
+    // A wrong kernel may be fast; nothing is lost the other way round.
+    let verdicts =
+        |before, after| -> Vec<_> { compared(before, after).cases.iter().map(|case| case.verdict).collect() };
+    assert_eq!(verdicts(&a, &b), [Verdict::Undecided, Verdict::Same]);
+    assert_eq!(verdicts(&b, &a), [Verdict::Same; 2]);
+    assert_eq!(comparison.cases[0].test, "no longer verified");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::units::{Nanos, counted};
+use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -288,7 +289,13 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
     let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
     let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
     let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
-    let suffix = if all_verified { ", all answers verified" } else { "" };
+    let is_weak =
+        |case: &&Case| case.measured().is_some_and(|measured| AcceptedMutation::sentence(&measured.accepts).is_some());
+    let suffix = match (all_verified, section.cases.iter().copied().any(|case| is_weak(&case))) {
+        (true, true) => ", all answers verified, some weakly (w)",
+        (true, false) => ", all answers verified",
+        (false, _) => "",
+    };
     let problems = distinct(section.cases.iter().map(|case| &case.algorithm)).len();
     let subject = if problems == 1 { section.cases[0].kind() } else { counted(problems, "problem") };
     document.line(format!("{subject}{suffix}"));

@@ -47,7 +47,7 @@ pub struct Race {
     driver: String,
     /// The fastest variants without a caveat: several if their times are too close to tell.
     pub(super) fastest: Vec<String>,
-    /// All variants with a right answer and a time, the fastest first.
+    /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
 }
 
@@ -60,6 +60,9 @@ struct TimedVariant {
     id: String,
     /// Median time in nanoseconds.
     time: f64,
+    /// Half the 95 % interval of the median, relative to it; absent if there are too few samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<f64>,
     /// The time divided by that of the fastest without a caveat; absent if all have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<f64>,
@@ -89,7 +92,8 @@ pub struct VariantSet {
 }
 
 impl Choices {
-    /// Collects the choices that `records` allow. Of several records of a device, the last that has a problem counts.
+    /// Collects the choices that `records` allow. Of several records of a device and driver, that with the most variants
+    /// of a problem counts, and of these the newest.
     pub fn new(records: &[&Record]) -> Self {
         let problems = races(records);
         let sets = grouped(&problems, |race| race.problem.as_str()).iter().flat_map(|races| sets(races)).collect();
@@ -99,20 +103,28 @@ impl Choices {
 
 /// Returns the races of problems between two variants or more, in the order of the records.
 pub(super) fn races(records: &[&Record]) -> Vec<Race> {
-    let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
+    let is_verified = |case: &&Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
+    let all = records.iter().flat_map(|record| record.cases.iter().filter(is_verified).map(|case| (*record, case)));
+    let driver = |record: &Record, case: &Case| {
+        record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
+    };
     let mut races = vec![];
     for problem in grouped(all, |(_, case)| (case.kind(), row(case))) {
-        for of_device in grouped(problem, |(record, case)| record.device_name(case.device)) {
-            let (record, first) = of_device[of_device.len() - 1];
-            let cases: Vec<&Case> =
-                of_device.iter().filter(|(other, _)| std::ptr::eq(*other, record)).map(|(_, case)| *case).collect();
+        for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {
+            let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
+            let of_record = by_record
+                .into_iter()
+                .max_by(|a, b| a.len().cmp(&b.len()).then_with(|| a[0].0.started.cmp(&b[0].0.started)));
+            let Some(of_record) = of_record else { continue };
+            let (record, first) = of_record[0];
+            let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
             let Some(mut names) = fastest::winners(record, &cases) else { continue };
             names.sort_unstable();
             races.push(Race {
                 problem: first.subject(),
                 size: row(first),
                 device: record.device_name(first.device),
-                driver: record.device(first.device).map_or_else(String::new, |device| device.driver.info.clone()),
+                driver: driver(record, first),
                 fastest: names.into_iter().map(String::from).collect(),
                 variants: timed(&cases),
             });
@@ -130,6 +142,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         variant: case.variant.clone(),
         id: case.id.clone(),
         time: *time,
+        error: case.measured().and_then(|measured| measured.summary.relative_error()),
         ratio: best.map(|best| time / best),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
         tile: case.tile.as_ref().map(ToString::to_string),
@@ -214,6 +227,7 @@ mod tests {
             variant: (*name).into(),
             id: String::new(),
             time: *time,
+            error: None,
             ratio: Some(time / best),
             caveats: vec![],
             tile: None,

@@ -3,9 +3,9 @@
 use super::and_more;
 use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
-use crate::basis::units::in_words;
+use crate::basis::units::{Nanos, in_words};
 use crate::record::class::Class;
-use crate::record::{Case, Record};
+use crate::record::{Case, Limit, Record};
 use crate::stats::noise;
 use std::collections::{BTreeSet, HashMap};
 
@@ -121,7 +121,12 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let has_processes = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
     let spread = if has_processes { 0.0 } else { noise::assumed(on_host) };
-    let interval = |case: &Case| case.measured().and_then(|measured| measured.summary.interval);
+    let interval = |case: &Case| {
+        let summary = &case.measured()?.summary;
+        // Too few samples have no interval; on the host's processors, one busy moment may have doubled all of them.
+        let factor = if on_host { 2.0 } else { 1.0 };
+        Some(summary.interval.unwrap_or([Nanos(summary.min.0 / factor), Nanos(summary.max.0 * factor)]))
+    };
     let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
     overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
@@ -218,9 +223,10 @@ pub(super) fn ratio_text(ratio: f64) -> String {
 }
 
 /// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
-/// is small, or only a bound is known.
+/// is small, or only a bound is known. What a launch limits says nothing about a variant.
 fn share_reached(cases: &[&Case], with_size: bool) -> String {
     let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
+    let shares = shares.filter(|(_, share)| share.limit != Limit::Launch);
     let mentionable = shares
         .filter(|(_, share)| (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && share.signed().0.is_empty());
     let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));

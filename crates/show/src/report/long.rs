@@ -87,8 +87,8 @@ fn long_sections(record: &Record, sections: &[Section<'_>], view: &View) -> Stri
 }
 
 /// Names the rate by what it counts: operations, if all cases are of integers.
-fn rename_integer_rate(table: &mut Table, section: &Section<'_>) {
-    if section.cases.iter().all(|case| case.dtype.is_integer()) {
+pub fn rename_integer_rate(table: &mut Table, cases: &[&Case]) {
+    if cases.iter().all(|case| case.dtype.is_integer()) {
         table.rename(figure::RATE.heading, INTEGER_RATE);
     }
 }
@@ -168,7 +168,7 @@ fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditio
         document.lines(table::hidden(&hidden, whole));
     }
     document.gap();
-    rename_integer_rate(&mut table, section);
+    rename_integer_rate(&mut table, &section.cases);
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);

@@ -17,7 +17,7 @@ use super::bench::{Section, bound_marks, caches, figure_cell, main_sections, mar
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
-use super::long::number_text;
+use super::long::{number_text, rename_integer_rate};
 use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
@@ -31,7 +31,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Record};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
 use ratios::Ratios;
@@ -332,6 +332,7 @@ impl Page {
         if let Some(sentence) = sentence {
             self.verdict(&shortened(&sentence, MAX_SENTENCE), comparison);
         }
+        self.correctness(sources);
         if comparison.is_none() {
             self.fastest_sentences(sources);
             self.note_at = self.html.len();
@@ -363,6 +364,39 @@ impl Page {
         }
         self.legend(ANSWER_END, marks);
         self.line("</div></div></section>");
+    }
+
+    /// Says of each source which cases are wrong, failed or unverified, or that all answers are right: charts and winners
+    /// show only what has a time.
+    fn correctness(&mut self, sources: &[ReportSource<'_>]) {
+        for source in sources.iter().filter(|source| source.device.kind != DeviceKind::Host) {
+            let status = |case: &Case| match &case.outcome {
+                Outcome::Measured(m) if m.verification.unverified_reason().is_some() => Some("unverified"),
+                Outcome::Measured(_) | Outcome::Inspected | Outcome::Skipped { .. } | Outcome::Interrupted => None,
+                outcome => Some(outcome.status()),
+            };
+            let name = if sources.len() > 1 { format!("{}: ", source.name) } else { String::new() };
+            let odd = source.cases().filter_map(|case| Some((status(case)?, case)));
+            let groups = grouped(odd, |(status, case)| (*status, series(case)));
+            for group in groups.iter().take(MAX_SENTENCES) {
+                let (status, case) = group[0];
+                let sizes: Vec<_> = distinct(group.iter().map(|(_, case)| case.row()));
+                let sizes = join_or_count(&sizes.iter().map(|size| &**size).collect::<Vec<_>>(), 3, "sizes");
+                let at =
+                    sizes.filter(|sizes| !sizes.is_empty()).map_or_else(String::new, |sizes| format!(" at {sizes}"));
+                let class = if status == "unverified" { "quiet" } else { "verdict slower" };
+                let text = shortened(&format!("{name}{} {}{at}: {status}", case.kind(), case.variant), MAX_SENTENCE);
+                self.write_within(ANSWER_END, |page| page.paragraph(class, &text));
+            }
+            if groups.len() > MAX_SENTENCES {
+                let more =
+                    format!("{name}{} more variants are rejected, failed or unverified", groups.len() - MAX_SENTENCES);
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &more));
+            }
+            if groups.is_empty() && source.cases().any(|case| case.measured().is_some()) {
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{name}all answers verified")));
+            }
+        }
     }
 
     /// Writes a sentence on the fastest variant of each table of the records; none if there are many.
@@ -698,6 +732,7 @@ impl Page {
             table.row(cells);
         }
         table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
+        rename_integer_rate(&mut table, cases);
         table.unify_units(&[MEDIAN.heading, MIN.heading]);
         self.table_below(end, table, total, if has_remarks { "figures remarks" } else { "figures" });
     }
@@ -948,7 +983,7 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
     let share = finite_share(case)?;
     let text = model::share(share);
     if !with_limits {
-        return Some(text);
+        return Some(format!("{text} {}", share.limit.name()));
     }
     Some(format!("{text} of {} ({})", share.limit.name(), share.least_told(case)))
 }
@@ -1175,7 +1210,7 @@ fn timing_facts(case: &Case, m: &Measured) -> Vec<String> {
         facts.push(format!("canary ({CANARY}): {before} before, {after} after"));
     }
     if let Some([before, after]) = m.conditions.clock_mhz {
-        facts.push(format!("clock: {before:.0} MHz before, {after:.0} MHz after"));
+        facts.push(format!("clock, as the driver tells it: {before:.0} MHz before, {after:.0} MHz after"));
     }
     facts.extend(m.energy.map(|energy| energy.sentence(case.work)));
     facts
@@ -1191,7 +1226,7 @@ mod tests {
     use crate::record::Conditions;
     use crate::record::fixture::{HOSTILE, hostile, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
-    use crate::record::{Limit, Outcome, Share};
+    use crate::record::{Limit, Share};
     use base64::Engine;
     use sha2::Digest;
 

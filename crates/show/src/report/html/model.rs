@@ -447,6 +447,7 @@ impl Chart {
 enum PlotQuantity {
     Time,
     Rate,
+    IntegerRate,
     Bandwidth,
 }
 
@@ -454,6 +455,7 @@ impl PlotQuantity {
     /// Returns the quantity that sizes of a kind of case compare in.
     fn of(case: &Case) -> Self {
         match case.work {
+            Work { operations: 1.., .. } if case.dtype.is_integer() => Self::IntegerRate,
             Work { operations: 1.., .. } => Self::Rate,
             Work { bytes: Bytes(1..), .. } => Self::Bandwidth,
             Work { .. } => Self::Time,
@@ -466,6 +468,8 @@ impl PlotQuantity {
             (Self::Time, _) => "time",
             (Self::Rate, false) => "GFLOP/s",
             (Self::Rate, true) => "TFLOP/s",
+            (Self::IntegerRate, false) => "Gop/s",
+            (Self::IntegerRate, true) => "Top/s",
             (Self::Bandwidth, false) => "GB/s",
             (Self::Bandwidth, true) => "TB/s",
         }
@@ -475,7 +479,7 @@ impl PlotQuantity {
     fn file(self) -> &'static str {
         match self {
             Self::Time => "time",
-            Self::Rate => "rate",
+            Self::Rate | Self::IntegerRate => "rate",
             Self::Bandwidth => "bandwidth",
         }
     }
@@ -483,8 +487,8 @@ impl PlotQuantity {
     fn label(self, axis: &LogAxis) -> fn(f64) -> String {
         match self {
             Self::Time => axis::time,
-            Self::Rate | Self::Bandwidth if is_large(axis) => axis::thousands,
-            Self::Rate | Self::Bandwidth => axis::number,
+            Self::Rate | Self::IntegerRate | Self::Bandwidth if is_large(axis) => axis::thousands,
+            Self::Rate | Self::IntegerRate | Self::Bandwidth => axis::number,
         }
     }
 
@@ -492,7 +496,7 @@ impl PlotQuantity {
     fn value(self, case: &Case, time: Nanos) -> Option<f64> {
         let (figure, scale) = match self {
             Self::Time => (&figure::MEDIAN, 1.0),
-            Self::Rate => (&figure::RATE, 1e-9),
+            Self::Rate | Self::IntegerRate => (&figure::RATE, 1e-9),
             Self::Bandwidth => (&figure::BANDWIDTH, 1e-9),
         };
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
@@ -546,7 +550,7 @@ impl ChartGroup<'_> {
         for ceiling in &ceilings {
             let _ = write!(description, " {};", ceiling.full_name());
         }
-        let unit = PlotQuantity::Rate.title(&y);
+        let unit = PlotQuantity::of(self.first).title(&y);
         let plot = Plot {
             title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.dtype),
             sources: vec![source.name.clone()],
@@ -641,7 +645,9 @@ fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
     for limits in grouped(limits, |limit| limit.name.clone()) {
         let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
         best_limits.extend(best.map(|best| {
-            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, "FLOP/s"));
+            // Names begin with the type.
+            let unit = if best.name.starts_with(['i', 'u']) { "op/s" } else { "FLOP/s" };
+            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, unit));
             RooflineLimit { name, ..best }
         }));
     }
@@ -756,7 +762,8 @@ fn tip(case: &Case, m: &Measured) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
-    for (rate, unit) in [(PlotQuantity::Rate, "GFLOP/s"), (PlotQuantity::Bandwidth, "GB/s")] {
+    let operations = if case.dtype.is_integer() { "Gop/s" } else { "GFLOP/s" };
+    for (rate, unit) in [(PlotQuantity::Rate, operations), (PlotQuantity::Bandwidth, "GB/s")] {
         if let Some(rate) = rate.value(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }
