@@ -851,8 +851,8 @@ pub struct Judging {
 
     /// Compare even if these differ: driver, device, …
     ///
-    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work and buffers. Any other
-    /// difference is still refused.
+    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, and gone
+    /// (cases that the candidate lacks). Any other difference is still refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
 

@@ -3,6 +3,7 @@
 use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
+use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
@@ -49,7 +50,17 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     if thresholds.is_none() {
         judging::check_judged(&comparison)?;
     }
-    let exit = judging::exit_of_comparison(&comparison, &ruling);
+    let mut exit = judging::exit_of_comparison(&comparison, &ruling);
+    let lost = comparison.unmatched.iter().filter(|case| case.is_lost()).count();
+    let allows_lost = args.judging.force || args.judging.allow.iter().any(|name| name == "gone");
+    if exit == Exit::Success && lost > 0 && !allows_lost {
+        // A job that was cut off would pass.
+        exit = Exit::Undecided;
+        let cases = counted(lost, "case");
+        comparison
+            .remarks
+            .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
+    }
     if exit == Exit::Success {
         // Undecided cases are within their thresholds.
         comparison.decide = None;

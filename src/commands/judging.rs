@@ -4,8 +4,8 @@ use super::read_record;
 use crate::commands::cli::Judging;
 use crate::compare::gate::{self, Ruling};
 use crate::compare::{
-    self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, STILL_FAILED, STILL_WRONG, State,
-    Unmatched, Verdict,
+    self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, Obstacle, STILL_FAILED, STILL_WRONG,
+    State, Unmatched, Verdict,
 };
 use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
@@ -138,10 +138,13 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
         comparison.cases.iter().enumerate().any(|(index, case)| case.verdict == verdict && is_open(index))
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
-    let worse = newly_wrong || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
+    // What nobody checks any longer may be wrong.
+    let unverified = comparison.cases.iter().any(|case| case.obstacle == Some(Obstacle::Unverified));
+    let worse = newly_wrong || unverified || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
     if worse || !ruling.violations.is_empty() {
         Exit::Rejected
     } else if has_open(Verdict::Undecided)
+        || comparison.changed(Change::Unknown) > 0
         || comparison.unmatched.iter().any(|case| case.interrupted || case.mistake)
         || !ruling.undecided.is_empty()
     {

@@ -182,13 +182,16 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     let mut short = quiet("c", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
     let short = records.record("short.json", &short);
-    insta::assert_snapshot!(findings(&[&a, &short], 0), @"
+    insta::assert_snapshot!(findings(&[&a, &short], 4), @"
     lu/case-0/1024x1024: within ±2 %
 
     gone  lu/case-1/f32/1024x1024: only in the baseline
 
     1 same, 1 gone (changes below 2 % do not matter)
+    1 case of the baseline did not run in the candidate; if that is meant, add
+      --allow gone.
     ");
+    findings(&[&a, &short, "--allow", "gone"], 0);
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn records_that_differ_in_more_than_time_are_refused_unless_that_is_allowed() {
     }
     expect_refusal(
         &mut gpukern(&["compare", &a, &a, "--allow", "time"]),
-        "unknown value 'time' for '--allow'; available: device, processor, driver, validation-layers, clock, cache, seed, work, buffers",
+        "unknown value 'time' for '--allow'; available: device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone",
     );
     // Only differences that are not allowed are printed.
     let mut other = quiet("b", 1e6);

@@ -189,7 +189,7 @@ fn figures_of_several_kernels_are_summed_and_exported() {
      instructions       4500        4450   -1.1 %       -3.3 %       1        1
      code size        144000      144000      0 %            –       0        0
 
-    1 worse, 2 same; worse: more spills, or less occupancy
+    1 worse, 2 same; worse: more spills or scratch memory, or less occupancy
     ");
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&paths[1]), 0));
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -214,7 +214,7 @@ fn a_spill_is_a_regression_without_statistics_and_crosses_a_threshold() {
     llvmpipe
     WORSE   matmul/naive/f32/8x8x8: spills 0 → 442
 
-    1 worse; worse: more spills, or less occupancy
+    1 worse; worse: more spills or scratch memory, or less occupancy
     ");
     insta::assert_snapshot!(steady(&compare(&some, &none, &[], 0)), @"
     llvmpipe

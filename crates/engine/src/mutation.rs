@@ -51,6 +51,8 @@ pub(crate) struct RightAnswer<'a> {
     pub last_group_len: usize,
     /// Number of elements per range of a sample; all elements of a complete output.
     pub range_len: usize,
+    /// Whether all elements of the complete output are equal.
+    pub is_constant: bool,
 }
 
 /// Mutation that a check accepts.
@@ -93,7 +95,8 @@ impl RightAnswer<'_> {
             let Some(wrong) = self.mutate(mutation, member) else { continue };
             let changed = self.count_changed(&wrong);
             // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
-            let is_whole = member.is_none() && self.range_len == self.len() && self.len() as u64 >= MIN_CHANGED;
+            let is_complete = self.range_len == self.len() || self.is_constant;
+            let is_whole = member.is_none() && is_complete && self.len() as u64 >= MIN_CHANGED;
             let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
             if changed == 0 && !(is_constant && is_whole) {
                 continue;
@@ -287,7 +290,15 @@ mod tests {
         let contents = &bytes(right);
         let before = &bytes(before);
         let range_len = right.len();
-        let answer = RightAnswer { dtype: DType::F32, comparison, contents, before, last_group_len: 4, range_len };
+        let answer = RightAnswer {
+            dtype: DType::F32,
+            comparison,
+            contents,
+            before,
+            last_group_len: 4,
+            range_len,
+            is_constant: false,
+        };
         answer.find_accepted(|wrong, changed| {
             let found = wrong.chunks_exact(4).map(|bytes| DType::F32.value(bytes) as f32);
             let wrong = found.zip(right).filter(|(found, right)| !is_near(*found, **right)).count();

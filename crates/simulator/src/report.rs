@@ -368,7 +368,9 @@ fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrie
             format!("after line {}, before the next iteration", here.max(there))
         }
         (Some((_, here)), Some((_, there))) if there < here => format!("after line {there}"),
-        (Some((_, here)), Some((_, there))) if there == here => format!("between the accesses of line {here}"),
+        (Some((_, here)), Some((_, there))) if there == here => {
+            format!("between the accesses of line {here}, or after it if it is in a loop")
+        }
         (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),
         _ => "between them".into(),
     };

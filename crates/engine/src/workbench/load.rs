@@ -68,6 +68,7 @@ impl Workbench {
             buffers,
             initial,
             oracle,
+            reference: None,
             fills: problem.fills(),
             input_fingerprint,
             check_was_tested: Cell::new(false),
@@ -78,19 +79,20 @@ impl Workbench {
         };
         if let Some((program, oracle)) = reference {
             drop(inputs);
-            loaded.oracle = self.run_reference(&loaded, program, oracle)?;
+            let (oracle, program) = self.run_reference(&loaded, program, oracle)?;
+            (loaded.oracle, loaded.reference) = (oracle, Some(program));
         }
         loaded.phases.oracle = start.elapsed().into();
         Ok(loaded)
     }
 
-    /// Runs the reference program and returns the oracle that compares with its outputs.
+    /// Runs the reference program and returns the oracle that compares with its outputs, and the program as it ran.
     fn run_reference(
         &mut self,
         loaded: &LoadedProblem,
         program: Program,
         make_oracle: MakeOracle,
-    ) -> Result<Box<dyn Oracle>, VulkanError> {
+    ) -> Result<(Box<dyn Oracle>, Program), VulkanError> {
         let unusable = |reason| VulkanError::Problem(Error::Usage(format!("the reference is unusable: {reason}")));
         let program = program
             .feasible(&loaded.specs, &self.device.info)
@@ -111,6 +113,6 @@ impl Workbench {
                 "it never writes {element}; does its grid, or an `if`, leave it out?{limit}"
             )));
         }
-        Ok(oracle)
+        Ok((oracle, program))
     }
 }

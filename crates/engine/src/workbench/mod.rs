@@ -14,6 +14,7 @@ use crate::basis::units::Bytes;
 use crate::device::cache;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{BufferSpec, RED_ZONE};
+use crate::kernel::program::Program;
 use crate::record::Phases;
 use crate::vulkan::{Device, DeviceBuffer, Pipelines, Recorder, Region, Use, VulkanError};
 pub use mutate::BlindSpots;
@@ -59,6 +60,8 @@ pub struct LoadedProblem {
     /// Initial contents of the in-place buffers.
     initial: Vec<Option<DeviceBuffer>>,
     oracle: Box<dyn Oracle>,
+    /// Program whose answer is the right one, if it is not the host's.
+    reference: Option<Program>,
     /// Copies of the inputs that kernels could overwrite, by buffer number.
     input_copies: RefCell<BTreeMap<usize, Rc<DeviceBuffer>>>,
     /// Current fill pattern of the red zones.

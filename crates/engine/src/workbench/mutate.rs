@@ -4,7 +4,7 @@ use super::poison::Poison;
 use super::verify::check;
 use super::{LoadedProblem, Workbench};
 use crate::algorithms::OutputComparison;
-use crate::basis::dtype::HostArray;
+use crate::basis::dtype::{DType, HostArray};
 use crate::case::accepted::AcceptedMutation;
 use crate::kernel::buffer::{BufferSpec, RED_ZONE, Role};
 use crate::kernel::program::Program;
@@ -36,6 +36,8 @@ struct MutatedOutput {
     right: Vec<u8>,
     /// Contents of these ranges before the run.
     before: Vec<u8>,
+    /// Whether all elements of the complete output are equal.
+    is_constant: bool,
 }
 
 /// Most elements of all outputs for which complete answers are mutated, if the check cannot judge parts.
@@ -60,6 +62,12 @@ fn passes(loaded: &LoadedProblem, program: &Program, outputs: &mut [HostArray], 
     let passes = check(loaded, program, outputs).is_ok_and(|check| check.passes());
     outputs[index] = right;
     passes
+}
+
+/// Whether all elements are equal.
+fn is_repeated(contents: &[u8], dtype: DType) -> bool {
+    let size = dtype.bytes() as usize;
+    contents.get(size..).is_some_and(|rest| rest.iter().zip(contents).all(|(next, previous)| next == previous))
 }
 
 impl Workbench {
@@ -94,6 +102,7 @@ impl Workbench {
                 before: &output.before,
                 last_group_len: (spec.len / groups).max(1) as usize,
                 range_len: output.ranges.first().map_or(1, Range::len),
+                is_constant: output.is_constant,
             };
             let mut check = vec![loaded.fills.join(", "), comparison.tolerance.clone()];
             check.retain(|part| !part.is_empty());
@@ -127,7 +136,17 @@ impl Workbench {
                 Some(right) => right,
                 None => self.read_elements(&loaded.buffers[number], spec, &ranges)?,
             };
-            outputs.push(MutatedOutput { number, index, comparison, is_divisible, ranges, right, before });
+            // A sample does not tell whether the rest is as constant.
+            let mut is_constant = is_repeated(&right, spec.dtype);
+            if is_constant && ranges.len() > 1 {
+                let whole = 0..spec.len as usize;
+                let contents = match loaded.oracle.answer(index, std::slice::from_ref(&whole)) {
+                    Some(contents) => contents,
+                    None => self.read_elements(&loaded.buffers[number], spec, &[whole])?,
+                };
+                is_constant = is_repeated(&contents, spec.dtype);
+            }
+            outputs.push(MutatedOutput { number, index, comparison, is_divisible, ranges, right, before, is_constant });
         }
         Ok(outputs)
     }

@@ -288,8 +288,8 @@ impl Drop for WorkerProcess {
         {
             let cause = ending(status);
             self.messages.say(&format!(
-                "note      the process that used the device crashed as it ended ({cause}): a kernel wrote outside its \
-                 memory, or the driver is at fault; `gpukern sanitize` looks for such writes\n"
+                "note      the process that used the device crashed as it ended ({cause}): the driver is at fault, or \
+                 a kernel that ran wrote outside its memory, which `gpukern sanitize` looks for\n"
             ));
         }
     }

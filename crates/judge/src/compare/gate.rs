@@ -265,8 +265,8 @@ impl Ruling {
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
-        let changes =
-            [Change::Worse, Change::Better, Change::Same].map(|change| (comparison.changed(change), change.name()));
+        let changes = [Change::Worse, Change::Unknown, Change::Better, Change::Same]
+            .map(|change| (comparison.changed(change), change.name()));
         let labelled = |labels: &[&'static str]| {
             let count = |label: &str| comparison.unmatched.iter().filter(|case| case.label() == label).count();
             labels.iter().map(|label| (count(label), *label)).collect::<Vec<_>>()

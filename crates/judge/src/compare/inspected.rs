@@ -18,7 +18,9 @@ pub enum Change {
     Worse,
     /// One spills less, or more of it are in flight, and none is worse.
     Better,
-    /// Neither.
+    /// A side has no figures of spills, memory and occupancy, and the other has.
+    Unknown,
+    /// None of these.
     Same,
 }
 
@@ -28,6 +30,7 @@ impl Change {
         match self {
             Self::Worse => "worse",
             Self::Better => "better",
+            Self::Unknown => "unknown",
             Self::Same => "same",
         }
     }
@@ -95,6 +98,8 @@ pub struct Inspected {
     pub device: String,
     /// The verdict.
     pub verdict: Change,
+    /// Whether a kernel's own code, which the driver compiles, changed too.
+    pub other_code: bool,
     /// The figures that changed.
     pub changes: Vec<ChangedFigure>,
     /// All figures that the compiler reports of both sides, with the kernel's name and its code on both, for totals.
@@ -197,6 +202,10 @@ impl Inspected {
         // The driver's own figures are named where no common one changed.
         let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(|change| change.figure.is_common());
         let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
+        let blamed = if self.other_code { "the kernel's own code changed; " } else { "" };
+        if self.verdict == Change::Unknown {
+            return format!("{blamed}the candidate's driver reports no spills, memory or occupancy");
+        }
         // Versions of a kernel may change alike.
         let texts = grouped(named.iter().take(most).map(|change| text(change)), Clone::clone).into_iter();
         let texts = texts.map(|same| match same.len() {
@@ -205,8 +214,8 @@ impl Inspected {
         });
         let text = texts.collect::<Vec<_>>().join(", ");
         match self.changes.len() - named.len().min(most) {
-            0 => text,
-            rest => format!("{text}, and {} of the driver's own", counted(rest, "figure")),
+            0 => format!("{blamed}{text}"),
+            rest => format!("{blamed}{text}, and {} of the driver's own", counted(rest, "figure")),
         }
     }
 }
@@ -214,8 +223,10 @@ impl Inspected {
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut figures = vec![];
+    let mut lacks_figures = false;
     for (old, kernel) in pairs(&baseline.case.kernels, &candidate.case.kernels) {
         let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
+        lacks_figures |= [old, kernel].map(is_judged) == [true, false];
         figures.extend(figures_of_both(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
     }
     let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
@@ -226,11 +237,22 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
         algorithm: candidate.case.algorithm.clone(),
         variant: candidate.case.variant.clone(),
         device: baseline.record.device_name(baseline.case.device),
-        verdict: changes.first().map_or(Change::Same, |change| change.verdict),
+        verdict: match changes.first().map_or(Change::Same, |change| change.verdict) {
+            Change::Better | Change::Same if lacks_figures => Change::Unknown,
+            verdict => verdict,
+        },
+        other_code: figures.iter().any(|([_, old, new], _): &(KernelCode, ChangedFigure)| old != new),
         reached: Reached::of(candidate.case, None),
         changes,
         figures,
     }
+}
+
+/// Whether the driver reports a figure of a kernel that can be judged.
+fn is_judged(kernel: &CompiledKernel) -> bool {
+    [CompilerStatistic::Spills, CompilerStatistic::Scratch, CompilerStatistic::Occupancy]
+        .iter()
+        .any(|figure| figure.reported(kernel).is_some())
 }
 
 /// Pairs the kernels of both sides: by name, and versions of a kernel, which share it, in order; then those that are left,

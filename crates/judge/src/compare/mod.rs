@@ -244,6 +244,11 @@ pub const NEW: &str = "new";
 pub const NOT_COMPARED: &str = "not compared";
 
 impl Unmatched {
+    /// Whether the case worked in the baseline, and the candidate does not have it or its device does not support it.
+    pub fn is_lost(&self) -> bool {
+        self.baseline.is_right() && matches!(self.candidate, State::Absent | State::Skipped)
+    }
+
     /// Says in a few words what became of the case.
     pub fn label(&self) -> &'static str {
         let Self { baseline, candidate, .. } = self;

@@ -506,6 +506,14 @@ impl Program {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
+    /// Whether both run the same code with the same constants and grids, whatever its name.
+    pub fn runs_the_code_of(&self, other: &Self) -> bool {
+        let code = |dispatch: &Dispatch| {
+            (dispatch.shader.spirv.clone(), dispatch.constants.clone(), dispatch.groups, dispatch.push.clone())
+        };
+        self.dispatches().map(code).eq(other.dispatches().map(code))
+    }
+
     /// Whether a kernel uses matrix units.
     pub fn uses_matrix_units(&self) -> bool {
         let mut capabilities = self.dispatches().flat_map(|dispatch| dispatch.shader.interface.capabilities.iter());

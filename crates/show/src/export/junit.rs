@@ -11,7 +11,7 @@ use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::known::{Expectations, KnownFailure};
-use crate::compare::{Change, Compared, Comparison, Inspected, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Inspected, Obstacle, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use crate::report::compare::{headline, overviews, reason as reason_of_change};
@@ -237,6 +237,9 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
     let problem = match case.verdict {
         _ if !broken.is_empty() => failure("threshold", broken.join("; ")),
         Change::Worse => failure(case.verdict.name(), case.text()),
+        Change::Unknown => {
+            Some(TestProblem { element: "skipped", kind: case.verdict.name().into(), message: case.text() })
+        }
         Change::Better | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
@@ -265,6 +268,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
         Verdict::Slower if !settled => problem("failure", case.verdict.name(), interval()),
+        _ if case.obstacle == Some(Obstacle::Unverified) => problem("failure", "unverified", interval()),
         Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
         _ => None,
     };

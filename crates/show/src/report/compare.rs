@@ -12,7 +12,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
 use crate::compare::{
-    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, State, Total, Unmatched, Verdict,
+    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, Obstacle, State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -445,6 +445,11 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
             parts.push(format!("{} newly {state}", counted(count, "case")));
         }
     }
+    let unverified = cases.iter().filter(|(_, case)| case.obstacle == Some(Obstacle::Unverified)).count();
+    if unverified > 0 {
+        let are = if unverified == 1 { "is" } else { "are" };
+        parts.push(format!("{} {are} no longer verified", counted(unverified, "case")));
+    }
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
@@ -602,7 +607,7 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
         let why = match comparison.changed(Change::Worse) {
             0 if has_figures => "",
             0 => "; the driver reports no statistics: they compile on both sides",
-            _ => "; worse: more spills, or less occupancy",
+            _ => "; worse: more spills or scratch memory, or less occupancy",
         };
         return format!("{parts}{why}");
     }
