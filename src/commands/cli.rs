@@ -299,8 +299,9 @@ pub enum Command {
     /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
     /// comparison.json, comparison.md, junit.xml and report.html. `gpukern help ci` says more.
     #[command(
-        after_long_help = "Exit codes: 0 all same or faster · 1 a kernel is slower or wrong · 2 a mistake, or nothing to \
-        compare · 3 the device failed · 4 undecided. If BASE has nothing to compare with, only the answers count.\n\n\
+        after_long_help = "Exit codes: 0 all same or faster · 1 a kernel is slower, wrong, fails, or is no longer verified · \
+        2 a mistake, or nothing to compare · 3 the device failed · 4 undecided, or a case is gone. If BASE has nothing \
+        to compare with, only wrong answers and failures count.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \

@@ -323,7 +323,7 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     for case in undecided.into_iter().filter(|case| !case.wants_more()) {
         if case.obstacle == Some(Obstacle::AnotherBoard) {
             on_another_board += 1;
-        } else if case.obstacle == Some(Obstacle::Unverified) {
+        } else if matches!(case.obstacle, Some(Obstacle::Unverified | Obstacle::WeakerCheck)) {
             unverified += 1;
         } else if !case.saw_another_speed() {
             too_few_samples += 1;
@@ -334,7 +334,7 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![];
     for (count, reason) in [
         (on_another_board, "the baseline was measured on another board"),
-        (unverified, "the answers are no longer verified"),
+        (unverified, "the answers are no longer verified, or less strictly"),
         (too_few_samples, "the baseline has too few processes or samples"),
         (slower_now, "the device is slower or busier than beside the baseline"),
     ] {

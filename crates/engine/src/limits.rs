@@ -279,7 +279,8 @@ pub(super) fn warn_above_limits(cases: &mut [Case]) {
     for case in cases {
         if let Some(share @ Share { fraction, .. }) = case.share
             && fraction > 1.0
-            && share.sole_bound().is_none()
+            // However uncertain the limit is, the case exceeds it.
+            && (share.sole_bound().is_none() || share.interval.is_some_and(|[low, _]| low > 1.0))
             && let Outcome::Measured(measured) = &mut case.outcome
         {
             measured.warnings.push(Warning::AboveLimit { fraction });

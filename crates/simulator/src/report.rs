@@ -156,7 +156,9 @@ impl Scene<'_> {
         let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
         let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) };
         if *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group) {
-            fault.remedy = "an atomic, or two dispatches: nothing else orders work-groups".into();
+            fault.remedy =
+                "two dispatches, or an atomic flag with memoryBarrierBuffer() before it is set and after it is read"
+                    .into();
         }
         fault
     }

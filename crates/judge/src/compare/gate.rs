@@ -4,7 +4,7 @@
 use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED,
-    NOT_COMPARED, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
+    NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -264,7 +264,12 @@ pub struct Ruling {
 impl Ruling {
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
-        let verdicts = Verdict::ALL.map(|verdict| (comparison.count(verdict), verdict.name()));
+        let is_unverified = |case: &&Compared| case.obstacle == Some(Obstacle::Unverified);
+        let unverified = comparison.cases.iter().filter(is_unverified).count();
+        let verdicts = Verdict::ALL.map(|verdict| match verdict {
+            Verdict::Undecided => (comparison.count(verdict) - unverified, verdict.name()),
+            _ => (comparison.count(verdict), verdict.name()),
+        });
         let changes = [Change::Worse, Change::Unknown, Change::Better, Change::Same]
             .map(|change| (comparison.changed(change), change.name()));
         let labelled = |labels: &[&'static str]| {
@@ -281,7 +286,14 @@ impl Ruling {
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
             (self.held, if self.held == 1 { "threshold holds" } else { "thresholds hold" }),
         ];
-        let counts = bad.into_iter().chain(crossed).chain(verdicts).chain(changes).chain(others).chain(more);
+        let counts = bad
+            .into_iter()
+            .chain([(unverified, "no longer verified")])
+            .chain(crossed)
+            .chain(verdicts)
+            .chain(changes)
+            .chain(others)
+            .chain(more);
         counts.filter(|(count, _)| *count > 0)
     }
 }

@@ -122,6 +122,8 @@ pub enum Obstacle {
     AnotherBoard,
     /// The baseline's answers were verified, and the candidate's are not: they may be wrong.
     Unverified,
+    /// The candidate's check would accept wrong answers, unlike the baseline's.
+    WeakerCheck,
     /// The device's speed differed between the sides.
     AnotherSpeed {
         /// Whether it was slower during the baseline, so that further processes of the candidate cannot help.
@@ -321,7 +323,7 @@ impl Compared {
         match self.obstacle {
             None => true,
             Some(Obstacle::FewProcesses { baseline }) => !baseline,
-            Some(Obstacle::AnotherBoard | Obstacle::Unverified) => false,
+            Some(Obstacle::AnotherBoard | Obstacle::Unverified | Obstacle::WeakerCheck) => false,
             // A slow device in most of several processes was not a momentary disturbance.
             Some(Obstacle::AnotherSpeed { baseline }) => !baseline && self.candidate.processes < recipe::ENOUGH,
         }

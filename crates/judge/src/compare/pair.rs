@@ -9,6 +9,7 @@ use super::{
 };
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
+use crate::case::accepted::AcceptedMutation;
 use crate::device::capability::DeviceInfo;
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, Outcome, SLOW};
@@ -140,10 +141,19 @@ impl CasePair<'_> {
 
     /// Whether all answers of the baseline were verified, and one of the candidate was not.
     fn is_no_longer_verified(&self) -> bool {
-        let is_verified = |seen: &SeenCase<'_>| {
-            seen.case.measured().is_some_and(|measured| measured.verification.unverified_reason().is_none())
-        };
-        self.baseline.iter().all(is_verified) && !self.candidate.iter().all(is_verified)
+        let is_verified = |measured: &Measured| measured.verification.unverified_reason().is_none();
+        self.baseline_alone(is_verified)
+    }
+
+    /// Whether the check of the candidate would accept wrong answers, unlike that of the baseline.
+    fn is_checked_less(&self) -> bool {
+        self.baseline_alone(|measured| AcceptedMutation::sentence(&measured.accepts).is_none())
+    }
+
+    /// Whether all cases of the baseline are of this kind, and not all of the candidate.
+    fn baseline_alone(&self, is: impl Fn(&Measured) -> bool) -> bool {
+        let are = |side: &[SeenCase<'_>]| side.iter().all(|seen| seen.case.measured().is_some_and(&is));
+        are(&self.baseline) && !are(&self.candidate)
     }
 
     /// Counts the looks at the candidate so far: one per record.
@@ -335,6 +345,8 @@ impl CasePair<'_> {
         let mut reason = None;
         if by_ratio != Verdict::Slower && self.is_no_longer_verified() {
             obstacle = Some(Obstacle::Unverified);
+        } else if by_ratio != Verdict::Slower && self.is_checked_less() {
+            obstacle = Some(Obstacle::WeakerCheck);
         } else if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
             if by_ratio != Verdict::Same && self.lacks_baseline(settings) {
                 obstacle = Some(Obstacle::FewProcesses { baseline: true });
@@ -483,6 +495,7 @@ impl CasePair<'_> {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
             Some(Obstacle::Unverified) => "no longer verified".into(),
+            Some(Obstacle::WeakerCheck) => "a weaker check".into(),
             _ if verdict == Verdict::Undecided && self.has_few_processes() => {
                 format!("only {}", counted(self.fewest_processes(), "process"))
             }

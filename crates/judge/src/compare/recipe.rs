@@ -137,7 +137,10 @@ pub fn recipe(
         processes = processes.max(Some(ENOUGH));
     }
     if let Some(anew) = again.anew {
-        return (remarks, processes.map(|processes| format!("{anew} --processes {processes}")));
+        // As many as before would not decide more.
+        let measured = sides.map(|side| side.records.iter().map(|record| record.processes().len()).sum::<usize>());
+        let more = processes.filter(|processes| *processes > measured[0].max(measured[1]));
+        return (remarks, more.map(|processes| format!("{anew} --processes {processes}")));
     }
     let mut alternating = None;
     let may_be_the_driver = comparison.cases.iter().any(|case| case.is_stuck() && case.canary.is_some());
@@ -518,7 +521,10 @@ fn undecided_remarks(
         remarks.push(format!("{count} took no time that the clock can see: choose a larger size."));
     }
     if let Some(largest) = close.iter().filter_map(|case| required_min_effect(case)).reduce(f64::max) {
-        let count = counted(close.len(), "case");
+        let count = match close[..] {
+            [case] => printable(&case.id).into_owned(),
+            _ => counted(close.len(), "case"),
+        };
         let mut remark = format!("To decide {count} would take more than {MAX_PROCESSES_PER_SIDE} processes a side");
         if largest > MAX_SUGGESTED_EFFECT {
             let effect = significant(100.0 * settings.min_effect);
@@ -639,7 +645,8 @@ pub fn hopeless(comparison: &Comparison) -> usize {
 
 /// Whether no further process would decide a case, because a side's device was slower, or another board.
 fn needs_another_machine(case: &Compared) -> bool {
-    case.is_stuck() || matches!(case.obstacle, Some(Obstacle::AnotherBoard | Obstacle::Unverified))
+    case.is_stuck()
+        || matches!(case.obstacle, Some(Obstacle::AnotherBoard | Obstacle::Unverified | Obstacle::WeakerCheck))
 }
 
 /// Returns the smallest `min_effect` at which a case would be the same, judged by its interval.

@@ -2,6 +2,7 @@ use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
 use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Metric};
+use crate::case::accepted::{AcceptedMutation, Mutation};
 use crate::case::compiled::CompiledKernel;
 use crate::device::capability::DeviceKind;
 use crate::kernels::CATALOGUE;
@@ -81,6 +82,14 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     assert_eq!(verdicts(&a, &b), [Verdict::Undecided, Verdict::Same]);
     assert_eq!(verdicts(&b, &a), [Verdict::Same; 2]);
     assert_eq!(comparison.cases[0].test, "no longer verified");
+    // Nor may a check become one that accepts wrong answers.
+    let mut c = record("c", &times(1e6, 0.01, 50, 1));
+    let [buffer, check] = ["D", "zero"].map(String::from);
+    measured_mut(&mut c.cases[0]).accepts =
+        vec![AcceptedMutation { buffer, mutation: Mutation::Zeros, member: None, share: 1.0, check }];
+    assert_eq!(verdicts(&a, &c), [Verdict::Undecided, Verdict::Same]);
+    assert_eq!(verdicts(&c, &a), [Verdict::Same; 2]);
+    assert_eq!(compared(&a, &c).cases[0].test, "a weaker check");
 }
 
 #[test]

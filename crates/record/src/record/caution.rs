@@ -50,7 +50,9 @@ impl Warning {
             Self::SlowClock { .. } => {
                 "the device ran more than 5 % slower than at its best, as a fixed kernel beside it shows"
             }
-            Self::AboveLimit { .. } => "faster than the measured limit, which is therefore wrong; rerun `gpukern peak`",
+            Self::AboveLimit { .. } => {
+                "faster than the measured limit: that is wrong, or so are the operations or bytes of `[work]`; rerun `gpukern peak`"
+            }
         }
     }
 }

@@ -27,7 +27,10 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
         let listed = reports.iter().map(|report| report.extents.as_str()).collect::<Vec<_>>().join(" ");
         let sizes =
             if listed.len() > MAX_LISTED_SIZES && reports.len() > 1 { counted(reports.len(), "size") } else { listed };
-        let cells = [sizes, sub_groups(first), first.answer(), first.faults.len().to_string()];
+        // Nothing was looked for.
+        let is_unseen = first.faults.is_empty() && first.judged_sizes().is_empty();
+        let faults = if is_unseen { "–".into() } else { first.faults.len().to_string() };
+        let cells = [sizes, sub_groups(first), first.answer(), faults];
         table.row([Cell::code(&*first.kernel)].into_iter().chain(cells.map(Cell::from)));
     }
     table.fit(width, &["sub-groups"]);

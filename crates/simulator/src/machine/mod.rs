@@ -255,7 +255,9 @@ impl<'a> SimulatedDevice<'a> {
             return Err(Stopped::TooLarge("its invocations synchronize too often; choose a smaller size".into()));
         }
         if self.is_late || self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return Err(Stopped::TooLong(format!("{done} of {total} work-groups were done; choose a smaller size")));
+            return Err(Stopped::TooLong(format!(
+                "{done} of {total} work-groups were done: does a loop wait forever? otherwise choose a smaller size"
+            )));
         }
         Ok(())
     }

@@ -393,8 +393,12 @@ impl Page {
                     format!("{name}{} more variants are rejected, failed or unverified", groups.len() - MAX_SENTENCES);
                 self.write_within(ANSWER_END, |page| page.paragraph("quiet", &more));
             }
+            let verified = match &*name {
+                "" => "All answers are verified.".to_string(),
+                name => format!("{name}all answers are verified."),
+            };
             if groups.is_empty() && source.cases().any(|case| case.measured().is_some()) {
-                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{name}all answers verified")));
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &verified));
             }
         }
     }

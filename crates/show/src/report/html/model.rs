@@ -544,7 +544,8 @@ impl ChartGroup<'_> {
         let ends = [top / slowest * 1.5, top / steepest / 10.0];
         let x = LogAxis::round(points.clone().map(|point| point.x).chain(ends))?;
         let lowest = points.clone().map(|point| point.y).fold(top, f64::min);
-        let y = LogAxis::round([lowest, top * 1.5].into_iter())?;
+        let highest = points.clone().map(|point| point.y * 1.2).fold(top * 1.5, f64::max);
+        let y = LogAxis::round([lowest, highest].into_iter())?;
         let ceilings = ceilings(&arithmetic, &bandwidths, (&x, &y));
         let mut description = format!("{} cases under measured limits:", points.count());
         for ceiling in &ceilings {
