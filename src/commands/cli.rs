@@ -32,7 +32,6 @@ use std::path::PathBuf;
     disable_help_flag = true,
     disable_help_subcommand = true,
     after_help = "Start with:\n  \
-        gpukern devices                      what is here\n  \
         gpukern bench matmul                 which variant is fastest\n  \
         gpukern run k.comp --init > k.toml   describe your own kernel\n  \
         gpukern run k.toml                   verify and time it\n\n\
@@ -1437,8 +1436,10 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
     pub prepare: String,
 
-    /// Options of `gpukern bench`
-    #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, allow_hyphen_values = true)]
+    /// Options of `gpukern bench` [default: for 2 s a case]
+    ///
+    /// The default is `--no-peak --max-time 2s`.
+    #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, hide_default_value = true, allow_hyphen_values = true)]
     pub bench: String,
 
     /// Processes per side, twice as many if they leave a case undecided

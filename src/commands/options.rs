@@ -224,8 +224,7 @@ fn measuring() -> Vec<Entry<Request>> {
         list(
             "only ID",
             "Measure only the cases with this id or pattern; repeatable\n\nAn id, as records and errors have it, or words \
-             of one that fit no other case: naive/64x64x64; or a pattern: 'matmul/tile-*'. With --resume, complete only \
-             these cases.",
+             of one (naive/64x64x64), or a pattern ('*/tile-*'). With --resume, complete only these.",
             |target: &mut Request| &mut target.only,
         ),
     ]
