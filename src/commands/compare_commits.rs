@@ -22,13 +22,13 @@ const SCRIPT: &str = include_str!("compare_commits.sh");
 
 pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutput> {
     let CompareCommitsArgs { base, config, prepare, bench, processes, min_effect, gate } = args;
-    // What the commands below would refuse is refused before anything is measured.
+    // Mistakes are refused before anything is measured.
     judging::percentage("min-effect", Some(min_effect))?;
     check_bench(bench)?;
     if base.starts_with('-') {
         return Err(usage!("'{}' is no commit; `gpukern compare-commits -h` lists the options", brief(base)));
     }
-    let gate = match gate {
+    let gate_file = match gate {
         None => PathBuf::new(),
         Some(path) => {
             if path.components().any(|part| part.as_os_str() == RESULTS) {
@@ -44,7 +44,7 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
         ("prepare", prepare.as_str(), ""),
         ("bench", bench.as_str(), BENCH),
         ("min-effect", min_effect.as_str(), MIN_EFFECT),
-        ("gate", &gate.shown(), ""),
+        ("gate", &gate.as_deref().map_or_else(String::new, Shown::shown), ""),
     ];
     let mut repeated = String::new();
     for (option, value, default) in stated {
@@ -54,9 +54,8 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     }
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
-    command.args(["-c", SCRIPT, "compare-commits", base]);
-    command.env("CONFIG", config).env("PREPARE", prepare).env("BENCH", bench).env("PROCESSES", processes.to_string());
-    command.env("MIN_EFFECT", min_effect).env("GATE", gate).env("REPEATED", repeated);
+    command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &processes.to_string(), min_effect]);
+    command.arg(gate_file).arg(repeated);
     let program = std::env::current_exe().ok();
     if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {
         put_first(&mut command, "PATH", folder, host);

@@ -1,7 +1,6 @@
 #!/bin/sh
-# `gpukern compare-commits` runs this with its options in variables: CONFIG, PREPARE, BENCH, PROCESSES, MIN_EFFECT
-# and GATE, as words of a command in REPEATED, and the commit to compare with as its argument. gpukern has checked what it
-# can, and is on the PATH.
+# `gpukern compare-commits` runs this with its options as arguments: variables of the environment would reach the command
+# that prepares, and `make` would take them. gpukern has checked what it can, and is on the PATH.
 set -eu
 
 mistake() {
@@ -10,7 +9,7 @@ mistake() {
 }
 
 # Everything is checked before the results of the last run are replaced.
-base=$1
+base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 repeated=$8
 # Git's own message says what to do if the folder belongs to somebody else.
 top=$(git rev-parse --show-toplevel) || mistake "run it in a git repository"
 cd "$top"
@@ -29,8 +28,8 @@ fetch it: \`git fetch --unshallow\`"
     fi
 fi
 # With PREPARE, the configuration may be among what is made.
-if [ ! -f "$CONFIG" ] && [ -z "$PREPARE" ] && ! git cat-file -e "$commit:$CONFIG" 2> /dev/null; then
-    mistake "there is no file '$CONFIG' in $top; list your kernels in it (\`gpukern help ci\`), or name another with --config"
+if [ ! -f "$config" ] && [ -z "$prepare" ] && ! git cat-file -e "$commit:$config" 2> /dev/null; then
+    mistake "there is no file '$config' in $top; list your kernels in it (\`gpukern help ci\`), or name another with --config"
 fi
 
 # A pull request is checked out as a merge that nobody has seen; its second parent is the commit that was pushed.
@@ -138,7 +137,7 @@ end() {
             echo '<?xml version="1.0" encoding="UTF-8"?>'
             echo '<testsuites name="gpukern" tests="1" failures="0" errors="1">'
             echo '  <testsuite name="compare-commits" tests="1" failures="0" errors="1" skipped="0">'
-            echo "    <testcase name=\"$(echo "$CONFIG" | escaped)\" classname=\"compare-commits\">"
+            echo "    <testcase name=\"$(echo "$config" | escaped)\" classname=\"compare-commits\">"
             echo "      <error type=\"failed\" message=\"$(echo "$headline" | escaped)\">$(escaped < "$2")</error>"
             echo '    </testcase>'
             echo '  </testsuite>'
@@ -172,7 +171,7 @@ measure() {
     if [ "$2" = 1 ]; then file=--json; else file=--resume; fi
     status=0
     # shellcheck disable=SC2086
-    run /dev/null "$folder" gpukern --quiet bench --config "$CONFIG" $BENCH --processes "$2" "$file" "$record" || status=$?
+    run /dev/null "$folder" gpukern --quiet bench --config "$config" $bench --processes "$2" "$file" "$record" || status=$?
     # Later processes repeat the messages of the first. Without the folder, those of both sides can be the same.
     if [ "$2" = 1 ]; then
         folder=$folder/ awk '{
@@ -190,8 +189,8 @@ is_measured() {
 
 compare() {
     status=0
-    gpukern compare "$results/baseline.json" "$results/candidate.json" ${GATE:+--gate "$GATE"} \
-        --min-effect "$MIN_EFFECT" --measured-by "gpukern compare-commits $named$REPEATED" "$@" || status=$?
+    gpukern compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
+        --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$repeated" "$@" || status=$?
 }
 
 compare_to_files() {
@@ -217,7 +216,7 @@ finish() {
     fi
     echo "The candidate, compared with the baseline:"
     compare
-    write_report --baseline "$results/baseline.json" --candidate "$results/candidate.json" --min-effect "$MIN_EFFECT"
+    write_report --baseline "$results/baseline.json" --candidate "$results/candidate.json" --min-effect "$min_effect"
     exit "$2"
 }
 
@@ -232,22 +231,22 @@ elif ! run "$scratch/messages" "$baseline" git submodule --quiet update --init -
     why="The submodules of $base cannot be fetched, so there is nothing to compare with."
     cp "$scratch/messages" "$scratch/baseline.messages"
 fi
-if [ -n "$PREPARE" ]; then
-    echo "$PREPARE"
-    run "$scratch/messages" . sh -c "$PREPARE" || end "Nothing was compared: \`$PREPARE\` fails." "$scratch/messages" 2
+if [ -n "$prepare" ]; then
+    echo "$prepare"
+    run "$scratch/messages" . sh -c "$prepare" || end "Nothing was compared: \`$prepare\` fails." "$scratch/messages" 2
     cat "$scratch/messages" >&2
-    if [ -z "$why" ] && ! run "$scratch/messages" "$baseline" sh -c "$PREPARE"; then
-        why="\`$PREPARE\` fails at $base, so there is nothing to compare with."
+    if [ -z "$why" ] && ! run "$scratch/messages" "$baseline" sh -c "$prepare"; then
+        why="\`$prepare\` fails at $base, so there is nothing to compare with."
         cp "$scratch/messages" "$scratch/baseline.messages"
     fi
 fi
-if [ -z "$why" ] && [ ! -f "$baseline/$CONFIG" ]; then
-    why="$base has no $CONFIG, so there is nothing to compare with yet."
+if [ -z "$why" ] && [ ! -f "$baseline/$config" ]; then
+    why="$base has no $config, so there is nothing to compare with yet."
 fi
 
 # The first process of each side shows whether more can decide anything. The candidate's goes first: it has the mistakes that
 # its author can mend.
-echo "process 1 of $PROCESSES"
+echo "process 1 of $processes"
 measure candidate 1 \
     || end "Nothing was compared: gpukern could not measure the candidate." "$scratch/candidate.messages" "$status"
 candidate_status=$status
@@ -280,7 +279,7 @@ measure_up_to() {
 }
 
 process=1
-if is_measured candidate; then measure_up_to "$PROCESSES"; fi
+if is_measured candidate; then measure_up_to "$processes"; fi
 compare_to_files
 # If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
 # reference that is not installed, more processes do not help.
@@ -288,7 +287,7 @@ if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged before a mistake is mended." 2
 elif [ "$status" = 4 ]; then
     echo "undecided: as many processes again"
-    measure_up_to $((2 * PROCESSES))
+    measure_up_to $((2 * processes))
     compare_to_files
 fi
 finish "" "$status"

@@ -138,7 +138,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
         comparison.cases.iter().enumerate().any(|(index, case)| case.verdict == verdict && is_open(index))
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
-    // What nobody checks any longer may be wrong.
+    // An answer that nobody checks any longer may be wrong.
     let unverified = comparison.cases.iter().any(|case| case.obstacle == Some(Obstacle::Unverified));
     let worse = newly_wrong || unverified || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
     if worse || !ruling.violations.is_empty() {

@@ -599,6 +599,7 @@ impl ReferenceData {
         let min_sentinel = MIN_SENTINEL_RATIO * magnitude(values(&self.buffer, &self.bytes));
         let mut error_sum = 0.0;
         let mut square_sum = 0.0;
+        let mut squares = 0u64;
         let mut sentinel_error = 0.0;
         for index in 0..count {
             let error = self.error(found, index);
@@ -610,12 +611,13 @@ impl ReferenceData {
             error_sum += error;
             if expected.is_finite() && self.integer_member_sign(index).is_none() {
                 square_sum += expected.powi(2);
+                squares += 1;
             }
         }
         if error_sum == 0.0 {
             return sentinel_error;
         }
-        let mean = square_sum / count as f64;
+        let mean = square_sum / squares as f64;
         let of_element = |index: usize| {
             let expected = self.value(&self.bytes, index);
             let is_usual = expected.is_finite() && expected.abs() <= min_sentinel;

@@ -259,7 +259,9 @@ impl<T: SampleSource> Contender<T> {
     /// Stores a reading: as the one before the samples if it is the first, otherwise as the one after them.
     pub(super) fn observe(&mut self, reading: Reading) {
         let conditions = &mut self.measured.conditions;
-        if let Some((time, steps)) = reading.canary {
+        // Before kernels of the matrix units, the canary has another speed than beside them.
+        let is_other_speed = reading.is_usual && self.timed.uses_matrix_units();
+        if let Some((time, steps)) = reading.canary.filter(|_| !is_other_speed) {
             set_latest(&mut conditions.canary, time);
             conditions.canary_steps = Some(steps);
             self.canary_times.push(time.0);

@@ -168,6 +168,8 @@ impl Time for WallTime<'_> {
 pub(super) struct Reading {
     /// Time of the canary, and its steps.
     canary: Option<(Nanos, u32)>,
+    /// Whether no kernel of the matrix units ran shortly before: see [`Timekeeper::is_usual`].
+    is_usual: bool,
     /// Clock of the device in MHz.
     clock_mhz: Option<f64>,
     /// Load of the host's processors.
@@ -289,8 +291,7 @@ impl<'a> Timekeeper<'a> {
             for state in &mut states {
                 let Some(contender) = state.unfinished() else { continue };
                 if contender.times.is_empty() {
-                    let is_usual = !contender.timed.uses_matrix_units();
-                    contender.observe(Reading { canary: before.canary.filter(|_| is_usual), ..before });
+                    contender.observe(before);
                 }
                 if let Err(error) = contender.take_turn(sampling, has_others, self.time.as_ref()) {
                     **state = CaseState::Ended(self.outcome_of_error(&error));
@@ -439,6 +440,7 @@ impl<'a> Timekeeper<'a> {
         {
             reading.canary = Some((time, canary.steps));
         }
+        reading.is_usual = counts;
         reading.clock_mhz = self.clock.as_ref().and_then(ClockSource::mhz);
         if self.initial_load.is_some() {
             reading.load = HostLoad::now();

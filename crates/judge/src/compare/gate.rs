@@ -4,7 +4,7 @@
 use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED,
-    NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Unmatched, Verdict,
+    NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -307,11 +307,6 @@ impl Ruling {
 /// Most cases of an undecided threshold that are named.
 const MAX_NAMED: usize = 3;
 
-/// Whether the candidate lacks a case that the baseline measured.
-fn is_lost(case: &Unmatched) -> bool {
-    case.baseline == State::Measured && matches!(case.candidate, State::Absent | State::Skipped)
-}
-
 /// What keeps a `max-slowdown` undecided for a case, and the remedy.
 const UNCERTAIN: [[&str; 2]; 3] = [
     ["whose interval includes its max-slowdown", "; more processes narrow it"],
@@ -376,7 +371,7 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
         }
-        let lost = if is_used { unmatched.iter().filter(|case| is_lost(case)).count() } else { 0 };
+        let lost = if is_used { unmatched.iter().filter(|case| case.is_lost()).count() } else { 0 };
         let mut doubts: Vec<(usize, &str)> = vec![(lost, "that the candidate did not measure")];
         for (count, kind) in lacking.into_iter().zip(&KINDS) {
             doubts.extend(kind.lacking.map(|reason| (count, reason)));

@@ -508,9 +508,9 @@ impl Program {
 
     /// Whether both run the same code with the same constants and grids, whatever its name.
     pub fn runs_the_code_of(&self, other: &Self) -> bool {
-        let code = |dispatch: &Dispatch| {
-            (dispatch.shader.spirv.clone(), dispatch.constants.clone(), dispatch.groups, dispatch.push.clone())
-        };
+        fn code(dispatch: &Dispatch) -> (&[u8], &[SpecValue], [u64; 3], &[u8]) {
+            (&dispatch.shader.spirv, &dispatch.constants, dispatch.groups, &dispatch.push)
+        }
         self.dispatches().map(code).eq(other.dispatches().map(code))
     }
 

@@ -15,7 +15,7 @@ pub use shard::Shard;
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::alike::distinct;
-use crate::basis::error::{Error, nearest, toml_mistake};
+use crate::basis::error::{Error, line_number, nearest, toml_mistake};
 use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::{abbreviates, is_pattern, matches};
@@ -200,9 +200,9 @@ impl Plan {
         let mut run_tables = vec![];
         let mut selections = vec![typed.clone()];
         if let Some((path, defaults)) = config {
-            let config = read_config(path)?;
-            run_tables = config.run;
-            selections = merge(catalogue, typed, config.bench);
+            let (tables, runs) = read_config(path)?;
+            run_tables = runs;
+            selections = merge(catalogue, typed, tables);
             selections = selections.into_iter().map(|table| table.or(defaults.clone())).collect();
         }
         let mut sections = vec![];
@@ -440,24 +440,25 @@ fn config_mistake(file: &str, text: &str, error: &toml::de::Error) -> String {
     format!("{file}{}", toml_mistake(text, error))
 }
 
-fn read_config(path: &Path) -> Result<Config, Error> {
+/// Reads the tables of a configuration: sweeps, and runs of the user's kernels.
+fn read_config(path: &Path) -> Result<(Vec<Selection>, Vec<RunTable>), Error> {
     let file = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
         Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
     })?;
     let mut config: Config =
         toml::from_str(&text).map_err(|error| Error::Usage(config_mistake(&file, &text, &error)))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("[[run]]"));
-    for (table, (index, _)) in config.run.iter_mut().zip(lines) {
-        table.line = index + 1;
-    }
     // Measure identical tables once.
     let mut tables = HashSet::new();
     config.bench.retain(|table| tables.insert(format!("{table:?}")));
     if config.bench.is_empty() && config.run.is_empty() {
         return Err(Error::Usage(format!("configuration '{file}' measures nothing; add a [[bench]] table")));
     }
-    Ok(config)
+    let place = |table: toml::Spanned<RunTable>| {
+        let line = line_number(&text, table.span().start);
+        RunTable { line, ..table.into_inner() }
+    };
+    Ok((config.bench, config.run.into_iter().map(place).collect()))
 }
 
 /// Formats a case for the plan's hash as `Debug` did in version 1, with the section's stop rule for every algorithm.

@@ -216,9 +216,9 @@ pub struct Config {
     /// Sweeps, with the fields of [`Selection`].
     #[serde(default)]
     pub bench: Vec<Selection>,
-    /// Runs of the user's kernels.
+    /// Runs of the user's kernels, with their places in the file.
     #[serde(default)]
-    pub run: Vec<RunTable>,
+    pub run: Vec<toml::Spanned<RunTable>>,
 }
 
 /// User's kernels in a configuration, with the arguments of `run`. Paths are relative to the configuration's folder.

@@ -51,7 +51,7 @@ impl Warning {
                 "the device ran more than 5 % slower than at its best, as a fixed kernel beside it shows"
             }
             Self::AboveLimit { .. } => {
-                "faster than the measured limit: that is wrong, or so are the operations or bytes of `[work]`; rerun `gpukern peak`"
+                "faster than the measured limit: the limit is wrong (rerun `gpukern peak`), or the operations or bytes of `[work]` are"
             }
         }
     }

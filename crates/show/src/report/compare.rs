@@ -460,7 +460,8 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
         });
     }
     let named_cases = cases.iter().zip(&names).map(|((_, case), name)| (*case, name.as_str()));
-    let undecided: Vec<_> = named_cases.filter(|(case, _)| case.verdict == Verdict::Undecided).collect();
+    let is_open = |case: &Compared| case.verdict == Verdict::Undecided && case.obstacle != Some(Obstacle::Unverified);
+    let undecided: Vec<_> = named_cases.filter(|(case, _)| is_open(case)).collect();
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
         if parts.is_empty() && changes.is_none() {

@@ -223,7 +223,7 @@ pub(super) fn ratio_text(ratio: f64) -> String {
 }
 
 /// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
-/// is small, or only a bound is known. What a launch limits says nothing about a variant.
+/// is small, or only a bound is known. A share of the launch says nothing about a variant.
 fn share_reached(cases: &[&Case], with_size: bool) -> String {
     let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
     let shares = shares.filter(|(_, share)| share.limit != Limit::Launch);

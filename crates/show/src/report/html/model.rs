@@ -597,6 +597,8 @@ struct RooflineLimit {
     working_set: Option<Bytes>,
     /// GFLOP/s, or GB/s.
     rate: f64,
+    /// Unit of the rate, without its prefix.
+    unit: &'static str,
     /// Whether the device was busy, so that it may be capable of more.
     disturbed: bool,
 }
@@ -646,9 +648,7 @@ fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
     for limits in grouped(limits, |limit| limit.name.clone()) {
         let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
         best_limits.extend(best.map(|best| {
-            // Names begin with the type.
-            let unit = if best.name.starts_with(['i', 'u']) { "op/s" } else { "FLOP/s" };
-            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, unit));
+            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, best.unit));
             RooflineLimit { name, ..best }
         }));
     }
@@ -672,7 +672,8 @@ fn compute_limit(figure: &Figure, Computes { dtype: wanted, operations }: Comput
         let _ = write!(name, " ÷ {operations}");
     }
     let rate = figure.best * 1e-9 / operations as f64;
-    Some(RooflineLimit { name, working_set: None, rate, disturbed: figure.disturbed })
+    let unit = if wanted.is_integer() { "op/s" } else { "FLOP/s" };
+    Some(RooflineLimit { name, working_set: None, rate, unit, disturbed: figure.disturbed })
 }
 
 /// Returns the sign before a limit that may be higher.
@@ -701,7 +702,7 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
         let mut figures = peaks.iter().flat_map(|peak| &peak.figures);
         let disturbed = figures.any(|figure| figure.disturbed && figure.best * 1e-9 == rate);
         let name = format!("{name} {}{}", least_sign(disturbed), rate_text(rate, "B/s"));
-        RooflineLimit { name, working_set: Some(working_set), rate, disturbed }
+        RooflineLimit { name, working_set: Some(working_set), rate, unit: "B/s", disturbed }
     };
     let Some(largest) = bandwidths.iter().copied().max_by_key(|(working_set, _)| *working_set) else { return vec![] };
     let mut limits = vec![limit("memory", largest)];
