@@ -3,6 +3,7 @@
 use super::measuring::{self, PlanToMeasure};
 use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
+use super::sides::Sides;
 use super::{CommandOutput, Files, JSON, Target};
 use crate::algorithms::Candidate;
 use crate::case::tile::CaseTile;
@@ -32,8 +33,12 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
-    let kernels = super::run::add_tables(&mut plan, request)?;
-    let planned = plan_to_measure(plan, request, args.parallel)?;
+    let mut kernels = super::run::add_tables(&mut plan, request)?;
+    let mut planned = plan_to_measure(plan, request, args.parallel)?;
+    if let Some(baseline) = &args.beside {
+        planned.sides = Some(Sides::add(&mut planned.selected, &mut kernels, baseline, request)?);
+        planned.requested = planned.selected.clone();
+    }
     Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
@@ -61,7 +66,7 @@ fn plan_to_measure(mut plan: Plan, request: &Request, at_once: bool) -> Result<P
         plan = plan.part(shard)?;
     }
     let selected = plan.clone().only(&request.only)?;
-    Ok(PlanToMeasure { requested: plan, selected, options_hash, shard, at_once })
+    Ok(PlanToMeasure { requested: plan, selected, options_hash, shard, at_once, sides: None })
 }
 
 /// Refuses the host and `--in-process`: their cases cannot run in parallel.

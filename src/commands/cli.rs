@@ -556,6 +556,11 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
     pub dry_run: bool,
 
+    /// Configuration of a baseline, whose kernels take turns with those of --config; `compare-commits` sets it. The records
+    /// of the two sides are written beside that of both.
+    #[arg(long, hide = true, value_name = "FILE", requires = "config")]
+    pub beside: Option<PathBuf>,
+
     /// Show what `--variant auto` chooses from, instead of cases
     ///
     /// It measures the best of each variant that the model covers, and the WAYS candidates predicted to be fastest
@@ -1436,21 +1441,21 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
     pub prepare: String,
 
-    /// Options of `gpukern bench` [default: for 2 s a case]
+    /// Options of `gpukern bench` [default: for 1 s a case]
     ///
-    /// The default is `--no-peak --max-time 2s`.
+    /// The default is `--no-peak --max-time 1s`.
     #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, hide_default_value = true, allow_hyphen_values = true)]
     pub bench: String,
 
-    /// Processes per side, twice as many if they leave a case undecided
+    /// Processes, in each of which both sides take turns
     ///
-    /// Fewer than five seldom decide anything on a software device.
+    /// Fewer than three decide nothing on a software device. As many again run if a case is undecided.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub processes: u32,
 
     /// The smallest change that matters
     ///
-    /// A shared runner cannot tell smaller ones than 10 % from noise.
+    /// A busy runner cannot tell smaller ones than 5 % from noise.
     #[arg(long, value_name = "PERCENT", default_value = compare_commits::MIN_EFFECT, allow_hyphen_values = true)]
     pub min_effect: String,
 

@@ -1,4 +1,4 @@
-//! `gpukern compare-commits`: a shell script that measures two commits with `gpukern bench`, and compares them.
+//! `gpukern compare-commits`: a shell script that measures two commits with `gpukern bench --beside`, and compares them.
 
 use super::capture::{pass_on_exit_code, put_first};
 use super::{CommandOutput, compare, interrupt, judging};
@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub(super) const BENCH: &str = "--no-peak --max-time 2s";
-pub(super) const MIN_EFFECT: &str = "10%";
+pub(super) const BENCH: &str = "--no-peak --max-time 1s";
+pub(super) const MIN_EFFECT: &str = "5%";
 
 /// Folder that the script writes.
 const RESULTS: &str = "gpukern-results";

@@ -46,7 +46,7 @@ sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")."
 candidate=$PWD
 scratch=$(mktemp -d)
 if [ -d "$results" ]; then mv "$results" "$scratch/last"; fi
-mkdir "$results"
+mkdir "$results" "$scratch/sides"
 echo '*' > "$results/.gitignore"
 baseline=$scratch/baseline
 child=
@@ -66,6 +66,7 @@ interrupted() {
         kill "$child" 2> /dev/null || true
         wait "$child" || true
     fi
+    keep_records
     if [ "$process" = 0 ]; then
         : > "$scratch/messages"
         end "Nothing was compared: a signal ended the measurement." "$scratch/messages" "$1"
@@ -163,23 +164,41 @@ write_report() {
     gpukern report "$@" -o "$results/report.html" 2> "$scratch/messages" || cat "$scratch/messages" >&2
 }
 
-# Checks and measures the kernels of the side $1 in one more process, the $2nd. Wrong answers (exit code 1), kernels that do
-# not compile (2), crashes and hangs (3) are in the record, and the comparison says which are new. Fails without a record.
+# Measures the kernels of both sides, in turns, in one more process, the $1th. Wrong answers (exit code 1), kernels that do not
+# compile (2), crashes and hangs (3) are in the records, and the comparison says which are new. Fails without records.
 measure() {
-    if [ "$1" = baseline ]; then folder=$baseline; else folder=$candidate; fi
-    record=$candidate/$results/$1.json
-    if [ "$2" = 1 ]; then file=--json; else file=--resume; fi
+    record=$scratch/sides/both.json
+    if [ "$1" = 1 ]; then file=--json; else file=--resume; fi
     status=0
     # shellcheck disable=SC2086
-    run /dev/null "$folder" gpukern --quiet bench --config "$config" $bench --processes "$2" "$file" "$record" || status=$?
-    # Later processes repeat the messages of the first. Without the folder, those of both sides can be the same.
-    if [ "$2" = 1 ]; then
-        folder=$folder/ awk '{
-            while (at = index($0, ENVIRON["folder"])) $0 = substr($0, 1, at - 1) substr($0, at + length(ENVIRON["folder"]))
-            print
-        }' "$scratch/messages" > "$scratch/$1.messages"
-    fi
-    [ -s "$record" ]
+    run /dev/null "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
+        --processes "$1" "$file" "$record" || status=$?
+    keep_records
+    [ -s "$results/candidate.json" ] && [ -s "$results/baseline.json" ]
+}
+
+# Measures the candidate alone.
+measure_candidate() {
+    # shellcheck disable=SC2086
+    run /dev/null "$candidate" gpukern --quiet bench --config "$config" $bench --json "$results/candidate.json" \
+        || candidate_status=$?
+    cp "$scratch/messages" "$scratch/candidate.messages"
+}
+
+keep_records() {
+    for side in baseline candidate; do
+        if [ -s "$scratch/sides/$side.json" ]; then cp "$scratch/sides/$side.json" "$results/$side.json"; fi
+    done
+}
+
+# Fails if the configuration of the side $1 has a mistake.
+check() {
+    if [ "$1" = baseline ]; then folder=$baseline; else folder=$candidate; fi
+    status=0
+    # shellcheck disable=SC2086
+    run /dev/null "$folder" gpukern --quiet bench --config "$config" $bench --dry-run || status=$?
+    cp "$scratch/messages" "$scratch/$1.messages"
+    [ "$status" = 0 ]
 }
 
 # Succeeds if a case of the side $1 has a time.
@@ -244,23 +263,26 @@ if [ -z "$why" ] && [ ! -f "$baseline/$config" ]; then
     why="$base has no $config, so there is nothing to compare with yet."
 fi
 
-# The first process of each side shows whether more can decide anything. The candidate's goes first: it has the mistakes that
-# its author can mend.
-echo "process 1 of $processes"
-measure candidate 1 \
+# Mistakes are found before anything is measured. The candidate's go first: its author can mend them.
+check candidate \
     || end "Nothing was compared: gpukern could not measure the candidate." "$scratch/candidate.messages" "$status"
-candidate_status=$status
-if [ -z "$why" ]; then
-    if ! measure baseline 1; then
-        why="gpukern could not measure $base, so there is nothing to compare with."
-    elif ! is_measured baseline; then
-        why="No kernel could be timed at $base, so there is nothing to compare with."
-    fi
+if [ -z "$why" ] && ! check baseline; then
+    why="gpukern could not measure $base, so there is nothing to compare with."
 fi
+
+# The first process shows whether more can decide anything.
+echo "process 1 of $processes"
 if [ -n "$why" ]; then
+    measure_candidate
     # What fails on both sides is said once, of the candidate.
     if cmp -s "$scratch/candidate.messages" "$scratch/baseline.messages"; then : > "$scratch/baseline.messages"; fi
     end "$why" "$scratch/baseline.messages" "$candidate_status"
+fi
+measure 1 || end "Nothing was compared: gpukern could not measure the kernels." "$scratch/messages" "$status"
+candidate_status=$status
+if ! is_measured baseline; then
+    : > "$scratch/messages"
+    end "No kernel could be timed at $base, so there is nothing to compare with." "$scratch/messages" "$candidate_status"
 fi
 compare > /dev/null 2> "$scratch/messages"
 case $status in
@@ -268,18 +290,17 @@ case $status in
     *) end "Nothing was compared." "$scratch/messages" "$status" ;;
 esac
 
-# Measures up to $1 processes of each side. They take turns, so a slow minute of the machine hits both.
 measure_up_to() {
     while [ "$process" -lt "$1" ]; do
         echo "process $((process + 1)) of $1"
-        measure baseline "$((process + 1))"
-        measure candidate "$((process + 1))"
+        measure "$((process + 1))" || true
         process=$((process + 1))
     done
 }
 
 process=1
-if is_measured candidate; then measure_up_to "$processes"; fi
+# If all are the same already, no kernel changed, or a GPU is quiet.
+if [ "$status" != 0 ] && is_measured candidate; then measure_up_to "$processes"; fi
 compare_to_files
 # If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
 # reference that is not installed, more processes do not help.

@@ -5,7 +5,8 @@
 
 use super::journal::RecordFile;
 use super::rounds::ComparisonRounds;
-use super::{CommandOutput, MeasurementCall, failures, origin, records, run};
+use super::sides::Sides;
+use super::{CommandOutput, JSON, MeasurementCall, Target, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
@@ -36,6 +37,8 @@ pub(super) struct PlanToMeasure {
     pub(super) shard: Option<Shard>,
     /// Whether all devices are measured at the same time.
     pub(super) at_once: bool,
+    /// The two sides of a comparison, if the plan has both.
+    pub(super) sides: Option<Sides>,
 }
 
 impl PlanToMeasure {
@@ -87,7 +90,11 @@ pub(super) fn measure_and_report(
         host.messages.line(&warning);
     }
 
-    let only = if completes_all && !request.only.is_empty() { planned.selected.ids() } else { vec![] };
+    let only = match &planned.sides {
+        Some(sides) if completes_all => sides.in_turns.clone(),
+        None if completes_all && !request.only.is_empty() => planned.selected.ids(),
+        _ => vec![],
+    };
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
@@ -108,13 +115,21 @@ pub(super) fn measure_and_report(
         None => tables(&pooled, form, &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());
-    let mut answer = CommandOutput::new(text, notes, exit_of_record(&record));
+    let sides = planned.sides.as_ref().map(|sides| sides.split(&record));
+    let judged = sides.as_ref().map_or(&record, |[_, candidate]| candidate);
+    let mut answer = CommandOutput::new(text, notes, exit_of_record(judged));
     answer.note_error(validated);
     if answer.exit == Exit::Success && cut_short {
         answer.exit = Exit::Interrupted;
     }
 
     let is_written = file.deliver(&record, &mut answer);
+    for (side, path) in sides.iter().flatten().zip(path.map(Sides::paths).into_iter().flatten()) {
+        match Target::open_if_named(JSON, Some(&path)) {
+            Ok(target) => drop(answer.deliver_json(target, side)),
+            Err(error) => answer.add_late_note(Err(error)),
+        }
+    }
     if let Some(path) = path.filter(|path| cut_short && is_written && *path != Path::new("-")) {
         answer.add_late_note(Ok(format!("--resume {} in place of --json continues\n", shown_word(&path.shown()))));
     }

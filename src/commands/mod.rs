@@ -34,6 +34,7 @@ mod run;
 mod sanitize;
 mod session;
 mod shell;
+mod sides;
 mod suggest;
 mod topics;
 mod tune;

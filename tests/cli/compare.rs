@@ -80,7 +80,7 @@ fn a_record_is_the_same_as_itself() {
     let records = Records::new();
     let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
     insta::assert_snapshot!(findings(&[&path, &path], 0), @"
-    all 3: the same samples on both sides
+    all 3: measured once for both sides
 
     3 same (changes below 2 % do not matter)
     ");
@@ -497,14 +497,29 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     judged(&output, 1);
     let record: Value = serde_json::from_str(&stdout(&output)).expect("standard output is the record alone");
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(1));
+    // From here on, times are made up: what a busy machine measures may be of any width.
+    let side = |name: &str, time: f64| {
+        let mut record = read_json(Path::new(path));
+        let outcome = record["cases"][0]["outcome"].as_object_mut().expect("an outcome");
+        outcome.remove("conditions");
+        let sample = outcome["samples"][0].clone();
+        let samples = (0..50).map(|index| {
+            let mut sample = sample.clone();
+            sample["device"] = (time * (1.0 + 0.001 * f64::from(index % 7))).into();
+            sample
+        });
+        outcome["samples"] = samples.collect();
+        record["started"] = name.into();
+        records.record(name, &record)
+    };
+    let candidate = side("candidate.json", 1e6);
     // `compare` reads the written record.
-    compare(&[&faster, path, "--process-noise", "50%"], 1);
+    compare(&[&side("fiftieth.json", 2e4), &candidate, "--process-noise", "50%"], 1);
     // With one process per side on the CPU, other programs may have caused the change, unless it is enormous.
-    let enormous = baseline(&records, 0.001);
-    compare(&[&enormous, path], 1);
-    let faster = baseline(&records, 0.15);
+    compare(&[&side("enormous.json", 1e3), &candidate], 1);
+    let seventh = side("seventh.json", 1.5e5);
     expect_output(
-        &mut gpukern(&["compare", &faster, path]),
+        &mut gpukern(&["compare", &seventh, &candidate]),
         4,
         &["change may just be a busy moment", "for n in $(seq 2 5); do"],
     );
@@ -784,18 +799,33 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     git(path, &["init", "--quiet"]);
     git(path, &["add", "."]);
     git(path, &["commit", "--quiet", "--message=no configuration"]);
-    std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
+    std::fs::write(path.join("other.toml"), description.replace("copy.comp", "other.comp")).expect("written");
+    std::fs::write(path.join("other.comp"), copy.replace("= x[i]", "= 2 * x[i]")).expect("written");
+    let configuration = "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'other.toml'\n";
+    std::fs::write(path.join("gpukern.toml"), configuration).expect("written");
     let first = compare("HEAD");
     assert_eq!(first.status.code(), Some(0), "{}{}", stdout(&first), stderr(&first));
     assert!(stdout(&first).contains("HEAD has no gpukern.toml"), "{}", stdout(&first));
-    git(path, &["add", "gpukern.toml"]);
+    git(path, &["add", "gpukern.toml", "other.*"]);
     git(path, &["commit", "--quiet", "--message=a configuration"]);
+    // What did not change is measured once for both sides, and the rest in turns.
+    std::fs::write(path.join("copy.in"), copy.replace("x[i];", "x[i] + 0;")).expect("written");
+    let changed = compare("HEAD");
+    assert_eq!(changed.status.code(), Some(0), "{}{}", stdout(&changed), stderr(&changed));
+    let results = |name: &str| read_json(&path.join("gpukern-results").join(name));
+    let comparison = results("comparison.json");
+    let is_once = |case: &Value| case["test"] == "measured once for both sides";
+    let cases = comparison["cases"].as_array().expect("cases").iter();
+    let cases: Vec<_> = cases.map(|case| (case["id"].as_str().expect("an id"), is_once(case))).collect();
+    assert_eq!(cases, [("copy/copy/u32/N=4096", false), ("other/other/u32/N=4096", true)]);
+    let samples = |name: &str, case: usize| results(name)["cases"][case]["outcome"]["samples"].clone();
+    assert_ne!(samples("baseline.json", 0), samples("candidate.json", 0));
     // Uncommitted changes count.
     std::fs::write(path.join("copy.in"), copy.replace("x[i];", "z[i];")).expect("written");
     let second = compare("HEAD");
     assert_eq!(second.status.code(), Some(1), "{}{}", stdout(&second), stderr(&second));
     let comparison = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
-    assert!(comparison.starts_with("**1 newly failed**") && comparison.contains("'z' : undeclared"), "{comparison}");
+    assert!(comparison.starts_with("**1 newly failed") && comparison.contains("'z' : undeclared"), "{comparison}");
     for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
         assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
     }

@@ -65,8 +65,13 @@ fn gpukern(arguments: &[&str]) -> Command {
     command.args(arguments).env("GPUKERN_DEVICE", "cpu").env("GPUKERN_TUNED", NOTHING_TUNED);
     // Tests neither use nor change the user's cache.
     command.env("GPUKERN_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
-    // Nor do they use the user's defaults and colors.
-    command.env("GPUKERN_CONFIG", "").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
+    // Nor do they use the user's defaults and colors, and CI keeps no earlier results.
+    command
+        .env_remove("CI")
+        .env("GPUKERN_CONFIG", "")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("COLUMNS");
     command
 }
 

@@ -83,7 +83,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     if args.dry_run {
         return bench::list(&selected, &request, setup, host);
     }
-    let planned = PlanToMeasure { options_hash: selected.options(), requested, selected, shard: None, at_once: false };
+    let options_hash = selected.options();
+    let planned = PlanToMeasure { options_hash, requested, selected, shard: None, at_once: false, sides: None };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output, setup, host)?;
     if answer.exit == Exit::Success {
         host.messages.line(RACES_NOTE);

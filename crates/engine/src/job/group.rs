@@ -12,6 +12,7 @@ pub struct SentGroup {
     spec: CaseSpec,
     variants: Vec<String>,
     auto: bool,
+    turns: Option<usize>,
     /// Group itself; `None` in the other process.
     #[serde(skip)]
     group: Option<CaseGroup>,
@@ -24,6 +25,7 @@ impl From<&CaseGroup> for SentGroup {
             spec: group.spec,
             variants: group.variants.iter().map(|variant| variant.name.to_string()).collect(),
             auto: group.auto,
+            turns: group.turns,
             group: Some(group.clone()),
         }
     }
@@ -38,6 +40,6 @@ impl SentGroup {
         let algorithm = algorithms.iter().find(|algorithm| algorithm.name == self.algorithm);
         let algorithm = algorithm.ok_or_else(|| format!("there is no algorithm {}", self.algorithm))?;
         let variants = self.variants.iter().map(|name| algorithm.variant(name).cloned()).collect::<Result<_, _>>()?;
-        Ok(CaseGroup { auto: self.auto, ..CaseGroup::new(algorithm.clone(), self.spec, variants) })
+        Ok(CaseGroup { auto: self.auto, turns: self.turns, ..CaseGroup::new(algorithm.clone(), self.spec, variants) })
     }
 }

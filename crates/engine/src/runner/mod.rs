@@ -216,6 +216,18 @@ impl<'a> SharedProblem<'a> {
     }
 }
 
+/// Joins the groups that take turns, in the order of the first of each.
+fn taking_turns<'a>(groups: impl Iterator<Item = &'a CaseGroup>) -> Vec<Vec<&'a CaseGroup>> {
+    let mut joined: Vec<Vec<&CaseGroup>> = vec![];
+    for group in groups {
+        match joined.iter_mut().find(|others| group.turns.is_some() && others[0].turns == group.turns) {
+            Some(others) => others.push(group),
+            None => joined.push(vec![group]),
+        }
+    }
+    joined
+}
+
 impl Runner {
     /// Returns a runner on `device` that stops when `interrupted` becomes true, and caches compiled kernels in `cache`.
     pub fn new(
@@ -297,8 +309,8 @@ impl Runner {
         self.compile(section);
         self.wake_canary();
         let mut cases = vec![];
-        for group in section.groups_on(self.device.info.kind) {
-            cases.extend(self.run_group(group, &section.sampling, observer));
+        for groups in taking_turns(section.groups_on(self.device.info.kind)) {
+            cases.extend(self.run_groups(&groups, &section.sampling, observer));
         }
         self.workbench.pipelines.keep();
         if let Some(canary) = &self.keeper.canary {
@@ -355,37 +367,50 @@ impl Runner {
         }
     }
 
-    fn run_group(&mut self, group: &CaseGroup, sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
-        let mut shared = SharedProblem::new(group);
-        let mut prepared: Vec<PreparedCase> = vec![];
-        for chosen in self.choose(group) {
-            let name = group.id(chosen.variant).to_string();
-            observer.begin(&name);
-            self.watcher.on_device(&name);
-            let preparation = Preparation { name: &name, substitute: None, sampling };
-            let entry = self.prepare_case(&mut shared, &chosen, &preparation);
-            // Report a final outcome at once, so that a crash of another case does not lose it.
-            if let CaseState::Ended(outcome) = &entry.state {
-                observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
+    /// Runs the cases of groups, all of which take turns.
+    fn run_groups(&mut self, groups: &[&CaseGroup], sampling: &Sampling, observer: &mut dyn Observer) -> Vec<Case> {
+        let mut prepared: Vec<(SharedProblem<'_>, Vec<PreparedCase>)> = vec![];
+        for group in groups {
+            let mut shared = SharedProblem::new(group);
+            let mut entries = vec![];
+            for chosen in self.choose(group) {
+                let name = group.id(chosen.variant).to_string();
+                observer.begin(&name);
+                self.watcher.on_device(&name);
+                let preparation = Preparation { name: &name, substitute: None, sampling };
+                let entry = self.prepare_case(&mut shared, &chosen, &preparation);
+                // Report a final outcome at once, so that a crash of another case does not lose it.
+                if let CaseState::Ended(outcome) = &entry.state {
+                    observer.end(&Case { outcome: outcome.clone(), ..entry.case.clone() });
+                }
+                entries.push(entry);
             }
-            prepared.push(entry);
+            prepared.push((shared, entries));
         }
-        let is_reported: Vec<_> = prepared.iter().map(|entry| entry.state.contender().is_none()).collect();
-        self.keeper.sample(prepared.iter_mut().map(|entry| &mut entry.state).collect(), sampling);
-        if sampling.energy
-            && let Some(loaded) = shared.loaded()
-        {
-            self.measure_energy(&mut prepared, loaded, sampling);
+        let states = prepared.iter_mut().flat_map(|(_, entries)| entries.iter_mut().map(|entry| &mut entry.state));
+        let mut states: Vec<_> = states.collect();
+        let is_reported: Vec<_> = states.iter().map(|state| state.contender().is_none()).collect();
+        states.retain(|state| state.contender().is_some());
+        self.keeper.sample(states, sampling);
+        for (shared, entries) in &mut prepared {
+            if sampling.energy
+                && let Some(loaded) = shared.loaded()
+            {
+                self.measure_energy(entries, loaded, sampling);
+            }
         }
         let best = self.best_canary();
+        let mut is_reported = is_reported.into_iter();
         let mut cases = vec![];
-        for (entry, is_reported) in prepared.into_iter().zip(is_reported) {
-            let mut case = self.finish(entry, shared.loaded());
-            if !is_reported {
-                warn_of_clock(best, &mut case.outcome);
-                observer.end(&case);
+        for (shared, entries) in prepared {
+            for (entry, is_reported) in entries.into_iter().zip(&mut is_reported) {
+                let mut case = self.finish(entry, shared.loaded());
+                if !is_reported {
+                    warn_of_clock(best, &mut case.outcome);
+                    observer.end(&case);
+                }
+                cases.push(case);
             }
-            cases.push(case);
         }
         cases
     }
@@ -693,5 +718,27 @@ impl Runner {
             runs: 0,
             answer: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::CaseSpec;
+    use crate::basis::dtype::DType;
+    use crate::basis::size::Size;
+    use crate::kernels::matmul::MATMUL;
+
+    #[test]
+    fn groups_of_the_same_number_take_turns() {
+        let group = |turns, size| {
+            let spec = CaseSpec::new(&MATMUL, Size::Uniform(size), DType::F32);
+            CaseGroup { turns, ..CaseGroup::new((&MATMUL).into(), spec, vec![]) }
+        };
+        let groups = [group(None, 1), group(Some(1), 2), group(None, 3), group(Some(2), 4), group(Some(1), 5)];
+        let sizes = |group: &&CaseGroup| group.spec.size.to_string();
+        let joined: Vec<Vec<_>> =
+            taking_turns(groups.iter()).iter().map(|groups| groups.iter().map(sizes).collect()).collect();
+        assert_eq!(joined, [vec!["1"], vec!["2", "5"], vec!["3"], vec!["4"]]);
     }
 }

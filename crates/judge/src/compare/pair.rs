@@ -30,6 +30,9 @@ const SHARED_MEMORY_RATIO: f64 = 4.0;
 /// Bytes that a core's own caches hold, without shared caches: a common size of a second-level cache, not measured.
 const CORE_CACHE_BYTES: u64 = 1 << 20;
 
+/// Why the sides of a record that is compared with itself, or of a kernel that did not change, are the same.
+const MEASURED_ONCE: &str = "measured once for both sides";
+
 /// Ratio by which a canary on the host's processors varies between processes without a cause.
 const MAX_CANARY_NOISE: f64 = 1.02;
 
@@ -129,14 +132,32 @@ fn other_buffers(case: &Case, reference: &Case) -> String {
 
 /// Returns the times of each process of a side.
 fn process_times(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
-    let times = |seen: &SeenCase<'_>| seen.samples().iter().map(|sample| sample.time.0).collect::<Vec<_>>();
-    side.iter().filter_map(|seen| ProcessSamples::new(&times(seen))).collect()
+    side.iter().filter_map(|seen| ProcessSamples::new(&times_of(seen))).collect()
+}
+
+fn times_of(seen: &SeenCase<'_>) -> Vec<f64> {
+    seen.samples().iter().map(|sample| sample.time.0).collect()
 }
 
 impl CasePair<'_> {
-    /// Whether both sides consist of the same processes.
+    /// Whether both sides consist of the same processes, in which they took turns.
     fn shares_processes(&self) -> bool {
         self.baseline.iter().map(SeenCase::process).eq(self.candidate.iter().map(SeenCase::process))
+    }
+
+    /// Returns the ratio from times that were taken next to each other, if both sides took turns in the same processes.
+    fn ratio_of_turns(&self, settings: &Settings, generator: &mut ChaCha8Rng) -> Option<Ratio> {
+        if !self.shares_processes() {
+            return None;
+        }
+        let ratios = |(before, after): (&SeenCase<'_>, &SeenCase<'_>)| {
+            ProcessSamples::new(&bootstrap::ratios_of_turns(&times_of(before), &times_of(after)))
+        };
+        let ratios: Vec<_> = self.baseline.iter().zip(&self.candidate).map(ratios).collect::<Option<_>>()?;
+        let one = [ProcessSamples::new(&[1.0])?];
+        let noise = self.assumed_deviation(settings) * std::f64::consts::SQRT_2;
+        let baseline = SideSamples { runs: &one, noise: 0.0 };
+        Some(bootstrap::ratio(baseline, SideSamples { runs: &ratios, noise }, 0.0, generator))
     }
 
     /// Whether all answers of the baseline were verified, and one of the candidate was not.
@@ -218,6 +239,9 @@ impl CasePair<'_> {
         {
             return Some(ratio);
         }
+        if let Some(ratio) = self.ratio_of_turns(settings, generator) {
+            return Some(ratio);
+        }
         let [baseline, candidate] = [&self.baseline, &self.candidate].map(|side| process_times(side));
         let baseline = SideSamples { runs: &baseline, noise: self.hidden_noise(&self.baseline, &baseline, settings) };
         let candidate =
@@ -236,9 +260,6 @@ impl CasePair<'_> {
 
     /// Returns the standard deviation between processes of a side beyond the spread of their `times`.
     fn hidden_noise(&self, side: &[SeenCase<'_>], times: &[ProcessSamples], settings: &Settings) -> f64 {
-        if self.shares_processes() {
-            return 0.0;
-        }
         let assumed = self.assumed_deviation(settings);
         if times.len() >= MIN_RUNS_FOR_SPREAD {
             return assumed;
@@ -364,7 +385,7 @@ impl CasePair<'_> {
         let verdict = if obstacle.is_some() { Verdict::Undecided } else { by_ratio };
         let mut why: Vec<String> = vec![];
         if self.is_identical() {
-            why.push("the same samples on both sides".into());
+            why.push(MEASURED_ONCE.into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few_samples());
             if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
@@ -476,7 +497,7 @@ impl CasePair<'_> {
 
     /// Whether a side has too few processes to know their spread.
     fn has_few_processes(&self) -> bool {
-        !self.shares_processes() && self.fewest_processes() < MIN_RUNS_FOR_SPREAD
+        !self.is_identical() && self.fewest_processes() < MIN_RUNS_FOR_SPREAD
     }
 
     /// Describes the test that decided, or that failed, briefly enough for a column.
@@ -489,7 +510,7 @@ impl CasePair<'_> {
             return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
         };
         if self.is_identical() {
-            return "the same samples on both sides".into();
+            return MEASURED_ONCE.into();
         }
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),

@@ -414,8 +414,38 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
     assert_penalty_of_a_look(&a, &b);
     // A record is the same as itself.
     let with_itself = compared(&a, &a);
-    let same_samples = "the same samples on both sides";
+    let same_samples = "measured once for both sides";
     assert!(with_itself.cases.iter().all(|case| case.ratio == Some(1.0) && case.why[0] == same_samples));
+}
+
+#[test]
+fn sides_that_took_turns_are_compared_by_their_turns() {
+    // Between processes the machine's speed varies by a factor of 4, and within each by 2.
+    let side = |started: &str, scale: f64, seed: u64| {
+        let mut whole = record(started, &times(1e6, 0.01, 100, 1));
+        whole.cases.truncate(1);
+        let first = whole.cases.remove(0);
+        for process in 0..5 {
+            let speed = 4f64.powf(process as f64 / 4.0);
+            let mut noisy = times(scale * 1e6, 0.01, 100, seed + process as u64);
+            for (index, time) in noisy.iter_mut().enumerate() {
+                *time *= speed * if (index / 25) % 2 == 0 { 1.0 } else { 2.0 };
+            }
+            let mut case = Case { process, ..first.clone() };
+            set(&mut case, &noisy);
+            whole.cases.push(case);
+        }
+        whole
+    };
+    let settings = Settings { min_effect: 0.05, ..Settings::default() };
+    let verdict = |started: &str, scale: f64| {
+        let [a, b] = [side("a", 1.0, 10), side(started, scale, 20)];
+        verdicts(&[a], &[b], &settings)[0]
+    };
+    assert_eq!(verdict("a", 1.0), Verdict::Same);
+    assert_eq!(verdict("a", 1.1), Verdict::Slower);
+    assert_eq!(verdict("a", 0.9), Verdict::Faster);
+    assert_eq!(verdict("another run", 1.1), Verdict::Undecided);
 }
 
 #[test]

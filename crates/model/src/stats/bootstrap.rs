@@ -167,6 +167,20 @@ pub fn ratio(baseline: SideSamples<'_>, candidate: SideSamples<'_>, slowness: f6
     conclude(estimate, shifts, slowness, (freedom > 0).then_some(freedom))
 }
 
+/// Number of parts into which the samples of a process are divided to pair those of two sides.
+const TURNS: usize = 20;
+
+/// Returns ratios of the times of two sides that took turns in one process: of the medians of the first twentieth of each
+/// side's samples, of the second, and so on. A machine that is slow for a while is slow for both sides of a ratio.
+pub fn ratios_of_turns(baseline: &[f64], candidate: &[f64]) -> Vec<f64> {
+    let turns = TURNS.min(baseline.len()).min(candidate.len());
+    let part = |samples: &[f64], turn: usize| {
+        median(&samples[turn * samples.len() / turns..(turn + 1) * samples.len() / turns]).unwrap_or_default()
+    };
+    let ratios = (0..turns).map(|turn| part(candidate, turn) / part(baseline, turn));
+    ratios.filter(|ratio| ratio.is_normal()).collect()
+}
+
 /// Estimates the ratio of two contestants that took turns, from the ratios of their rounds.
 ///
 /// Drift between rounds affects both contestants and cancels. Neighboring rounds are similar, so they are resampled in

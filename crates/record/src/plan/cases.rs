@@ -95,7 +95,7 @@ impl Cases {
         if let Err(reason) = (algorithm.problem)(&spec) {
             return Err(format!("{} cannot have size {}: {reason}", algorithm.name, spec.size));
         }
-        Ok(Some(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host }))
+        Ok(Some(CaseGroup { algorithm: algorithm.into(), spec, variants, on, auto, on_host, turns: None }))
     }
 
     /// Returns the variants for a problem: those that support its goal, type and layout. Explicitly named ones are kept

@@ -68,6 +68,8 @@ pub struct CaseGroup {
     pub auto: bool,
     /// Whether the host baseline is measured too.
     pub on_host: bool,
+    /// Number that groups of a section share whose cases take turns as those of one group do.
+    pub turns: Option<usize>,
 }
 
 /// Error for host baselines in a run with cold caches.
@@ -134,7 +136,7 @@ impl Default for Sampling {
 impl CaseGroup {
     /// Returns a group of named variants for all devices, without the host.
     pub fn new(algorithm: Handle<Algorithm>, spec: CaseSpec, variants: Vec<Variant>) -> Self {
-        Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false }
+        Self { algorithm, spec, variants, on: DeviceClass::Any, auto: false, on_host: false, turns: None }
     }
 
     /// Returns the problem.
@@ -165,7 +167,7 @@ impl CaseGroup {
 
     /// Formats the group for the plan's hash, with the stop rule of its section.
     fn hash_text(&self, stop: StopRule) -> String {
-        let Self { algorithm, spec, variants, on, auto, on_host } = self;
+        let Self { algorithm, spec, variants, on, auto, on_host, turns: _ } = self;
         let auto = if *auto { "Auto" } else { "Named" };
         let variants: Vec<_> = variants.iter().map(|variant| &variant.name).collect();
         let source = algorithm.fingerprint.as_deref().unwrap_or_default();

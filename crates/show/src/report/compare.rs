@@ -241,14 +241,12 @@ pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
             format!(" in {by_cpu_time} of {} cases", cases.len())
         };
         return Some(format!(
-            "ratio: of CPU times{which}, as the processors' speed differed between the sides; its interval allows for other \
-             programs, which change a CPU time by up to a factor of 1.3, or 4 if a run moves over 1 MiB"
+            "ratio: of CPU times{which}, because the processors' speed differed between the sides; its interval allows for \
+             what other programs change of a CPU time: up to a factor of 1.3, or 4 if a run moves over 1 MiB"
         ));
     }
     let differs = cases.iter().any(|(_, case)| differs_from_medians(case));
-    differs.then(|| {
-        "ratio: the typical one over pairs of processes or samples; it may differ from candidate ÷ baseline".into()
-    })
+    differs.then(|| "ratio: the median over pairs of times; it may differ from candidate ÷ baseline".into())
 }
 
 /// Whether the ratio of a case points the other way than its medians, or is far from their ratio.

@@ -131,12 +131,11 @@ mod tests {
     use crate::basis::size::Size;
     use crate::device::fixture::software_device;
     use crate::kernels::matmul::MATMUL;
-    use crate::plan::DeviceClass;
     use crate::plan::axes::AXES;
 
     fn group(spec: CaseSpec) -> CaseGroup {
         let algorithm = (&MATMUL).into();
-        CaseGroup { algorithm, spec, variants: vec![], on: DeviceClass::Any, auto: true, on_host: false }
+        CaseGroup { auto: true, ..CaseGroup::new(algorithm, spec, vec![]) }
     }
 
     #[test]
