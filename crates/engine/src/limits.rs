@@ -105,9 +105,13 @@ impl Executor<'_> {
 
     /// Returns the limits from earlier runs, completed by a quick measurement of missing ones. Measures figures again
     /// that were taken while the canary was slower than `best`, unless the cases took less time (`brief`): a busy device
-    /// would delay every short run, and its new figures would be no better.
-    fn complete_limits(&mut self, best: Option<Nanos>, brief: bool) -> Peak {
+    /// would delay every short run, and its new figures would be no better. Limits that none of `cases` can have are left
+    /// to later runs.
+    fn complete_limits(&mut self, cases: &[Case], brief: bool) -> Peak {
+        let best = best_canary(cases);
         let mut probes = peak::limit_section(self.setup.catalogue, self.info(), Extent::Quick);
+        let bounds = |quantity| cases.iter().any(|case| may_bound(case, quantity));
+        probes.groups.retain(|group| limited_by(group).any(bounds));
         let Some(cached) = self.cached_limits() else {
             return self.run_probes(Extent::Quick, probes, &mut Silent);
         };
@@ -138,11 +142,8 @@ impl Executor<'_> {
     fn measure_exceeded(&mut self, limits: &mut Peak, cases: &[&Case]) {
         let (memory_bound, others): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| is_memory_bound(case));
         let working_sets: Vec<_> = memory_bound.iter().map(|case| case.work.bytes).collect();
-        let bounds_others = |group: &CaseGroup| {
-            let variants = group.variants.iter();
-            let mut quantities = variants.filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype));
-            quantities.any(|quantity| others.iter().any(|case| is_bound_by(case, quantity)))
-        };
+        let bounds_others =
+            |group: &CaseGroup| limited_by(group).any(|quantity| others.iter().any(|case| is_bound_by(case, quantity)));
         let probes = peak::recheck_section(self.setup.catalogue, self.info(), bounds_others, &working_sets);
         let cases = self.run_cases(&probes, &mut Silent);
         let measured = Peak::new(self.info(), Extent::Quick, jiff::Timestamp::now().to_string(), &cases);
@@ -248,13 +249,25 @@ fn is_bound_by(case: &Case, quantity: Quantity) -> bool {
     case.share.is_some_and(|share| may_limit(quantity, share.limit, case.computed_in().dtype))
 }
 
+/// Whether `quantity` may limit a case.
+fn may_bound(case: &Case, quantity: Quantity) -> bool {
+    [Limit::Compute, Limit::Memory, Limit::Launch]
+        .into_iter()
+        .any(|limit| may_limit(quantity, limit, case.computed_in().dtype))
+}
+
+/// Returns the quantities that the probes of a group measure.
+fn limited_by(group: &CaseGroup) -> impl Iterator<Item = Quantity> {
+    group.variants.iter().filter_map(|variant| variant.limit(group.spec.size, group.spec.dtype))
+}
+
 /// Determines the limits of the device, and stores the share of them that each case reaches.
 fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case], brief: bool) -> Option<Peak> {
     // The interruption may have come after the last case.
     if executor.is_interrupted() {
         return None;
     }
-    let mut limits = executor.complete_limits(best_canary(cases), brief);
+    let mut limits = executor.complete_limits(cases, brief);
     store_shares(&limits, cases);
     // The quick measurement has few working sets, and the next smaller one may fit in a faster cache.
     let memory_bound = cases.iter().filter(|case| is_memory_bound(case));
@@ -300,10 +313,12 @@ pub(super) fn store_shares(limits: &Peak, cases: &mut [Case]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::dtype::DType;
     use crate::device::fixture::software_device;
     use crate::job::Report;
     use crate::job::cases::{CaseEvent, RunCases};
     use crate::kernels::CATALOGUE;
+    use crate::record::fixture::six_cases;
     use crate::session::Setup;
     use crate::tuning::tuned::{self, Tuned};
     use crate::worker::WorkerEnd;
@@ -350,7 +365,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::in_process(&CATALOGUE, CacheFolder::new(Some(folder.path())));
         let probes = peak::limit_section(&CATALOGUE, &software_device(), Extent::Quick);
-        let group = probes.groups.iter().find(|group| group.algorithm.name == "fma").expect("a probe");
+        let is_probe = |group: &&CaseGroup| group.algorithm.name == "fma" && group.spec.dtype == DType::F32;
+        let group = probes.groups.iter().find(is_probe).expect("a probe");
         let mut limits = Peak::new(&software_device(), Extent::Quick, String::new(), &[]);
         let conditions = Conditions { others: Some(0.6), ..Conditions::default() };
         let ids: Vec<_> = group.variants.iter().map(|variant| group.id(variant).to_string()).collect();
@@ -360,8 +376,9 @@ mod tests {
         }
         let mut executor = slow_executor(&setup, Duration::ZERO);
         executor.save_limits(limits.clone(), &[]);
+        let cases = six_cases().cases;
         for (brief, measured_again) in [(true, false), (false, true)] {
-            let completed = executor.complete_limits(None, brief);
+            let completed = executor.complete_limits(&cases, brief);
             assert_eq!(completed.missing.iter().any(|missing| ids.contains(&missing.case)), measured_again);
             assert!(completed.figures.iter().all(|figure| figure.disturbed), "{:?}", completed.figures);
             assert_eq!(completed.figures.len(), limits.figures.len());

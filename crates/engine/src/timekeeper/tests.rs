@@ -402,7 +402,8 @@ fn a_duel_rebuilds_all_contenders_each_round_and_shuffles_turns() {
     let (mut keeper, time) = scripted(Duration::MAX);
     let (mut states, order) = disturbed(&time, 4.0 * MS);
     let [a, b] = &mut states;
-    let (rounds, recorded) = duel(&mut keeper, &time, [a, b], (&Sampling::default(), 1), |rounds| rounds.len() == 3);
+    let sampling = Sampling { max_time: Duration::from_secs(2), ..Sampling::default() };
+    let (rounds, recorded) = duel(&mut keeper, &time, [a, b], (&sampling, 1), |rounds| rounds.len() == 3);
     assert_eq!(rounds, [[Nanos(4.0 * MS); 3]; 3]);
     for round in recorded.chunks(3) {
         let mut round = round.to_vec();

@@ -236,7 +236,7 @@ pub const STILL_WRONG: &str = "wrong on both sides";
 /// Label of a case that neither side could run.
 pub const STILL_FAILED: &str = "failed on both sides";
 /// Label of a case that nobody can judge until a mistake is mended.
-pub const MISTAKEN: &str = "mistake on both sides";
+pub const MISTAKEN: &str = "mistaken on both sides";
 /// Label of a case that the candidate's device does not support, unlike the baseline's.
 pub const NEWLY_SKIPPED: &str = "newly skipped";
 /// Labels of a case that only one side has.

@@ -123,7 +123,7 @@ impl Default for Sampling {
     fn default() -> Self {
         Self {
             precision: 0.01,
-            max_time: Duration::from_secs(2),
+            max_time: Duration::from_secs(1),
             clock: Clock::default(),
             cache: CacheState::default(),
             patience: None,

@@ -56,12 +56,13 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
     }
     let left_out = cases - sorted.len();
+    let mut are_ids = true;
     let other_device = comparison.differences.iter().find(|difference| difference.what == "device");
     let other_device = other_device.filter(|_| devices.len() == 1);
     for device in devices {
         let cases: Vec<_> = sorted.iter().filter(|(_, case)| case.device == device).copied().collect();
         let heading = other_device.map_or_else(|| device.into(), |d| format!("{} → {}", d.baseline, d.candidate));
-        write_device(&mut document, &heading, &cases, &all_names, ruling, width);
+        are_ids &= write_device(&mut document, &heading, &cases, &all_names, ruling, width);
     }
     if left_out > 0 {
         document.line(format!("left out: {}; `compare --to markdown` lists them", counted(left_out, "unchanged case")));
@@ -75,7 +76,10 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     document.lines(thresholds(ruling));
     // The summary says the same if nothing changed.
     let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
-    document.lines(headline(comparison, &Ruling::default()).filter(|_| comparison.cases.len() > 1 && !is_unchanged));
+    let cases = comparison.sorted();
+    let names = if are_ids { case_names(&cases) } else { with_devices(&cases, |(index, _)| all_names[*index].clone()) };
+    let headline = headline_of(comparison, &Ruling::default(), &cases, &names);
+    document.lines(headline.filter(|_| comparison.cases.len() > 1 && !is_unchanged));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
@@ -187,7 +191,7 @@ pub fn shell_lines(line: &str, width: usize) -> Vec<String> {
 }
 
 /// Writes the cases of a device: their tables, the hidden columns, and the reasons for the verdicts, each once. `all_names`
-/// has an abbreviation for each case of the comparison.
+/// has an abbreviation for each case of the comparison. Returns whether there is room for whole ids.
 fn write_device(
     document: &mut Document,
     device: &str,
@@ -195,12 +199,12 @@ fn write_device(
     all_names: &[String],
     ruling: &Ruling,
     width: usize,
-) {
+) -> bool {
     let ids = case_names(cases);
     // Where ids leave no room for all columns, there are abbreviations of them, under the kinds of the cases.
-    let fits = verdicts("", cases, &ids).width() <= width;
-    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()).filter(|_| !fits));
-    let names = if fits { ids } else { cases.iter().map(|(index, _)| all_names[*index].clone()).collect() };
+    let are_ids = verdicts("", cases, &ids).width() <= width;
+    let kinds = distinct(cases.iter().map(|(_, case)| case.kind.as_str()).filter(|_| !are_ids));
+    let names = if are_ids { ids } else { cases.iter().map(|(index, _)| all_names[*index].clone()).collect() };
     let mut table = verdicts("", cases, &names);
     let whole = table.width();
     let fits = |hidden: &&&[&str]| {
@@ -229,6 +233,7 @@ fn write_device(
         document.line(format!("{} in JSON (`--json FILE`)", counted(reasons.len() - most, "more remark")));
     }
     document.gap();
+    are_ids
 }
 
 /// Says where ratios are not those of the medians in the table.
@@ -430,7 +435,16 @@ pub fn reason(case: &Unmatched) -> String {
 /// possible changes of undecided ones, after the thresholds that are crossed. `None` if no case was compared.
 pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
     let cases = comparison.sorted();
-    let names = case_names(&cases);
+    headline_of(comparison, ruling, &cases, &case_names(&cases))
+}
+
+/// Summarizes a comparison of these cases, under these names.
+fn headline_of(
+    comparison: &Comparison,
+    ruling: &Ruling,
+    cases: &[(usize, &Compared)],
+    names: &[String],
+) -> Option<String> {
     let mut parts = vec![];
     match ruling.violations.len() {
         0 => {}
@@ -449,7 +463,7 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
         parts.push(format!("{} {are} no longer verified", counted(unverified, "case")));
     }
     for verdict in [Verdict::Slower, Verdict::Faster] {
-        let first = cases.iter().zip(&names).find(|((_, case), _)| case.verdict == verdict);
+        let first = cases.iter().zip(names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
         let change = change(case.ratio.unwrap_or(1.0), ["takes ", "is "]);
         parts.push(match comparison.count(verdict) {
@@ -457,7 +471,7 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
         });
     }
-    let named_cases = cases.iter().zip(&names).map(|((_, case), name)| (*case, name.as_str()));
+    let named_cases = cases.iter().zip(names).map(|((_, case), name)| (*case, name.as_str()));
     let is_open = |case: &Compared| case.verdict == Verdict::Undecided && case.obstacle != Some(Obstacle::Unverified);
     let undecided: Vec<_> = named_cases.filter(|(case, _)| is_open(case)).collect();
     if !undecided.is_empty() {
@@ -585,9 +599,14 @@ fn times(factor: f64) -> String {
 
 /// Returns the names of cases, their ids, with the device if there are several.
 fn case_names(cases: &[(usize, &Compared)]) -> Vec<String> {
+    with_devices(cases, |(_, case)| printable(&case.id).into_owned())
+}
+
+/// Returns the names of cases, with the device if there are several.
+fn with_devices(cases: &[(usize, &Compared)], name: impl Fn(&(usize, &Compared)) -> String) -> Vec<String> {
     let has_devices = cases.iter().any(|(_, case)| case.device != cases[0].1.device);
-    let name = |case: &Compared| if has_devices { format!("{} on {}", case.id, case.device) } else { case.id.clone() };
-    cases.iter().map(|(_, case)| printable(&name(case)).into_owned()).collect()
+    let device = |case: &Compared| if has_devices { format!(" on {}", printable(&case.device)) } else { String::new() };
+    cases.iter().map(|entry| name(entry) + &device(entry.1)).collect()
 }
 
 /// Returns the shortest abbreviations of their ids that distinguish the cases: `softmax/64x1024`.
