@@ -42,7 +42,11 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
-        return list(&planned.selected, request, setup, host);
+        let mut listed = list(&planned.selected, request, setup, host)?;
+        for change in planned.sides.iter().flat_map(|sides| &sides.changed_checks) {
+            let _ = writeln!(listed.output, "changed check: {change}");
+        }
+        return Ok(listed);
     }
     if let Some(ways) = args.explain {
         let tuned = measuring::tuned(request)?;

@@ -298,7 +298,7 @@ pub enum Command {
     /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
     /// comparison.json, comparison.md, junit.xml and report.html. `gpukern help ci` says more.
     #[command(
-        after_long_help = "Exit codes: 0 all same or faster · 1 a kernel is slower, wrong, fails, or is no longer verified · \
+        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel is slower, wrong, fails, or is no longer verified · \
         2 a mistake, or nothing to compare · 3 the device failed · 4 undecided, or a case is gone. If BASE has nothing \
         to compare with, only wrong answers and failures count.\n\n\
         Examples:\n  \
@@ -1360,7 +1360,7 @@ impl VerifyArgs {
 #[serde(rename_all = "kebab-case")]
 #[command(
     override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
-    after_long_help = "Exit codes: 0 all same or faster · 1 a case is slower, newly rejected or failed, or beyond a \
+    after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected or failed, or beyond a \
     threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
     gpukern compare before.json after.json  what got slower, and is that noise?\n  \

@@ -50,6 +50,7 @@ mkdir "$results" "$scratch/sides"
 echo '*' > "$results/.gitignore"
 baseline=$scratch/baseline
 child=
+changed=
 candidate_status=0
 # Processes of each side, all of which are compared.
 process=0
@@ -221,6 +222,7 @@ compare_to_files() {
 finish() {
     {
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
+        if [ -n "$changed" ]; then printf '**Changed checks, by which wrong answers may be right:** %s\n\n' "$changed"; fi
         cat "$scratch/comparison.md"
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         echo
@@ -268,6 +270,15 @@ check candidate \
     || end "Nothing was compared: gpukern could not measure the candidate." "$scratch/candidate.messages" "$status"
 if [ -z "$why" ] && ! check baseline; then
     why="gpukern could not measure $base, so there is nothing to compare with."
+fi
+
+# A wrong answer may be right by a new check: its reviewer has to look.
+if [ -z "$why" ]; then
+    # shellcheck disable=SC2086
+    run "$scratch/listed" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench --dry-run \
+        || end "Nothing was compared." "$scratch/messages" 2
+    changed=$(sed -n 's/^changed check: //p' "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g')
+    if [ -n "$changed" ]; then echo "Changed checks, by which wrong answers may be right: $changed"; fi
 fi
 
 # The first process shows whether more can decide anything.

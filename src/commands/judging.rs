@@ -131,11 +131,15 @@ pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidat
     )
 }
 
-/// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count.
+/// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count, nor undecided ones that
+/// are certainly not slower.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
     let is_open = |index: usize| ruling.settled.binary_search(&index).is_err();
     let has_open = |verdict: Verdict| {
-        comparison.cases.iter().enumerate().any(|(index, case)| case.verdict == verdict && is_open(index))
+        let mut cases = comparison.cases.iter().enumerate();
+        cases.any(|(index, case)| {
+            case.verdict == verdict && is_open(index) && !case.excludes_slowdown(comparison.min_effect)
+        })
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
     // An answer that nobody checks any longer may be wrong.
@@ -198,6 +202,23 @@ mod tests {
             check_judged(&comparison).expect("a case is judged");
             let nothing = Comparison { cases: vec![], ..comparison };
             assert!(check_judged(&nothing).is_err(), "nothing is judged");
+        }
+    }
+
+    #[test]
+    fn an_undecided_case_passes_if_it_is_certainly_not_slower() {
+        let mut comparison = comparison(&record(2), &[(Verdict::Undecided, 0.3), (Verdict::Same, 1.0)]);
+        for (high, obstacle, expected) in [
+            (1.01, None, Exit::Success),
+            (1.03, None, Exit::Undecided),
+            (1.01, Some(Obstacle::WeakerCheck), Exit::Undecided),
+        ] {
+            (comparison.cases[0].interval, comparison.cases[0].obstacle) = (Some([0.2, high]), obstacle);
+            assert_eq!(
+                exit_of_comparison(&comparison, &Ruling::default()) as u8,
+                expected as u8,
+                "{high} {obstacle:?}"
+            );
         }
     }
 

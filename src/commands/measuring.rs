@@ -42,6 +42,30 @@ pub(super) struct PlanToMeasure {
 }
 
 impl PlanToMeasure {
+    /// Returns the ids of the cases to measure, of which the record may lack others; empty for all.
+    fn only(&self, request: &Request, completes_all: bool) -> Vec<String> {
+        match &self.sides {
+            Some(sides) if completes_all => sides.in_turns.clone(),
+            None if completes_all && !request.only.is_empty() => self.selected.ids(),
+            _ => vec![],
+        }
+    }
+
+    /// Writes the records of two sides beside that of both, at `path`; the exit code is that of the candidate.
+    fn deliver_sides(&self, record: &Record, path: Option<&Path>, answer: &mut CommandOutput) {
+        let (Some(sides), Some(path)) = (&self.sides, path) else { return };
+        let records = sides.split(record);
+        if answer.exit == exit_of_record(record) {
+            answer.exit = exit_of_record(&records[1]);
+        }
+        for (record, path) in records.iter().zip(Sides::paths(path)) {
+            match Target::open_if_named(JSON, Some(&path)) {
+                Ok(target) => drop(answer.deliver_json(target, record)),
+                Err(error) => answer.add_late_note(Err(error)),
+            }
+        }
+    }
+
     /// Returns the options of the measurement. If it completes a record of all cases, the record's request has no `--only`.
     fn options<'a>(&self, request: &Request, completes_all: bool, tuned: &'a Tuned, host: &Host) -> MeasureOptions<'a> {
         let without_limits = request.no_peak || request.noise.is_some() || self.at_once;
@@ -90,11 +114,7 @@ pub(super) fn measure_and_report(
         host.messages.line(&warning);
     }
 
-    let only = match &planned.sides {
-        Some(sides) if completes_all => sides.in_turns.clone(),
-        None if completes_all && !request.only.is_empty() => planned.selected.ids(),
-        _ => vec![],
-    };
+    let only = planned.only(request, completes_all);
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
@@ -115,21 +135,14 @@ pub(super) fn measure_and_report(
         None => tables(&pooled, form, &view),
     };
     text += &run::text_below_tables(&pooled, request, &setup.kernels, &planned.requested, host.width());
-    let sides = planned.sides.as_ref().map(|sides| sides.split(&record));
-    let judged = sides.as_ref().map_or(&record, |[_, candidate]| candidate);
-    let mut answer = CommandOutput::new(text, notes, exit_of_record(judged));
+    let mut answer = CommandOutput::new(text, notes, exit_of_record(&record));
     answer.note_error(validated);
     if answer.exit == Exit::Success && cut_short {
         answer.exit = Exit::Interrupted;
     }
 
     let is_written = file.deliver(&record, &mut answer);
-    for (side, path) in sides.iter().flatten().zip(path.map(Sides::paths).into_iter().flatten()) {
-        match Target::open_if_named(JSON, Some(&path)) {
-            Ok(target) => drop(answer.deliver_json(target, side)),
-            Err(error) => answer.add_late_note(Err(error)),
-        }
-    }
+    planned.deliver_sides(&record, path, &mut answer);
     if let Some(path) = path.filter(|path| cut_short && is_written && *path != Path::new("-")) {
         answer.add_late_note(Ok(format!("--resume {} in place of --json continues\n", shown_word(&path.shown()))));
     }

@@ -4,8 +4,9 @@
 //! A kernel that did not change is measured once for both, in the first process only.
 
 use super::run;
-use crate::user::resolved::{Module, ResolvedProblem};
-use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels};
+use crate::device::cache::fingerprint;
+use crate::user::resolved::{Fill, PassList, Reference, ResolvedProblem};
+use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels, printable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ pub(super) struct Sides {
     baseline: BTreeMap<String, String>,
     /// Ids of the cases that take turns, of both sides.
     pub(super) in_turns: Vec<String>,
+    /// Kernels whose check changed, each with what changed: a wrong answer may be right by the new one.
+    pub(super) changed_checks: Vec<String>,
 }
 
 impl Sides {
@@ -36,9 +39,17 @@ impl Sides {
         let other_kernels = run::add_tables(&mut other, &request)?;
         // The candidate has those that the pattern is for.
         let other = other.only(&request.only).unwrap_or_else(|_| Plan { sections: vec![], run_tables: vec![] });
-        let mut sides =
-            Self { candidate: plan.ids().into_iter().collect(), baseline: BTreeMap::new(), in_turns: vec![] };
         let candidates = kernels.clone();
+        let mut changed_checks = vec![];
+        for own in &candidates {
+            let before = other_kernels.iter().find(|other| other.name == own.name);
+            let changes = before.map_or_else(BTreeSet::new, |before| changed_check(&before.problem, &own.problem));
+            if !changes.is_empty() {
+                changed_checks.push(format!("{} ({})", own.name, changes.into_iter().collect::<Vec<_>>().join(", ")));
+            }
+        }
+        let candidate = plan.ids().into_iter().collect();
+        let mut sides = Self { candidate, baseline: BTreeMap::new(), in_turns: vec![], changed_checks };
         let mut pairs = 0;
         for section in other.sections {
             for group in &section.groups {
@@ -115,15 +126,72 @@ fn renamed(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>)
     Ok(CaseGroup { algorithm, variants, ..group.clone() })
 }
 
-/// Whether two kernels are the same code on the same data. What commands and files hold is not known before they are run
-/// and read, so that kernels with these count as changed.
+/// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.
+fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> BTreeSet<String> {
+    let [old, new] = [before, after].map(data_files);
+    let names = old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name));
+    let mut changes: BTreeSet<String> = names.cloned().collect();
+    for point in &after.points {
+        let Some(earlier) = before.points.iter().find(|earlier| earlier.values == point.values) else { continue };
+        let is_same = match (&earlier.reference, &point.reference) {
+            (Reference::Command(a), Reference::Command(b)) => a.line == b.line,
+            (Reference::Files(a), Reference::Files(b)) => a.len() == b.len(),
+            (Reference::Kernel(a), Reference::Kernel(b)) => a == b && code_of(before, a) == code_of(after, b),
+            (a, b) => a == b,
+        };
+        if !is_same {
+            changes.insert("the reference".into());
+        }
+        for buffer in &point.buffers {
+            let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);
+            if earlier.is_some_and(|earlier| earlier.tolerance != buffer.tolerance) {
+                changes.insert(format!("the tolerance of {}", printable(&buffer.name)));
+            }
+        }
+    }
+    changes
+}
+
+/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents.
+fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, Option<String>> {
+    let files = problem.files().into_iter().filter(|(what, _)| *what != "a source");
+    let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
+    files.map(|(_, path)| (name(&path), std::fs::read(path).ok().map(|bytes| fingerprint(&[&bytes])))).collect()
+}
+
+/// Returns the SPIR-V that passes run.
+fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> {
+    list.dispatches.iter().map(|dispatch| &problem.modules[dispatch.shader].spirv[..]).collect()
+}
+
+/// Whether two kernels are the same code with the same data and check, wherever their files are.
 fn is_same(a: &UserKernels, b: &UserKernels) -> bool {
-    let known = |of: &UserKernels| -> Option<UserKernels> {
-        // Where the sources are does not matter.
-        let modules = of.problem.modules.iter().map(|module| Module { files: vec![], ..module.clone() }).collect();
-        let problem = ResolvedProblem { modules, sources: vec![], ..of.problem.clone() };
-        let has_data = !problem.commands.is_empty() || !problem.files().is_empty();
-        (!has_data).then(|| UserKernels { problem, ..of.clone() })
-    };
-    known(a).is_some_and(|a| known(b).is_some_and(|b| a == b))
+    let anywhere = |of: &UserKernels| UserKernels { problem: without_folders(of.problem.clone()), ..of.clone() };
+    anywhere(a) == anywhere(b) && data_files(&a.problem) == data_files(&b.problem)
+}
+
+/// Removes the folders of all files.
+fn without_folders(mut problem: ResolvedProblem) -> ResolvedProblem {
+    problem.sources.clear();
+    problem.modules.iter_mut().for_each(|module| module.files.clear());
+    for point in &mut problem.points {
+        let scratch = point.pass_lists.iter_mut().flatten().flat_map(|list| &mut list.scratch);
+        let mut fills: Vec<_> = vec![];
+        for buffer in point.buffers.iter_mut().chain(scratch) {
+            fills.extend(buffer.parts.iter_mut().filter_map(|part| part.fill.as_mut()));
+            fills.extend(&mut buffer.fill);
+        }
+        match &mut point.reference {
+            Reference::Command(command) => command.folder.clear(),
+            Reference::Files(answers) => fills.extend(answers.iter_mut().map(|(_, fill)| fill)),
+            _ => {}
+        }
+        point.inputs.iter_mut().for_each(|command| command.folder.clear());
+        for fill in fills {
+            if let Fill::Npy(path) | Fill::Raw(path) = fill {
+                *path = path.file_name().unwrap_or_default().into();
+            }
+        }
+    }
+    problem
 }

@@ -100,14 +100,13 @@ fn five_percent_more_is_slower_and_less_is_faster() {
 
     both: p < 0.0001
 
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
     both: p < 0.0001
 
-    2 cases are faster, most of all lu/case-0/f32/1024x1024, which takes 4.8 % less
-      time
+    2 cases are faster, most of all lu/case-0/1024x1024, which takes 4.8 % less time
     2 faster (changes below 2 % do not matter)
     ");
     compare(&[&a, &b, "--min-effect", "10%"], 0);
@@ -123,7 +122,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: 3 samples, needs 6
     both: candidate has 3 samples, 6 are needed
 
-    No verdict; 2 cases undecided: lu/case-0/f32/1024x1024 (3 samples, needs 6)
+    No verdict; 2 cases undecided: lu/case-0/1024x1024 (3 samples, needs 6)
     2 undecided (changes below 2 % do not matter)
     ");
     compare(&[&a, &noisy], 4);
@@ -133,7 +132,7 @@ fn few_or_noisy_samples_are_undecided() {
     both: only 1 process
     both: with fewer than 3 processes a side, ±50 % between processes is assumed
 
-    No verdict; 2 cases undecided: the ratio of lu/case-1/f32/1024x1024 is uncertain
+    No verdict; 2 cases undecided: the ratio of lu/case-1/1024x1024 is uncertain
       (0.6598 … 1.491)
     2 undecided (changes below 2 % do not matter)
     ");
@@ -269,7 +268,7 @@ fn thresholds_are_kept_and_crossed() {
 
     threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3 %
     threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.01 ms
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 thresholds crossed, 2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
@@ -277,7 +276,7 @@ fn thresholds_are_kept_and_crossed() {
 
     threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
-    2 cases are slower, most of all lu/case-0/f32/1024x1024, which takes 5 % longer
+    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower, 1 threshold undecided (changes below 2 % do not matter)
     ");
     // A case within the looser of two thresholds may still cross the stricter one.
@@ -767,6 +766,22 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
 }
 
+#[test]
+fn options_of_compare_commits_are_checked_before_anything_runs() {
+    for (options, expected) in [
+        (["--bench", "--devic cpu"], "--bench '--devic cpu': unknown option '--devic'; did you mean '--device'?"),
+        (["--bench", "--json=x"], "--bench '--json=x': --json is set by `compare-commits` itself"),
+        (["--min-effect", "5"], "--min-effect: percentage '5' has no percent sign"),
+        (
+            ["--gate", "gpukern-results/g.toml"],
+            "--gate 'gpukern-results/g.toml' is in gpukern-results, which is replaced",
+        ),
+        (["--gate", "none.toml"], "cannot read thresholds 'none.toml': no such file"),
+    ] {
+        expect_error(gpukern(&["compare-commits"]).args(options), 2, &[expected]);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
@@ -784,18 +799,6 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
         command.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--prepare", "cp copy.in copy.comp"]);
         command.current_dir(path).output().expect("it starts")
     };
-    for (options, expected) in [
-        (["--bench", "--devic cpu"], "--bench '--devic cpu': unknown option '--devic'; did you mean '--device'?"),
-        (["--bench", "--json=x"], "--bench '--json=x': --json is set by `compare-commits` itself"),
-        (["--min-effect", "5"], "--min-effect: percentage '5' has no percent sign"),
-        (
-            ["--gate", "gpukern-results/g.toml"],
-            "--gate 'gpukern-results/g.toml' is in gpukern-results, which is replaced",
-        ),
-        (["--gate", "none.toml"], "cannot read thresholds 'none.toml': no such file"),
-    ] {
-        expect_error(gpukern(&["compare-commits"]).args(options), 2, &[expected]);
-    }
     git(path, &["init", "--quiet"]);
     git(path, &["add", "."]);
     git(path, &["commit", "--quiet", "--message=no configuration"]);
@@ -810,8 +813,12 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     git(path, &["commit", "--quiet", "--message=a configuration"]);
     // What did not change is measured once for both sides, and the rest in turns.
     std::fs::write(path.join("copy.in"), copy.replace("x[i];", "x[i] + 0;")).expect("written");
+    std::fs::write(path.join("reference.comp"), copy.replace("x[i];", "x[i] | 0;")).expect("written");
+    let with_reference = format!("{description}[reference]\nkernel = 'reference.comp'\n");
+    std::fs::write(path.join("copy.toml"), with_reference).expect("written");
     let changed = compare("HEAD");
     assert_eq!(changed.status.code(), Some(0), "{}{}", stdout(&changed), stderr(&changed));
+    line(&stdout(&changed), "Changed checks, by which wrong answers may be right: copy (the reference)");
     let results = |name: &str| read_json(&path.join("gpukern-results").join(name));
     let comparison = results("comparison.json");
     let is_once = |case: &Value| case["test"] == "measured once for both sides";

@@ -408,7 +408,7 @@ pub struct ComparisonDocument<'a> {
     /// Figures across devices; absent for fewer than two.
     #[serde(skip_serializing_if = "Option::is_none")]
     fleet: Option<Fleet>,
-    /// Exit code: 0 all same or faster, 1 slower, newly rejected or failed, or beyond a threshold, 4 undecided.
+    /// Exit code: 0 no case is slower, 1 slower, newly rejected or failed, or beyond a threshold, 4 undecided.
     exit: u8,
 }
 

@@ -329,6 +329,12 @@ impl Compared {
         }
     }
 
+    /// Whether the case is undecided, but certainly not slower by as much as matters.
+    pub fn excludes_slowdown(&self, min_effect: f64) -> bool {
+        let is_below = self.interval.is_some_and(|[_, high]| high <= 1.0 + min_effect);
+        self.verdict == Verdict::Undecided && self.obstacle.is_none() && is_below
+    }
+
     /// Whether the case is undecided because the device's speed differed between the sides.
     pub fn saw_another_speed(&self) -> bool {
         matches!(self.obstacle, Some(Obstacle::AnotherSpeed { .. }))

@@ -581,6 +581,7 @@ fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
     match verdict {
         Verdict::Slower | Verdict::Faster => probability(ratio.p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
+        Verdict::Undecided if ratio.interval[1] <= 1.0 + min_effect => format!("not slower by {}", percent(min_effect)),
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && ratio.p > FALSE_DISCOVERIES => {
             format!("not significant ({})", probability(ratio.p))
         }
