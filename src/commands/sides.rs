@@ -5,6 +5,7 @@
 
 use super::run;
 use crate::device::cache::fingerprint;
+use crate::plan::Sampling;
 use crate::user::resolved::{Fill, PassList, Reference, ResolvedProblem};
 use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels, printable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,10 +62,7 @@ impl Sides {
                     // A built-in algorithm, or a kernel that did not change.
                     None => group.clone(),
                 };
-                for (variant, own) in added.variants.iter().zip(&group.variants) {
-                    sides.baseline.insert(added.id(variant).to_string(), group.id(own).to_string());
-                }
-                sides.baseline.extend(group.host_id().map(|id| (id.clone(), id)));
+                sides.baseline.extend(ids_of(&added).into_iter().zip(ids_of(group)));
                 let partner = plan.sections.iter_mut().find_map(|section| {
                     let index = section.groups.iter().position(|other| is_partner(group, other))?;
                     Some((section, index))
@@ -77,7 +75,7 @@ impl Sides {
                 together.groups[index].turns = Some(pairs);
                 together.groups.insert(index + 1, CaseGroup { turns: Some(pairs), ..added });
                 for group in &together.groups[index..=index + 1] {
-                    sides.in_turns.extend(group.variants.iter().map(|variant| group.id(variant).to_string()));
+                    sides.in_turns.extend(ids_of(group));
                 }
             }
         }
@@ -107,6 +105,12 @@ impl Sides {
     pub(super) fn paths(record: &Path) -> [PathBuf; 2] {
         ["baseline.json", "candidate.json"].map(|name| record.with_file_name(name))
     }
+}
+
+/// Returns the ids of a group's cases, including those that `auto` may choose.
+fn ids_of(group: &CaseGroup) -> Vec<String> {
+    let section = PlanSection { groups: vec![group.clone()], devices: vec![], sampling: Sampling::default() };
+    Plan { sections: vec![section], run_tables: vec![] }.ids()
 }
 
 /// Whether two groups, of two sides, are of the same problem.

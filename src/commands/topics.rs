@@ -33,6 +33,7 @@ const TOPICS: &[Topic] = topics! {
     "description" "description.md"
     "structures" "structures.md"
     "cli" "cli.md"
+    "pages" "pages.md"
     "times" "times.md"
     "checks" "checks.md"
     "weak-checks" "weak-checks.md"

@@ -44,10 +44,10 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
     let all_sizes = sizes.len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
     let Some(mut sentence) = describe_races(&races, all_sizes) else {
-        return Some((only_exact_variant(&exact, &others)?, false));
+        return Some((only_exact_variant(record, &exact, &others)?, false));
     };
     if !exact.is_empty()
-        && let Some(faster) = faster_with_caveats(&races, &others)
+        && let Some(faster) = faster_with_caveats(record, &races, &others)
     {
         sentence = format!("{sentence}; {faster}");
     }
@@ -55,21 +55,21 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
 }
 
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
-fn only_exact_variant<'c>(exact: &[&'c Case], others: &[&Case]) -> Option<String> {
+fn only_exact_variant<'c>(record: &Record, exact: &[&'c Case], others: &[&Case]) -> Option<String> {
     let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
     let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None };
     let races: Vec<_> = exact.iter().map(race).collect();
-    Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(&races, others)?))
+    Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(record, &races, others)?))
 }
 
 /// Lists the variants with caveats that are faster than the winners, and where.
-fn faster_with_caveats(races: &[Race<'_>], others: &[&Case]) -> Option<String> {
+fn faster_with_caveats(record: &Record, races: &[Race<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let races_by_size: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
     let race_beaten_by = |case: &&Case| {
         let index = *races_by_size.get(row(case).as_str())?;
-        let winner = median(races[index].winners.first()?)?;
-        (median(case)?.0 < winner.0).then_some(index)
+        let winner = *races[index].winners.first()?;
+        (median(case)?.0 < median(winner)?.0 && !is_too_close(record, case, winner)).then_some(index)
     };
     let mut faster: Vec<(&str, Vec<&str>)> = vec![];
     for cases in grouped(others.iter().copied(), |case| case.variant.as_str()) {
