@@ -39,12 +39,13 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
         planned.sides = Some(Sides::add(&mut planned.selected, &mut kernels, baseline, request)?);
         planned.requested = planned.selected.clone();
     }
-    Files::of_measuring(request, output, &kernels, setup.loader.as_ref()).check(host)?;
+    let files = Files::of_measuring(request, output, &kernels, setup.loader.as_ref());
+    files.read("--beside", &args.beside).check(host)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
         let mut listed = list(&planned.selected, request, setup, host)?;
-        for change in planned.sides.iter().flat_map(|sides| &sides.changed_checks) {
-            let _ = writeln!(listed.output, "changed check: {change}");
+        if let Some(sides) = &planned.sides {
+            listed.output.push_str(&sides.remarks());
         }
         return Ok(listed);
     }

@@ -1462,6 +1462,12 @@ pub struct CompareCommitsArgs {
     /// Thresholds for the candidate
     #[arg(long, value_name = "FILE", long_help = gate_help())]
     pub gate: Option<PathBuf>,
+
+    /// What may differ: gone, buffers, work
+    ///
+    /// Cases that are gone, and those whose data (`buffers`) or operations (`work`) changed, are undecided otherwise.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work"], hide_possible_values = true)]
+    pub allow: Vec<String>,
 }
 
 /// Options of `report`.

@@ -7,6 +7,7 @@ use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
+use crate::compare::{State, Unmatched};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
@@ -60,6 +61,17 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         comparison
             .remarks
             .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
+    }
+    let differs = |case: &&Unmatched| [case.baseline, case.candidate] == [State::Measured; 2];
+    let different = comparison.unmatched.iter().filter(differs).count();
+    if exit == Exit::Success && different > 0 && thresholds.is_none() {
+        // A change of the data could hide a slower kernel.
+        exit = Exit::Undecided;
+        let are = if different == 1 { "case was" } else { "cases were" };
+        comparison.remarks.push(format!(
+            "{different} {are} not compared, because the data or the work differ; look at the times, or compare them with \
+             --allow buffers,work."
+        ));
     }
     if exit == Exit::Success {
         // Undecided cases are within their thresholds.

@@ -21,7 +21,8 @@ const RESULTS: &str = "gpukern-results";
 const SCRIPT: &str = include_str!("compare_commits.sh");
 
 pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutput> {
-    let CompareCommitsArgs { base, config, prepare, bench, processes, min_effect, gate } = args;
+    let CompareCommitsArgs { base, config, prepare, bench, processes, min_effect, gate, allow } = args;
+    let allowed = allow.join(",");
     // Mistakes are refused before anything is measured.
     judging::percentage("min-effect", Some(min_effect))?;
     check_bench(bench)?;
@@ -44,6 +45,7 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
         ("prepare", prepare.as_str(), ""),
         ("bench", bench.as_str(), BENCH),
         ("min-effect", min_effect.as_str(), MIN_EFFECT),
+        ("allow", allowed.as_str(), ""),
         ("gate", &gate.as_deref().map_or_else(String::new, Shown::shown), ""),
     ];
     let mut repeated = String::new();
@@ -55,7 +57,7 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
     command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &processes.to_string(), min_effect]);
-    command.arg(gate_file).arg(repeated);
+    command.arg(gate_file).arg(allowed).arg(repeated);
     let program = std::env::current_exe().ok();
     if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {
         put_first(&mut command, "PATH", folder, host);

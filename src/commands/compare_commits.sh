@@ -9,7 +9,7 @@ mistake() {
 }
 
 # Everything is checked before the results of the last run are replaced.
-base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 repeated=$8
+base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 repeated=$9
 # Git's own message says what to do if the folder belongs to somebody else.
 top=$(git rev-parse --show-toplevel) || mistake "run it in a git repository"
 cd "$top"
@@ -51,6 +51,7 @@ echo '*' > "$results/.gitignore"
 baseline=$scratch/baseline
 child=
 changed=
+renamed=
 candidate_status=0
 # Processes of each side, all of which are compared.
 process=0
@@ -210,7 +211,7 @@ is_measured() {
 compare() {
     status=0
     gpukern compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
-        --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$repeated" "$@" || status=$?
+        ${allow:+--allow "$allow"} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$repeated" "$@" || status=$?
 }
 
 compare_to_files() {
@@ -222,8 +223,9 @@ compare_to_files() {
 finish() {
     {
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
-        if [ -n "$changed" ]; then printf '**Changed checks, by which wrong answers may be right:** %s\n\n' "$changed"; fi
+        if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
         cat "$scratch/comparison.md"
+        if [ -n "$renamed" ]; then printf '\nRenamed: %s\n' "$renamed"; fi
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         echo
         echo "$sides"
@@ -277,8 +279,11 @@ if [ -z "$why" ]; then
     # shellcheck disable=SC2086
     run "$scratch/listed" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench --dry-run \
         || end "Nothing was compared." "$scratch/messages" 2
-    changed=$(sed -n 's/^changed check: //p' "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g')
-    if [ -n "$changed" ]; then echo "Changed checks, by which wrong answers may be right: $changed"; fi
+    listed() { sed -n "s/^$1: //p" "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g'; }
+    changed=$(listed 'changed check')
+    renamed=$(listed renamed)
+    if [ -n "$changed" ]; then echo "This change also edits what decides whether answers are right: $changed"; fi
+    if [ -n "$renamed" ]; then echo "Renamed: $renamed"; fi
 fi
 
 # The first process shows whether more can decide anything.
@@ -317,7 +322,7 @@ compare_to_files
 # reference that is not installed, more processes do not help.
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged before a mistake is mended." 2
-elif [ "$status" = 4 ]; then
+elif [ "$status" = 4 ] && grep -q '"verdict": *"undecided"' "$results/comparison.json"; then
     echo "undecided: as many processes again"
     measure_up_to $((2 * processes))
     compare_to_files

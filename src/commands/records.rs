@@ -95,6 +95,11 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     }
     let Some(output) = &args.output else {
         let text = text(args, &runs, comparison.as_ref(), columns.as_deref(), host);
+        if json.is_some() && choices(&runs).is_empty() {
+            notes.push_str(
+                "note      there are no choices: no problem has two variants with a verified answer and a time\n",
+            );
+        }
         let mut answer = CommandOutput::document(text, notes);
         answer.deliver_json(json, &choices(&runs));
         return Ok(answer);

@@ -6,8 +6,8 @@
 use super::run;
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
-use crate::user::resolved::{Fill, PassList, Reference, ResolvedProblem};
-use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels, printable};
+use crate::user::resolved::{Fill, PassList, Reference, ResolvedPoint, ResolvedProblem};
+use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels, Variant, printable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,21 @@ const BASELINE: &str = "@baseline";
 pub(super) struct Sides {
     /// Ids of the candidate's cases.
     candidate: BTreeSet<String>,
-    /// Ids of the baseline's cases, with those that they have in its own record.
-    baseline: BTreeMap<String, String>,
+    /// Ids of the baseline's cases, with what they are called in its own record, if that is different.
+    baseline: BTreeMap<String, Option<CaseName>>,
     /// Ids of the cases that take turns, of both sides.
     pub(super) in_turns: Vec<String>,
     /// Kernels whose check changed, each with what changed: a wrong answer may be right by the new one.
-    pub(super) changed_checks: Vec<String>,
+    changed_checks: Vec<String>,
+    /// Kernels of another name in the baseline: `gelu → gelu_fast`.
+    renamed: Vec<String>,
+}
+
+/// What a case is called.
+struct CaseName {
+    id: String,
+    algorithm: String,
+    variant: String,
 }
 
 impl Sides {
@@ -41,33 +50,44 @@ impl Sides {
         // The candidate has those that the pattern is for.
         let other = other.only(&request.only).unwrap_or_else(|_| Plan { sections: vec![], run_tables: vec![] });
         let candidates = kernels.clone();
+        let counterparts = counterparts(&other_kernels, &candidates);
         let mut changed_checks = vec![];
         for own in &candidates {
-            let before = other_kernels.iter().find(|other| other.name == own.name);
+            let before = other_kernels.iter().find(|other| counterparts.get(&other.name) == Some(&own.name));
+            // Of kernels that do not compile, nothing else is known.
+            let before = before.filter(|before| before.problem.unusable.is_none() && own.problem.unusable.is_none());
             let changes = before.map_or_else(BTreeSet::new, |before| changed_check(&before.problem, &own.problem));
             if !changes.is_empty() {
                 changed_checks.push(format!("{} ({})", own.name, changes.into_iter().collect::<Vec<_>>().join(", ")));
             }
         }
         let candidate = plan.ids().into_iter().collect();
-        let mut sides = Self { candidate, baseline: BTreeMap::new(), in_turns: vec![], changed_checks };
+        let renamed = counterparts.iter().filter(|(before, after)| before != after);
+        let renamed = renamed.map(|(before, after)| format!("{} → {}", printable(before), printable(after))).collect();
+        let mut sides = Self { candidate, baseline: BTreeMap::new(), in_turns: vec![], changed_checks, renamed };
         let mut pairs = 0;
         for section in other.sections {
             for group in &section.groups {
-                let of_group = |of: &&UserKernels| of.name == group.algorithm.name;
-                let own = other_kernels.iter().find(of_group);
-                let own = own.filter(|own| !candidates.iter().find(of_group).is_some_and(|other| is_same(own, other)));
-                let added = match own {
-                    Some(own) => renamed(group, own, kernels)?,
+                let own = other_kernels.iter().find(|own| own.name == group.algorithm.name);
+                let own = own.filter(|own| !candidates.iter().any(|other| is_same(own, other)));
+                let Some(own) = own else {
                     // A built-in algorithm, or a kernel that did not change.
-                    None => group.clone(),
+                    sides.baseline.extend(ids_of(group).into_iter().map(|id| (id, None)));
+                    plan.sections.push(PlanSection { groups: vec![group.clone()], ..section.clone() });
+                    continue;
                 };
-                sides.baseline.extend(ids_of(&added).into_iter().zip(ids_of(group)));
+                let added = added(group, own, kernels)?;
+                let name = counterparts.get(&own.name);
                 let partner = plan.sections.iter_mut().find_map(|section| {
-                    let index = section.groups.iter().position(|other| is_partner(group, other))?;
+                    let is_partner = |other: &CaseGroup| {
+                        name.is_some_and(|name| *name == other.algorithm.name) && group.spec.size == other.spec.size
+                    };
+                    let index = section.groups.iter().position(is_partner)?;
                     Some((section, index))
                 });
-                let Some((together, index)) = partner.filter(|_| own.is_some()) else {
+                let named = partner.as_ref().map_or(group, |(section, index)| &section.groups[*index]);
+                sides.baseline.extend(ids_of(&added).into_iter().zip(names_of(named)));
+                let Some((together, index)) = partner else {
                     plan.sections.push(PlanSection { groups: vec![added], ..section.clone() });
                     continue;
                 };
@@ -82,6 +102,12 @@ impl Sides {
         Ok(sides)
     }
 
+    /// Lists what a reviewer has to know, for the script of `compare-commits`.
+    pub(super) fn remarks(&self) -> String {
+        let checks = self.changed_checks.iter().map(|change| format!("changed check: {change}\n"));
+        checks.chain(self.renamed.iter().map(|change| format!("renamed: {change}\n"))).collect()
+    }
+
     /// Splits a record of both sides: returns those of the baseline and of the candidate.
     pub(super) fn split(&self, record: &Record) -> [Record; 2] {
         let mut sides = [&record, &record].map(|record| Record { cases: vec![], plan: None, ..(*record).clone() });
@@ -89,13 +115,15 @@ impl Sides {
             if self.candidate.contains(&case.id) {
                 sides[1].cases.push(case.clone());
             }
-            let Some(id) = self.baseline.get(&case.id) else { continue };
+            let Some(name) = self.baseline.get(&case.id) else { continue };
             let mut case = case.clone();
-            for kernel in &mut case.kernels {
-                kernel.name = kernel.name.replacen(BASELINE, "", 1);
+            if let Some(CaseName { id, algorithm, variant }) = name {
+                for kernel in &mut case.kernels {
+                    let file = kernel.name.split_once('/').map_or(&*kernel.name, |(_, file)| file);
+                    kernel.name = format!("{algorithm}/{file}");
+                }
+                (case.id, case.algorithm, case.variant) = (id.clone(), algorithm.clone(), variant.clone());
             }
-            case.algorithm = case.algorithm.replacen(BASELINE, "", 1);
-            case.id.clone_from(id);
             sides[0].cases.push(case);
         }
         sides
@@ -113,13 +141,47 @@ fn ids_of(group: &CaseGroup) -> Vec<String> {
     Plan { sections: vec![section], run_tables: vec![] }.ids()
 }
 
-/// Whether two groups, of two sides, are of the same problem.
-fn is_partner(group: &CaseGroup, other: &CaseGroup) -> bool {
-    (&group.algorithm.name, &group.spec.size) == (&other.algorithm.name, &other.spec.size)
+/// Returns what the cases of a group of kernels are called.
+fn names_of(group: &CaseGroup) -> Vec<Option<CaseName>> {
+    let name = |variant: &Variant| CaseName {
+        id: group.id(variant).to_string(),
+        algorithm: group.algorithm.name.to_string(),
+        variant: variant.name.to_string(),
+    };
+    group.variants.iter().map(|variant| Some(name(variant))).collect()
+}
+
+/// Returns the candidate's name of each kernel of the baseline that it has: the same name, or that of the only new kernel
+/// with the same buffers and sizes, or of the one in the same place of the configuration.
+fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<String, String> {
+    let is_of = |side: &[UserKernels], name: &str| side.iter().any(|kernels| kernels.name == name);
+    let signature = |kernels: &UserKernels| {
+        let buffers = |point: &ResolvedPoint| point.buffers.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let ResolvedProblem { points, configurations, axes, .. } = &kernels.problem;
+        let points = points.iter().map(|point| (point.values.clone(), buffers(point))).collect::<Vec<_>>();
+        (axes.clone(), points, configurations.len())
+    };
+    let gone: Vec<_> = before.iter().filter(|kernels| !is_of(after, &kernels.name)).collect();
+    let new: Vec<_> = after.iter().filter(|kernels| !is_of(before, &kernels.name)).collect();
+    let mut counterparts = BTreeMap::new();
+    for kernels in before.iter().filter(|kernels| is_of(after, &kernels.name)) {
+        counterparts.insert(kernels.name.clone(), kernels.name.clone());
+    }
+    let place = |side: &[UserKernels], name: &str| side.iter().position(|kernels| kernels.name == name);
+    for kernels in &gone {
+        let is_alike = |other: &&&UserKernels| signature(other) == signature(kernels);
+        let alike: Vec<_> = new.iter().filter(is_alike).collect();
+        let only = alike.first().filter(|_| alike.len() == 1 && gone.iter().filter(is_alike).count() == 1);
+        let in_place = alike.iter().find(|other| place(after, &other.name) == place(before, &kernels.name));
+        if let Some(other) = in_place.or(only) {
+            counterparts.insert(kernels.name.clone(), other.name.clone());
+        }
+    }
+    counterparts
 }
 
 /// Returns a group of the baseline under a name of its own, and adds its kernels to `kernels` under that name.
-fn renamed(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -> Result<CaseGroup> {
+fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -> Result<CaseGroup> {
     let own = UserKernels { name: format!("{}{BASELINE}", own.name), ..own.clone() };
     let algorithm = own.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let variants = group.variants.iter().map(|variant| algorithm.variant(&variant.name).cloned());
@@ -150,6 +212,9 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> BTreeSet<
             let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);
             if earlier.is_some_and(|earlier| earlier.tolerance != buffer.tolerance) {
                 changes.insert(format!("the tolerance of {}", printable(&buffer.name)));
+            }
+            if earlier.is_some_and(|earlier| earlier.to_string() != buffer.to_string()) {
+                changes.insert(format!("the contents of {}", printable(&buffer.name)));
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::{self, is_pattern};
 use crate::basis::printable::brief;
-use crate::basis::units::rounded;
+use crate::basis::units::{in_words, rounded};
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
 use crate::engine::executor::{Executor, Silent};
@@ -137,6 +137,7 @@ impl Tuning<'_> {
         let width = self.host.width();
         if !timed.is_empty() {
             self.tables.push(report::text(&device, self.algorithm, &timed, width));
+            self.note_shared_entries(&timed);
         }
         if !inspected.is_empty() {
             self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
@@ -268,6 +269,19 @@ impl Tuning<'_> {
         }
     }
 
+    /// Notes which sizes have one entry in the file, where a later result takes the place of an earlier one.
+    fn note_shared_entries(&mut self, timed: &[TunedRow]) {
+        let entry = |row: &&TunedRow| (row.variant, row.spec.dtype, row.spec.layout, tuned::class(row.spec.size));
+        for rows in grouped(timed, entry).into_iter().filter(|rows| rows.len() > 1) {
+            let sizes = in_words(&rows.iter().map(|row| row.spec.size.to_string()).collect::<Vec<_>>(), "and");
+            let (variant, .., class) = entry(&rows[0]);
+            let _ = writeln!(
+                self.answer.notes,
+                "note      {variant}: {sizes} share the entry of {class}, the nearest powers of two; the last result is kept"
+            );
+        }
+    }
+
     /// Notes why a tile, or every tile, was refused. A wrong answer decides the exit code.
     fn note_refusal(&mut self, subject: &str, refusal: &Refusal) {
         let CommandOutput { notes, exit, .. } = &mut self.answer;
@@ -286,8 +300,8 @@ impl Tuning<'_> {
     fn finish(self) -> Result<CommandOutput> {
         let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
-            let without = "`--variant auto` of `bench` takes the best variant without a tile";
-            return Err(usage!("nothing was found; {without}:\n{}", answer.notes.trim_end()));
+            let others = "`gpukern bench` with `-V all` times the variants that have none";
+            return Err(usage!("no tile was found; {others}:\n{}", answer.notes.trim_end()));
         }
         if has_saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());

@@ -350,11 +350,11 @@ fn thresholds_that_need_no_baseline_bind_cases_that_are_new_or_have_other_inputs
     gate([&fewer, &all], "*case-1*", "max-slowdown = '3%'", 0);
     check_text(
         &gate([&fewer, &all], "*case-1*", "max-time = '1us'", 1),
-        "new  lu/case-1/f32/1024x1024: only in the candidate\nthreshold  lu/case-1/f32/1024x1024: takes 1.000 ms, \
-         max-time is 1 µs",
+        "new  lu/case-1/f32/1024x1024: only in the candidate: 1.000 ms\nthreshold  lu/case-1/f32/1024x1024: takes \
+         1.000 ms, max-time is 1 µs",
     );
-    let other = "not compared  lu/case-0/f32/1024x1024: measured → measured: its inputs changed: other contents in files, or \
-                 from the inputs command (11 → 22)";
+    let other = "not compared  lu/case-0/f32/1024x1024: measured on both sides: its inputs changed: other contents in \
+                 files, or from the inputs command (11 → 22); 1.000 ms → 1.000 ms";
     assert_eq!(gate([&old, &new], "*", "max-time = '2ms'", 0), other);
     gate([&old, &new], "*", "max-time = '1us'", 1);
     let undecided = "threshold  *: undecided: 1 case that solves another problem than in the baseline, so that max-slowdown \
@@ -818,7 +818,7 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     std::fs::write(path.join("copy.toml"), with_reference).expect("written");
     let changed = compare("HEAD");
     assert_eq!(changed.status.code(), Some(0), "{}{}", stdout(&changed), stderr(&changed));
-    line(&stdout(&changed), "Changed checks, by which wrong answers may be right: copy (the reference)");
+    line(&stdout(&changed), "This change also edits what decides whether answers are right: copy (the reference)");
     let results = |name: &str| read_json(&path.join("gpukern-results").join(name));
     let comparison = results("comparison.json");
     let is_once = |case: &Value| case["test"] == "measured once for both sides";

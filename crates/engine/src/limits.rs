@@ -304,9 +304,15 @@ pub(super) fn warn_above_limits(cases: &mut [Case]) {
 /// Stores the share of its limits that each case reaches.
 pub(super) fn store_shares(limits: &Peak, cases: &mut [Case]) {
     for case in cases {
-        let median = case.measured().map(|measured| measured.summary.median);
-        case.share = median.and_then(|median| limits.share(case, median));
-        case.structure = median.and_then(|median| limits.structure(case, median));
+        let time = case.measured().map(|measured| (measured.summary.median, measured.summary.interval));
+        let (share, structure) = match time {
+            Some((median, interval)) => {
+                let with_time = |share: Share| share.with_time(median, interval);
+                (limits.share(case, median).map(with_time), limits.structure(case, median).map(with_time))
+            }
+            None => (None, None),
+        };
+        (case.share, case.structure) = (share, structure);
     }
 }
 

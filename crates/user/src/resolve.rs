@@ -407,7 +407,7 @@ impl Resolver<'_> {
             let stated = point.work.operations;
             if description.work.as_ref().is_none_or(|work| work.flops.is_none()) {
                 point.work.operations = known;
-            } else if known > 0 && (stated / 2 > known || known / 2 > stated) {
+            } else if known > 0 && stated.abs_diff(known) > known / 10 {
                 return Err(Fault::new(
                     "work.flops",
                     format!("is {stated}, but the reference of this size takes {known} operations; leave flops out"),

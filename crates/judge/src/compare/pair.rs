@@ -67,6 +67,15 @@ pub(super) fn pair_up<'a>(
     if [before, after] == [State::Inspected; 2] {
         reason = "a driver reports no statistics of compiled kernels".into();
     }
+    let time = |side| summarize_side(side).median;
+    if let Some(change) = change {
+        reason = match [before, after] {
+            [State::Measured, State::Measured] => format!("{change}; {} → {}", time(baseline), time(candidate)),
+            _ => change,
+        };
+    } else if [before, after] == [State::Absent, State::Measured] {
+        reason = format!("{}{}", time(candidate), doubts(candidate));
+    }
     let last_measured = candidate.last().filter(|_| after == State::Measured);
     Err(Box::new(Unmatched {
         id: first.case.id.clone(),
@@ -79,8 +88,17 @@ pub(super) fn pair_up<'a>(
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
-        reason: change.unwrap_or(reason),
+        reason,
     }))
+}
+
+/// Says why the answer of a case may be wrong although it has a time; empty without a reason.
+fn doubts(side: &[SeenCase<'_>]) -> String {
+    let doubt = |seen: &SeenCase<'_>| {
+        let measured = seen.case.measured()?;
+        measured.verification.unverified().or_else(|| AcceptedMutation::sentence(&measured.accepts))
+    };
+    side.iter().find_map(doubt).map_or_else(String::new, |doubt| format!(", {doubt}"))
 }
 
 /// Compares a case that was inspected on both sides; `None` if it was not. Without statistics it compiles on both, which is

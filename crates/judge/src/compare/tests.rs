@@ -217,7 +217,7 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
     let comparison = compared(&a, &b);
     assert_eq!((comparison.cases.len(), comparison.unmatched.len()), (1, 1));
     let left_out = &comparison.unmatched[0];
-    assert_eq!(left_out.reason, "its buffers changed: A f32[64] zero → A f32[64] iota");
+    assert_eq!(left_out.reason, "its buffers changed: A f32[64] zero → A f32[64] iota; 999.0 µs → 999.7 µs");
     assert!(!left_out.newly_wrong && !left_out.interrupted && left_out.candidate == State::Measured);
     b.cases[1].work.operations += 1;
     let settings = Settings::default();

@@ -86,6 +86,12 @@ impl Caveat {
         on_host.map(|device| Self::OneProcess { device: device.index, apart: noise::ASSUMED_ON_HOST }).collect()
     }
 
+    /// Returns the index of its device.
+    pub fn device(self) -> usize {
+        let (Self::OneProcess { device, .. } | Self::Disturbed { device, .. }) = self;
+        device
+    }
+
     /// Returns this caveat with its device's index mapped by `index`.
     pub(super) fn map_device(self, index: impl Fn(usize) -> usize) -> Self {
         match self {

@@ -3,6 +3,7 @@
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::significant;
 use crate::case::accepted::AcceptedMutation;
+use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::stats;
 use std::borrow::Cow;
@@ -86,6 +87,8 @@ struct DeviceConditions {
     /// Number of medians of so few samples that they have no interval.
     without_interval: usize,
     on_host: bool,
+    /// Whether the caches were emptied before each run.
+    cold: bool,
 }
 
 /// Conditions of a record, by device.
@@ -114,6 +117,7 @@ impl RunConditions {
                 unsteady: measured.iter().filter(|m| is_unsteady(m, on_host)).count(),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
                 on_host,
+                cold: record.method.cache == CacheState::Cold,
             }
         };
         Self(record.devices.iter().map(conditions_of).collect())
@@ -126,7 +130,8 @@ impl RunConditions {
     /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
     pub fn sentence(&self, device: usize) -> Option<String> {
         let conditions = self.of_device(device)?;
-        let mut parts: Vec<String> = conditions.speed().into_iter().collect();
+        let cold = conditions.cold.then(|| "caches emptied before each run (--cache cold)".to_string());
+        let mut parts: Vec<String> = cold.into_iter().chain(conditions.speed()).collect();
         if conditions.are_all_unsteady() {
             parts.push(format!("its speed changed during {} of {} cases", conditions.unsteady, conditions.cases));
         }

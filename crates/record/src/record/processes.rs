@@ -1,6 +1,6 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
-use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Warning};
+use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Share, Warning};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
@@ -107,8 +107,13 @@ fn combine(cases: &[&Case]) -> Case {
     case.process = 0;
     case.speedup = stats::median(&speedups);
     case.notes = notes.into_iter().collect();
-    case.share = case.share.map(|share| share.of_time(median));
-    case.structure = case.structure.map(|share| share.of_time(median));
+    let own = worst.measured().map(|measured| (measured.summary.median, measured.summary.interval));
+    let (own_median, own_interval) = own.unwrap_or((median, None));
+    let of_all = |share: Share| {
+        share.without_time(own_median, own_interval).of_time(median).with_time(median, whole.summary.interval)
+    };
+    case.share = case.share.map(of_all);
+    case.structure = case.structure.map(of_all);
     if let Some(share) = case.share.filter(|share| share.fraction > 1.0) {
         whole.warnings.push(Warning::AboveLimit { fraction: share.fraction });
     }

@@ -14,7 +14,7 @@ pub struct Share {
     pub least: Nanos,
     /// Predicted time at the limit divided by the median: 1 at the limit.
     pub fraction: f64,
-    /// Between which shares it lies, as the limit is known; absent in records from before that was noted.
+    /// Between which shares it lies, as the limit and the median are known; absent in records from before that was noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
@@ -78,6 +78,26 @@ impl Share {
             [low, high] if high < 1.0 || low == 0.0 => Some((AT_MOST, high.min(1.0))),
             [low, _] => Some((AT_LEAST, low)),
         }
+    }
+
+    /// Widens the interval by that of the median.
+    pub fn with_time(self, median: Nanos, interval: Option<[Nanos; 2]>) -> Self {
+        self.scaled(interval.map(|[low, high]| [median.0 / high.0, median.0 / low.0]))
+    }
+
+    /// Returns the share with the interval of its limit alone, without that of the median.
+    pub fn without_time(self, median: Nanos, interval: Option<[Nanos; 2]>) -> Self {
+        self.scaled(interval.map(|[low, high]| [high.0 / median.0, low.0 / median.0]))
+    }
+
+    /// Multiplies the ends of the interval, which still holds the share.
+    fn scaled(self, factors: Option<[f64; 2]>) -> Self {
+        let Some([of_low, of_high]) = factors.filter(|factors| factors.iter().all(|factor| factor.is_normal())) else {
+            return self;
+        };
+        let [low, high] = self.interval.unwrap_or([self.fraction; 2]);
+        let interval = [(low * of_low).min(self.fraction), (high * of_high).max(self.fraction)];
+        Self { interval: Some(interval), ..self }
     }
 
     /// Returns the share of the same limit for another time.

@@ -3,13 +3,13 @@
 
 use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::Ruling;
-use crate::compare::{Change, Compared, Comparison, NOT_COMPARED, Verdict};
+use crate::compare::{Change, Compared, Comparison, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Record};
 use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
-    above_commands, changed, difference_text, headline, not_compared, overviews, ratio_note,
+    above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_note,
     reason as reason_of_change, thresholds, totals,
 };
 use crate::report::document::{Document, FormattedText};
@@ -102,8 +102,7 @@ fn table(timed: &[&NamedCase<'_>], conditions: &RunConditions) -> Table {
 /// Converts a comparison.
 pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let mut document = Document::default();
-    let counts = ruling.counts(comparison).filter(|(_, name)| *name != NOT_COMPARED);
-    let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    let counts: Vec<_> = ruling.counts(comparison).map(|(count, name)| format!("{count} {name}")).collect();
     let counts = if counts.is_empty() { "nothing compared".into() } else { counts.join(", ") };
     let devices: BTreeSet<_> = comparison.cases.iter().map(|case| case.device.as_str()).collect();
     let place = match devices.len() {
@@ -123,7 +122,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let case = cases[0];
         let more = and_more(cases.len() - 1);
         let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { case.label().into() };
-        let change = format!("{more}: {} → {}{}", case.baseline, case.candidate, reason_of_change(case));
+        let change = format!("{more}: {}{}", change_of_state(case), reason_of_change(case));
         sign.plain(" ").code(&*case.id).plain(change)
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);

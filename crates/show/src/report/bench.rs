@@ -128,7 +128,7 @@ pub fn bound_marks(is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let last = shown.pop();
     let others = shown.into_iter().map(|(sign, meaning)| Mark::new(sign, meaning));
     let last = last.map(|(sign, meaning)| {
-        let why = "the limits are uncertain; rerun `gpukern peak` when the device is idle";
+        let why = "the limit or the time is known only roughly; measure again when the device is idle";
         Mark::new(sign, format!("{meaning}: {why}"))
     });
     others.chain(last).collect()

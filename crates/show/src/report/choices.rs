@@ -4,6 +4,7 @@
 use super::bench::{median, row};
 use super::fastest;
 use crate::basis::alike::{distinct, grouped};
+use crate::case::method::CacheState;
 use crate::record::class::Class;
 use crate::record::{Case, Record};
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub struct Race {
     pub(super) device: String,
     /// The driver's version.
     driver: String,
-    /// The fastest variants without a caveat: several if their times are too close to tell.
+    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell.
     pub(super) fastest: Vec<String>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
@@ -99,6 +100,16 @@ impl Choices {
         let sets = grouped(&problems, |race| race.problem.as_str()).iter().flat_map(|races| sets(races)).collect();
         Self { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), problems, sets }
     }
+
+    /// Whether there is nothing to choose from.
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Names the state of the caches, for a heading, if it is not the usual one.
+fn caches(record: &Record) -> &'static str {
+    if record.method.cache == CacheState::Cold { ", cold caches" } else { "" }
 }
 
 /// Returns the races of problems between two variants or more, in the order of the records.
@@ -109,7 +120,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
         record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
     };
     let mut races = vec![];
-    for problem in grouped(all, |(_, case)| (case.kind(), row(case))) {
+    for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
         for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {
             let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
             let of_record = by_record
@@ -118,10 +129,9 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let Some(of_record) = of_record else { continue };
             let (record, first) = of_record[0];
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
-            let Some(mut names) = fastest::winners(record, &cases) else { continue };
-            names.sort_unstable();
+            let Some(names) = fastest::winners(record, &cases) else { continue };
             races.push(Race {
-                problem: first.subject(),
+                problem: first.subject() + caches(record),
                 size: row(first),
                 device: record.device_name(first.device),
                 driver: driver(record, first),

@@ -230,7 +230,7 @@ fn write_device(
     let most = if reasons.len() == MAX_REMARKS + 1 { reasons.len() } else { MAX_REMARKS };
     document.lines(reasons.iter().take(most).map(String::as_str));
     if reasons.len() > most {
-        document.line(format!("{} in JSON (`--json FILE`)", counted(reasons.len() - most, "more remark")));
+        document.line(format!("{} in JSON", counted(reasons.len() - most, "more remark")));
     }
     document.gap();
     are_ids
@@ -413,13 +413,18 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { case.candidate.name().to_uppercase() } else { case.label().into() };
     let reason = reason(case);
     let more = and_more(count - 1);
-    let change = match (case.baseline, case.candidate) {
+    format!("{sign}  {}{more}: {}{reason}", case.id, change_of_state(case))
+}
+
+/// Says on which sides a case has which state.
+pub fn change_of_state(case: &Unmatched) -> String {
+    match (case.baseline, case.candidate) {
         (State::VerifiedOnly, State::VerifiedOnly) | (State::Unverified, State::Unverified) => "without times".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
+        (State::Measured, State::Measured) => "measured on both sides".into(),
         (before, after) => format!("{before} → {after}"),
-    };
-    format!("{sign}  {}{more}: {change}{reason}", case.id)
+    }
 }
 
 /// Returns the reason from a record as the end of a line: that of the baseline, if the candidate works.
@@ -462,6 +467,11 @@ fn headline_of(
         let are = if unverified == 1 { "is" } else { "are" };
         parts.push(format!("{} {are} no longer verified", counted(unverified, "case")));
     }
+    let weaker = cases.iter().filter(|(_, case)| case.obstacle == Some(Obstacle::WeakerCheck)).count();
+    if weaker > 0 {
+        let have = if weaker == 1 { "has" } else { "have" };
+        parts.push(format!("{} {have} a check that became too weak", counted(weaker, "case")));
+    }
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
@@ -472,7 +482,10 @@ fn headline_of(
         });
     }
     let named_cases = cases.iter().zip(names).map(|((_, case), name)| (*case, name.as_str()));
-    let is_open = |case: &Compared| case.verdict == Verdict::Undecided && case.obstacle != Some(Obstacle::Unverified);
+    let is_open = |case: &Compared| {
+        let is_unjudged = matches!(case.obstacle, Some(Obstacle::Unverified | Obstacle::WeakerCheck));
+        case.verdict == Verdict::Undecided && !is_unjudged
+    };
     let undecided: Vec<_> = named_cases.filter(|(case, _)| is_open(case)).collect();
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);

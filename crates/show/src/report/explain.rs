@@ -108,7 +108,7 @@ impl Explanation {
             document.line(format!("auto takes the first, {variant}, which takes {lost} × the time of the fastest"));
             if time.0 > MAX_LOSS * fastest {
                 document.line(format!(
-                    "to have it take the fastest here: `gpukern tune {algorithm}` with this size and type"
+                    "to have it take the fastest here: `gpukern tune {algorithm}` with this size, type and layout (its caches are hot)"
                 ));
             }
             document.lines(choice.as_deref());

@@ -189,9 +189,13 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
     if !winners.is_empty() {
         parts.push(format!("the fastest is {}", winners.join(", ")));
     }
-    if !tied.is_empty() {
-        let names = distinct(tied.iter().flat_map(|race| race.names()));
-        parts.push(format!("{} are too close to tell at {}", list(&names), span(&tied)));
+    let sorted_names = |race: &&Race<'_>| {
+        let mut names = race.names();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    for tied in grouped(tied, sorted_names) {
+        parts.push(format!("{} are too close to tell at {}", list(&tied[0].names()), span(&tied)));
     }
     parts.join("; ")
 }
@@ -246,7 +250,7 @@ fn size_span(sizes: &[&str], all: &[&str]) -> String {
 }
 
 /// Joins names: `a`, `a and b`, `a, b and c`, `a, b and 3 more`.
-fn list(names: &[&str]) -> String {
+pub(super) fn list(names: &[&str]) -> String {
     if names.len() <= MAX_NAMED {
         return in_words(names, "and");
     }

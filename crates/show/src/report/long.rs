@@ -193,7 +193,7 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
     if has_ranges {
-        let doubt = "the limits are uncertain; rerun `gpukern peak` when the device is idle";
+        let doubt = "the limit or the time is known only roughly; measure again when the device is idle";
         marks.push(Mark::new("…", format!("the true share is in this range: {doubt}")));
     }
     marks

@@ -445,6 +445,10 @@ impl Page {
                 let subject = if sources.len() == 1 { "Conditions" } else { &source.name };
                 self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{subject}: {sentence}")));
             }
+            let caveats = source.run.record.caveats.iter().filter(|caveat| caveat.device() == source.device.index);
+            for caveat in caveats {
+                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &caveat.to_string()));
+            }
             if let Some(reason) = reason
                 && !is_shared
             {
@@ -595,7 +599,10 @@ impl Page {
             return;
         }
         rows.truncate(self.max_rows(end));
-        let leaders = indices.iter().zip(leaders).map(|(source, cases)| Leaders::new(&sources[*source], cases));
+        let leaders = indices
+            .iter()
+            .zip(leaders)
+            .map(|(source, cases)| Leaders::new(&sources[*source], cases, &group.cases[*source]));
         let leaders: Vec<_> = leaders.collect();
         let mut title = group.title();
         if sources.len() > 1
@@ -770,17 +777,38 @@ type CasesByKey<'a> = HashMap<(&'a CaseSize, String), &'a Case>;
 struct Leaders<'a> {
     source: &'a ReportSource<'a>,
     by_row: HashMap<String, Vec<&'a Case>>,
+    /// Variants whose times are too close to the exact winner's to tell, by row.
+    tied: HashMap<String, String>,
 }
 
 impl<'a> Leaders<'a> {
-    fn new(source: &'a ReportSource<'a>, cases: Vec<&'a Case>) -> Self {
+    /// Returns the leaders `cases` among `all` of a group on a source.
+    fn new(source: &'a ReportSource<'a>, cases: Vec<&'a Case>, all: &[&Case]) -> Self {
         let by_row = grouped(cases, |case| row(case)).into_iter().map(|cases| (row(cases[0]), cases)).collect();
-        let mut leaders = Self { source, by_row };
+        let mut tied = HashMap::new();
+        for rivals in grouped(all.iter().copied(), |case| row(case)) {
+            if let Some([_, others @ ..]) = fastest::winners(&source.run.record, &rivals).as_deref()
+                && !others.is_empty()
+            {
+                tied.insert(row(rivals[0]), fastest::list(others));
+            }
+        }
+        let mut leaders = Self { source, by_row, tied };
         for cases in leaders.by_row.values_mut() {
             cases.sort_by(|a, b| by_time(a, b));
             cases.sort_by_key(|case| !Class::of(case).is_exact());
         }
         leaders
+    }
+
+    /// Names the winner of a row, and those whose times are too close to its to tell.
+    fn named(&self, winner: &Case) -> Cell {
+        match self.tied.get(&row(winner)) {
+            Some(others) if Class::of(winner).is_exact() => {
+                format!("{} (too close to tell: {others})", series(winner)).into()
+            }
+            _ => variant(winner),
+        }
     }
 
     /// Returns the leaders of a row: the exact one first, then the fastest.
@@ -831,7 +859,7 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
             let mut cells = vec![Cell::from(row)];
             cells.extend(record.map(|_| Cell::from(leaders.source.name.as_str())));
             cells.extend([
-                variant(winner),
+                leaders.named(winner),
                 figure_cell(&MEDIAN, winner).unwrap_or_default(),
                 or_dash(share_of(winner, with_limits)).into(),
                 faster_with_caveats(others, conditions).into(),
