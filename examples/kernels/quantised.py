@@ -13,7 +13,8 @@ def make(kind, rows, columns, folder, matrix="W"):
     generator = random.Random(1)
     data = bytearray()
     for _ in range(rows * columns // 32):
-        data += struct.pack("<e", generator.uniform(0.01, 0.1))
+        # Scales of both signs, as models have them: a kernel that lost the sign would pass with positive ones alone.
+        data += struct.pack("<e", generator.choice((-1, 1)) * generator.uniform(0.01, 0.1))
         data += generator.randbytes(32 if kind == "q8_0" else 16)
     npy.save(f"{folder}/{matrix}.npy", "|u1", [rows, columns // 32, len(data) // (rows * columns // 32)], data)
 

@@ -19,20 +19,25 @@ BLOCKS = {
 }
 
 
+def signed(generator, shape):
+    """Scales of a useful size and of both signs, so that a kernel that loses the sign is found."""
+    return (generator.uniform(0.01, 0.1, shape) * generator.choice((-1, 1), shape)).astype(np.float16)
+
+
 def make(kind, rows, columns):
     """Blocks of random bytes with scales of a useful size."""
     values, size, scales = BLOCKS[kind]
     generator = np.random.default_rng(1)
     a = generator.integers(0, 256, (int(rows), int(columns) // values, size), dtype=np.uint8)
     for at in scales:
-        scale = generator.uniform(0.01, 0.1, a.shape[:2]).astype(np.float16)
+        scale = signed(generator, a.shape[:2])
         a[:, :, at : at + 2] = scale.view(np.uint8).reshape(*a.shape[:2], 2)
     if kind == "mxfp4":
         a[:, :, 0] = generator.integers(120, 128, a.shape[:2])
     if kind == "nvfp4":
         a[:, :, :4] = generator.integers(40, 64, (*a.shape[:2], 4))
     if kind == "iq1_m":  # the scale's four parts are the upper bits of four words
-        bits = generator.uniform(0.01, 0.1, a.shape[:2]).astype(np.float16).view(np.uint16)
+        bits = signed(generator, a.shape[:2]).view(np.uint16)
         for part in range(4):
             a[:, :, 49 + 2 * part] = (a[:, :, 49 + 2 * part] & 15) | ((bits >> (4 * part)) & 15) << 4
     return {"A": a}
