@@ -298,8 +298,10 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let default = kernels.choice(&first.variant);
             let others = tied.iter().chain([best]).filter(|case| case.id != first.id);
             let others = others.map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
-            let line =
-                format!("best of {}{left_out}: keep {default} at {extents}; too close to tell: {others}", timed.len());
+            let line = format!(
+                "best of {}{left_out}: keep {default} at {extents}; too close to tell (a longer --max-time may): {others}",
+                timed.len()
+            );
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;
         }

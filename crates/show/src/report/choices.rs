@@ -5,6 +5,7 @@ use super::bench::{median, row};
 use super::fastest;
 use crate::basis::alike::{distinct, grouped};
 use crate::case::method::CacheState;
+use crate::case::tile::CaseTile;
 use crate::record::class::Class;
 use crate::record::{Case, Record};
 use serde::Serialize;
@@ -70,9 +71,9 @@ struct TimedVariant {
     /// What makes its answer another than the plain one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     caveats: Vec<String>,
-    /// The tile or block width, if it has one.
+    /// The tile or block width with its origin, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tile: Option<String>,
+    tile: Option<CaseTile>,
 }
 
 /// Set of variants that together solve every problem of a kind, with what it loses to the fastest variants.
@@ -155,7 +156,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         error: case.measured().and_then(|measured| measured.summary.relative_error()),
         ratio: best.map(|best| time / best),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
-        tile: case.tile.as_ref().map(ToString::to_string),
+        tile: case.tile.clone(),
     };
     timed.iter().map(variant).collect()
 }
