@@ -284,8 +284,14 @@ fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> St
     format!(" ({})", parts.join("; "))
 }
 
-/// Writes the heading of a section.
-pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions: &RunConditions) {
+/// Writes the heading of a section. Its device and conditions are left out if `before` is a section of the same device, whose
+/// heading has them.
+pub(super) fn heading(
+    document: &mut Document,
+    section: &Section<'_>,
+    conditions: &RunConditions,
+    before: Option<&Section<'_>>,
+) {
     let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
     let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
     let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
@@ -299,8 +305,10 @@ pub(super) fn heading(document: &mut Document, section: &Section<'_>, conditions
     let problems = distinct(section.cases.iter().map(|case| &case.algorithm)).len();
     let subject = if problems == 1 { section.cases[0].kind() } else { counted(problems, "problem") };
     document.line(format!("{subject}{suffix}"));
-    document.line(named(section.device));
-    document.lines(conditions.sentence(section.device.index));
+    if before.is_none_or(|before| before.device.index != section.device.index) {
+        document.line(named(section.device));
+        document.lines(conditions.sentence(section.device.index));
+    }
 }
 
 /// Names a device for the line above its results.

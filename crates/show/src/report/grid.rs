@@ -221,7 +221,10 @@ pub fn compact(record: &Record, view: &View) -> String {
     let sections = main_sections(record).into_iter();
     let sections: Vec<_> = sections.map(|section| SectionTable::new(record, section, view, &conditions)).collect();
     let form = FORMS.into_iter().find(|form| sections.iter().all(|section| form(&section.table).width() <= view.width));
-    let texts = sections.iter().map(|section| section.document(form, view.width, &conditions).terminal(view.width));
+    let befores = std::iter::once(None).chain(sections.iter().map(|table| Some(&table.section)));
+    let texts = sections.iter().zip(befores);
+    let texts =
+        texts.map(|(section, before)| section.document(form, view.width, &conditions, before).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -275,11 +278,17 @@ impl<'a> SectionTable<'a> {
     }
 
     /// Returns the section with its table in a form that fits, or in parts that fit a width if there is none.
-    fn document(&self, form: Option<fn(&Table) -> Table>, width: usize, conditions: &RunConditions) -> Document {
+    fn document(
+        &self,
+        form: Option<fn(&Table) -> Table>,
+        width: usize,
+        conditions: &RunConditions,
+        before: Option<&Section<'_>>,
+    ) -> Document {
         let fitted = form.map(|form| form(&self.table));
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
-        heading(&mut document, &self.section, conditions);
+        heading(&mut document, &self.section, conditions, before);
         document.line(self.section.figures(fitted.as_ref()));
         document.gap();
         if let Some(table) = fitted {

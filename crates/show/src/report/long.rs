@@ -82,7 +82,10 @@ pub fn joined(record: &Record, view: &View) -> String {
 
 fn long_sections(record: &Record, sections: &[Section<'_>], view: &View) -> String {
     let conditions = RunConditions::of(record);
-    let texts = sections.iter().map(|section| section_document(section, view, &conditions).terminal(view.width));
+    let befores = std::iter::once(None).chain(sections.iter().map(Some));
+    let texts = sections.iter().zip(befores);
+    let texts =
+        texts.map(|(section, before)| section_document(section, view, &conditions, before).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -113,9 +116,14 @@ fn shown_marks(section: &Section<'_>, columns: &[&'static LongColumn], condition
     marks.filter(|mark| has_signs || !signs.contains(&mark.sign)).collect()
 }
 
-fn section_document(section: &Section<'_>, view: &View, conditions: &RunConditions) -> Document {
+fn section_document(
+    section: &Section<'_>,
+    view: &View,
+    conditions: &RunConditions,
+    before: Option<&Section<'_>>,
+) -> Document {
     let mut document = Document::default();
-    heading(&mut document, section, conditions);
+    heading(&mut document, section, conditions, before);
     let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
