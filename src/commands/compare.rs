@@ -4,10 +4,10 @@ use super::{CommandOutput, Files, JSON, JUNIT, Target, judging};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::units::counted;
-use crate::commands::cli::{CompareArgs, ComparisonForm};
+use crate::commands::cli::{CompareArgs, ComparisonForm, Judging};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
-use crate::compare::{State, Unmatched};
+use crate::compare::{Comparison, State, Unmatched};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
@@ -52,26 +52,10 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         judging::check_judged(&comparison)?;
     }
     let mut exit = judging::exit_of_comparison(&comparison, &ruling);
-    let lost = comparison.unmatched.iter().filter(|case| case.is_lost()).count();
-    let allows_lost = args.judging.force || args.judging.allow.iter().any(|name| name == "gone");
-    if exit == Exit::Success && lost > 0 && !allows_lost {
-        // A job that was cut off would pass.
+    let unseen = unseen(&comparison, args);
+    if exit == Exit::Success && !unseen.is_empty() {
         exit = Exit::Undecided;
-        let cases = counted(lost, "case");
-        comparison
-            .remarks
-            .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
-    }
-    let differs = |case: &&Unmatched| [case.baseline, case.candidate] == [State::Measured; 2];
-    let different = comparison.unmatched.iter().filter(differs).count();
-    if exit == Exit::Success && different > 0 && thresholds.is_none() {
-        // A change of the data could hide a slower kernel.
-        exit = Exit::Undecided;
-        let are = if different == 1 { "case was" } else { "cases were" };
-        comparison.remarks.push(format!(
-            "{different} {are} not compared, because the data or the work differ; look at the times, or compare them with \
-             --allow buffers,work."
-        ));
+        comparison.remarks.extend(unseen);
     }
     if exit == Exit::Success {
         // Undecided cases are within their thresholds.
@@ -85,6 +69,29 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     answer.deliver_json(json, &ComparisonDocument::new(&comparison, &ruling, exit));
     answer.deliver(junit, || Ok(junit::comparison(&comparison, &ruling)))?;
     Ok(answer)
+}
+
+/// Says which cases nobody compared, although a slower kernel could hide in them: those that are gone, as in a job that was cut
+/// off, and those of other data.
+fn unseen(comparison: &Comparison, args: &CompareArgs) -> Vec<String> {
+    let Judging { allow, force, .. } = &args.judging;
+    let count = |is: fn(&Unmatched) -> bool| comparison.unmatched.iter().filter(|case| is(case)).count();
+    let mut unseen = vec![];
+    let lost = count(Unmatched::is_lost);
+    if lost > 0 && !force && !allow.iter().any(|name| name == "gone") {
+        let cases = counted(lost, "case");
+        unseen
+            .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
+    }
+    let different = count(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
+    if different > 0 && args.gate.is_none() {
+        let were = if different == 1 { "case was" } else { "cases were" };
+        unseen.push(format!(
+            "{different} {were} not compared, because the data or the work differ; look at the times, or compare them with \
+             --allow buffers,work."
+        ));
+    }
+    unseen
 }
 
 /// Returns the command of the same comparison, with the first file of each side replaced.

@@ -93,7 +93,9 @@ pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_
 fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
-        changes.push(format!("the code of {} changed", after.source()));
+        // The hash of a user's kernel includes its grid and push constants.
+        let launch = if after.is_users() { " or launch" } else { "" };
+        changes.push(format!("the code{launch} of {} changed", after.source()));
     }
     let mut statistics = vec![];
     for statistic in &after.statistics {

@@ -89,7 +89,7 @@ struct ChangedEntry<'a> {
     case: &'a str,
     /// Level after the step divided by the one before.
     ratio: f64,
-    /// Changes of this case alone: `the code of poly.comp changed`.
+    /// Changes of this case alone: `the code or launch of poly.comp changed`.
     changes: &'a [String],
 }
 

@@ -506,12 +506,20 @@ impl Program {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
-    /// Whether both run the same code with the same constants and grids, whatever its name.
+    /// Whether both run the same code with the same constants and grids, whatever its name. A constant may be stated on one
+    /// side, and have the same value by default on the other.
     pub fn runs_the_code_of(&self, other: &Self) -> bool {
-        fn code(dispatch: &Dispatch) -> (&[u8], &[SpecValue], [u64; 3], &[u8]) {
-            (&dispatch.shader.spirv, &dispatch.constants, dispatch.groups, &dispatch.push)
-        }
-        self.dispatches().map(code).eq(other.dispatches().map(code))
+        let constants = |dispatch: &Dispatch| -> Vec<u64> {
+            let stated = |id| dispatch.constants.iter().find(|stated| stated.id == id).map(|stated| stated.bits);
+            let constants = dispatch.shader.interface.constants.iter();
+            constants.map(|constant| stated(constant.id).unwrap_or(constant.default)).collect()
+        };
+        let is_same = |(a, b): (&Dispatch, &Dispatch)| {
+            let code = |dispatch: &'_ Dispatch| (dispatch.groups, dispatch.push.clone(), constants(dispatch));
+            a.shader.spirv == b.shader.spirv && code(a) == code(b)
+        };
+        self.dispatches().count() == other.dispatches().count()
+            && self.dispatches().zip(other.dispatches()).all(is_same)
     }
 
     /// Whether a kernel uses matrix units.

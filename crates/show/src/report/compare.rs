@@ -637,7 +637,7 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
         let has_figures = comparison.totals.iter().any(|total| total.baseline.max(total.candidate) > 0.0);
         let why = match comparison.changed(Change::Worse) {
             0 if has_figures => "",
-            0 => "; the driver reports no statistics: they compile on both sides",
+            0 => "; the driver reports no statistics: it accepts them on both sides",
             _ => "; worse: more spills or scratch memory, or less occupancy",
         };
         return format!("{parts}{why}");
