@@ -30,13 +30,16 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
     let BenchArgs { request, reference, .. } = args;
-    let output = &OutputArgs { reference: reference.clone(), ..args.output.clone() };
+    let output = &mut OutputArgs { reference: reference.clone(), ..args.output.clone() };
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
     let mut kernels = super::run::add_tables(&mut plan, request)?;
     let mut planned = plan_to_measure(plan, request, args.parallel)?;
     if let Some(baseline) = &args.beside {
-        planned.sides = Some(Sides::add(&mut planned.selected, &mut kernels, baseline, request)?);
+        let allowed = std::mem::take(&mut output.comparing.judging.allow);
+        let allows_check = allowed.iter().any(|name| name == "check");
+        let sides = Sides::add(&mut planned.selected, &mut kernels, baseline, request, allows_check)?;
+        planned.sides = Some(sides);
         planned.requested = planned.selected.clone();
     }
     let files = Files::of_measuring(request, output, &kernels, setup.loader.as_ref());

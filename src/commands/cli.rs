@@ -298,7 +298,7 @@ pub enum Command {
     /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
     /// comparison.json, comparison.md, junit.xml and report.html. `gpukern help ci` says more.
     #[command(
-        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel is slower, wrong, fails, or is no longer verified · \
+        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, or is no longer verified · \
         2 a mistake, or nothing to compare · 3 the device failed · 4 undecided, or a case is gone. If BASE has nothing \
         to compare with, only wrong answers and failures count.\n\n\
         Examples:\n  \
@@ -856,8 +856,8 @@ pub struct Judging {
 
     /// Compare even if these differ: driver, device, …
     ///
-    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, and gone
-    /// (cases that the candidate lacks). Any other difference is still refused.
+    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone (cases
+    /// that the candidate lacks), and check (one that became too weak). Any other difference is still refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
 
@@ -912,14 +912,12 @@ pub struct TuneArgs {
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
-    /// Sizes [default: those of `bench`]
+    /// Sizes, or @FILE with one per line [default: those of `bench`]
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]
     pub size: Vec<String>,
 
-    /// Search the shapes in this file, one MxNxK per line
-    ///
-    /// They may be those of your own model. Comments begin with #.
-    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    /// File of sizes, now `--size @FILE`.
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with = "size")]
     pub shapes: Option<PathBuf>,
 
     /// Values of axes other than the size.
@@ -1463,10 +1461,11 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "FILE", long_help = gate_help())]
     pub gate: Option<PathBuf>,
 
-    /// What may differ: gone, buffers, work
+    /// Accept these differences: gone, buffers, work, check
     ///
-    /// Cases that are gone, and those whose data (`buffers`) or operations (`work`) changed, are undecided otherwise.
-    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work"], hide_possible_values = true)]
+    /// Cases that are gone, and those whose data (`buffers`) or operations (`work`) changed, are undecided otherwise. A
+    /// kernel that is right only by a reference or tolerance of this change is wrong without `check`.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work", "check"], hide_possible_values = true)]
     pub allow: Vec<String>,
 }
 
@@ -1574,6 +1573,17 @@ pub struct AbArgs {
     #[arg(long, value_name = "ICD.json")]
     #[serde(serialize_with = "command_line::path")]
     pub b_driver: Option<PathBuf>,
+
+    /// Baseline: the driver with this variable of the environment
+    ///
+    /// As with --a-driver, each round runs in a process of its own. Repeat it for several variables; a side without any
+    /// has those of this process.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub a_env: Vec<String>,
+
+    /// Judge the driver with this variable
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub b_env: Vec<String>,
 
     /// Sizes: 1024, a sweep 128..8192, or MxNxK; each has a verdict [default: as `bench`]
     #[arg(long, short, value_name = "SWEEP", value_delimiter = ',', allow_negative_numbers = true)]

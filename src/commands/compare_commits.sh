@@ -174,7 +174,7 @@ measure() {
     status=0
     # shellcheck disable=SC2086
     run /dev/null "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
-        --processes "$1" "$file" "$record" || status=$?
+        ${allow:+--allow "$allow"} --processes "$1" "$file" "$record" || status=$?
     keep_records
     [ -s "$results/candidate.json" ] && [ -s "$results/baseline.json" ]
 }
@@ -297,10 +297,12 @@ fi
 measure 1 || end "Nothing was compared: gpukern could not measure the kernels." "$scratch/messages" "$status"
 candidate_status=$status
 if ! is_measured baseline; then
-    : > "$scratch/messages"
-    end "No kernel could be timed at $base, so there is nothing to compare with." "$scratch/messages" "$candidate_status"
+    # Why not, of the baseline's kernels, which have this in their names beside those of the candidate.
+    sed -n 's/@baseline//p' "$scratch/messages" > "$scratch/baseline.messages"
+    end "No kernel could be timed at $base, so there is nothing to compare with." "$scratch/baseline.messages" \
+        "$candidate_status"
 fi
-compare > /dev/null 2> "$scratch/messages"
+compare_to_files
 case $status in
     0 | 1 | 4) ;;
     *) end "Nothing was compared." "$scratch/messages" "$status" ;;
@@ -314,16 +316,21 @@ measure_up_to() {
     done
 }
 
+# Succeeds if a case has one of the verdicts $1.
+has() { grep -E -q "\"verdict\": *\"($1)\"" "$results/comparison.json"; }
+
 process=1
-# If all are the same already, no kernel changed, or a GPU is quiet.
-if [ "$status" != 0 ] && is_measured candidate; then measure_up_to "$processes"; fi
-compare_to_files
+# More processes decide nothing where no kernel changed, and if a GPU is so quiet that all are the same already.
+if [ "$status" != 0 ] && has 'slower|faster|undecided'; then
+    measure_up_to "$processes"
+    compare_to_files
+fi
 # If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
 # reference that is not installed, more processes do not help.
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged before a mistake is mended." 2
-elif [ "$status" = 4 ] && grep -q '"verdict": *"undecided"' "$results/comparison.json"; then
-    echo "undecided: as many processes again"
+elif [ "$status" = 4 ] && has undecided; then
+    echo "undecided; $processes more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi

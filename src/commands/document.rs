@@ -56,6 +56,7 @@ impl Files {
         let mut files = Self::default()
             .read("the loader", loader)
             .read("--config", &request.config)
+            .read_sizes(&request.selection.size)
             .read("the results of `tune`", request.tuned.clone().or(default_tuned))
             .read("--reference", &output.reference)
             .read("--compare", &output.comparing.compare)
@@ -67,6 +68,11 @@ impl Files {
             files = files.written("--save", saves.iter().map(|save| &save.path));
         }
         files.of_kernels(kernels)
+    }
+
+    /// Adds the files that have sizes: `@FILE`.
+    pub(super) fn read_sizes(self, sizes: &[String]) -> Self {
+        self.read("--size", sizes.iter().filter_map(|size| size.strip_prefix('@')).map(PathBuf::from))
     }
 
     /// Adds the files that `kernels` are read from.

@@ -22,7 +22,7 @@ struct Heading {
 const HEADINGS: [Heading; 7] = [
     Heading {
         title: "What to measure",
-        usual: "compare-commits/config prepare compare-commits/bench variant against a-spirv b-spirv a-driver b-driver size shapes dtype bench/layout tune/layout config ab tune init watch full peak/quick \
+        usual: "compare-commits/config prepare compare-commits/bench variant against a-spirv b-spirv a-driver b-driver a-env b-env size dtype bench/layout tune/layout config ab tune init watch full peak/quick \
             overlapped sample subgroup schedules arithmetic sanitize/timeout",
         more: "run/variant layout input solve host only quick seed subgroup-size stop eps max-rounds by-inspection set define include entry",
     },

@@ -18,9 +18,11 @@ pub(super) fn percentage(option: &str, text: Option<&str>) -> Result<Option<f64>
 
 pub(super) fn settings(judging: &Judging) -> Result<Settings> {
     let default = Settings::default();
+    let allows = |difference: &str| judging.force || judging.allow.iter().any(|name| name == difference);
     Ok(Settings {
         min_effect: percentage("min-effect", judging.min_effect.as_deref())?.unwrap_or(default.min_effect),
-        other_problems: judging.force || judging.allow.iter().any(|name| name == "work" || name == "buffers"),
+        other_problems: allows("work") || allows("buffers"),
+        weaker_checks: allows("check"),
         noise: percentage("process-noise", judging.process_noise.as_deref())?,
         ..default
     })
@@ -240,9 +242,9 @@ mod tests {
                 Exit::Undecided,
             ),
             (
-                vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5), (Same, 1.0), (Same, 1.0)],
+                [vec![(Undecided, 10.0), (Slower, 2.5), (Faster, 0.5)], vec![(Same, 1.0); 7]].concat(),
                 "matmul/naive/f32/2 takes 2.5× as long; matmul/naive/f32/3 is 2× as fast; 1 case undecided",
-                "geometric mean 1.657× (candidate ÷ baseline); worst 10.00× (matmul/naive/f32/1), best 0.5000×",
+                "geometric mean 1.287× (candidate ÷ baseline); worst 10.00× (matmul/naive/f32/1), best 0.5000×",
                 Exit::Rejected,
             ),
             (vec![(Same, 1.0), (Same, 1.01)], "2 cases unchanged", "", Exit::Success),

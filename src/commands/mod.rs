@@ -322,6 +322,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         validation: if *validation { Validation::On } else { Validation::Off },
         loader: loader.clone().map(PathBuf::into_os_string),
         drivers: None,
+        variables: vec![],
         cache,
         isolation: if *in_process { Isolation::InProcess } else { Isolation::Workers },
         timeout,

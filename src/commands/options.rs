@@ -247,7 +247,7 @@ impl Options for Selection {
             list(
                 "size SWEEP",
                 "Sizes: 1024, a sweep 128..8192, or MxNxK\n\n128,1000 · 128..8192 (doubling) · 128..1024:128 (step) \
-                 · 2^16..2^25 · 1000x70x130.",
+                 · 2^16..2^25 · 1000x70x130 · @FILE (one per line).",
                 |target: &mut Self| &mut target.size,
             )
             .with(|arg| comma(arg).short('s').allow_negative_numbers(true)),

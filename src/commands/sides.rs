@@ -6,15 +6,27 @@
 use super::run;
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
-use crate::user::resolved::{Fill, PassList, Reference, ResolvedPoint, ResolvedProblem};
-use crate::{CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, UserKernels, Variant, printable};
+use crate::record::{Case, Outcome, Verification};
+use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem};
+use crate::{
+    CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, Shown, Size, UserKernels, Variant,
+    printable,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// What the baseline's kernels are called beside those of the candidate, whose names they share.
+/// Suffix that tells the baseline's kernels from those of the candidate, whose names they share.
 const BASELINE: &str = "@baseline";
 
+/// Suffix of the candidate's kernels with the data and the check of the baseline.
+const OLD_CHECK: &str = "@old-check";
+
+/// Longest time to sample a case of which only the answer is of interest.
+const SHORT: Duration = Duration::from_millis(1);
+
 /// Which cases of a record are whose.
+#[derive(Default)]
 pub(super) struct Sides {
     /// Ids of the candidate's cases.
     candidate: BTreeSet<String>,
@@ -26,9 +38,12 @@ pub(super) struct Sides {
     changed_checks: Vec<String>,
     /// Kernels of another name in the baseline: `gelu → gelu_fast`.
     renamed: Vec<String>,
+    /// Ids of the candidate's cases whose check changed, each with the ids of the same kernel under the check of the
+    /// baseline, and of the baseline's case.
+    old_checks: BTreeMap<String, [String; 2]>,
 }
 
-/// What a case is called.
+/// Names of a case.
 struct CaseName {
     id: String,
     algorithm: String,
@@ -37,69 +52,80 @@ struct CaseName {
 
 impl Sides {
     /// Adds the cases of the configuration `baseline` to `plan`, and its kernels to `kernels`. Cases that both sides have
-    /// take turns.
+    /// take turns. Unless `allows_check`, kernels whose check changed also have to pass that of the baseline.
     pub(super) fn add(
         plan: &mut Plan,
         kernels: &mut Vec<UserKernels>,
         baseline: &Path,
         request: &Request,
+        allows_check: bool,
     ) -> Result<Self> {
-        let request = Request { config: Some(baseline.into()), ..request.clone() };
-        let mut other = Plan::new(&CATALOGUE, &request.selection, Some((baseline, &request.defaults)))?;
-        let other_kernels = run::add_tables(&mut other, &request)?;
-        // The candidate has those that the pattern is for.
-        let other = other.only(&request.only).unwrap_or_else(|_| Plan { sections: vec![], run_tables: vec![] });
-        let candidates = kernels.clone();
-        let counterparts = counterparts(&other_kernels, &candidates);
-        let mut changed_checks = vec![];
-        for own in &candidates {
-            let before = other_kernels.iter().find(|other| counterparts.get(&other.name) == Some(&own.name));
-            // Of kernels that do not compile, nothing else is known.
-            let before = before.filter(|before| before.problem.unusable.is_none() && own.problem.unusable.is_none());
-            let changes = before.map_or_else(BTreeSet::new, |before| changed_check(&before.problem, &own.problem));
-            if !changes.is_empty() {
-                changed_checks.push(format!("{} ({})", own.name, changes.into_iter().collect::<Vec<_>>().join(", ")));
+        let (other, other_kernels) = read(baseline, request)?;
+        let counterparts = counterparts(&other_kernels, kernels);
+        let mut sides = Self { candidate: plan.ids().into_iter().collect(), ..Self::default() };
+        for (before, after) in counterparts.iter().filter(|(before, after)| before != after) {
+            sides.renamed.push(format!("{} → {}", printable(before), printable(after)));
+        }
+        let mut unchanged = BTreeSet::new();
+        let mut under_old_checks = BTreeMap::new();
+        for before in &other_kernels {
+            let name = counterparts.get(&before.name);
+            let Some(after) = kernels.iter().find(|after| name == Some(&after.name)) else { continue };
+            if is_same(before, after) {
+                unchanged.insert(&*before.name);
+            } else if sides.note_changed_check(before, after) && !allows_check {
+                under_old_checks.insert(after.name.clone(), under_old_check(before, after));
             }
         }
-        let candidate = plan.ids().into_iter().collect();
-        let renamed = counterparts.iter().filter(|(before, after)| before != after);
-        let renamed = renamed.map(|(before, after)| format!("{} → {}", printable(before), printable(after))).collect();
-        let mut sides = Self { candidate, baseline: BTreeMap::new(), in_turns: vec![], changed_checks, renamed };
-        let mut pairs = 0;
         for section in other.sections {
             for group in &section.groups {
                 let own = other_kernels.iter().find(|own| own.name == group.algorithm.name);
-                let own = own.filter(|own| !candidates.iter().any(|other| is_same(own, other)));
-                let Some(own) = own else {
+                let Some(own) = own.filter(|own| !unchanged.contains(&*own.name)) else {
                     // A built-in algorithm, or a kernel that did not change.
                     sides.baseline.extend(ids_of(group).into_iter().map(|id| (id, None)));
                     plan.sections.push(PlanSection { groups: vec![group.clone()], ..section.clone() });
                     continue;
                 };
-                let added = added(group, own, kernels)?;
+                let before = added(group, &named(own, BASELINE), kernels)?;
                 let name = counterparts.get(&own.name);
-                let partner = plan.sections.iter_mut().find_map(|section| {
-                    let is_partner = |other: &CaseGroup| {
-                        name.is_some_and(|name| *name == other.algorithm.name) && group.spec.size == other.spec.size
-                    };
-                    let index = section.groups.iter().position(is_partner)?;
-                    Some((section, index))
-                });
-                let named = partner.as_ref().map_or(group, |(section, index)| &section.groups[*index]);
-                sides.baseline.extend(ids_of(&added).into_iter().zip(names_of(named)));
-                let Some((together, index)) = partner else {
-                    plan.sections.push(PlanSection { groups: vec![added], ..section.clone() });
+                let Some((together, index)) = name.and_then(|name| find_group(plan, name, group.spec.size)) else {
+                    sides.baseline.extend(ids_of(&before).into_iter().zip(names_of(group)));
+                    plan.sections.push(PlanSection { groups: vec![before], ..section.clone() });
                     continue;
                 };
-                pairs += 1;
-                together.groups[index].turns = Some(pairs);
-                together.groups.insert(index + 1, CaseGroup { turns: Some(pairs), ..added });
-                for group in &together.groups[index..=index + 1] {
-                    sides.in_turns.extend(ids_of(group));
+                sides.alternate(together, index, before);
+                let after = together.groups[index].clone();
+                if let Some(own) = under_old_checks.get(&*after.algorithm.name) {
+                    let judged = added(&CaseGroup { turns: None, ..after.clone() }, own, kernels)?;
+                    let before = &together.groups[index + 1];
+                    let ids = ids_of(&judged).into_iter().zip(ids_of(before)).map(<[String; 2]>::from);
+                    sides.old_checks.extend(ids_of(&after).into_iter().zip(ids));
+                    let sampling = Sampling { max_time: SHORT, ..together.sampling };
+                    plan.sections.push(PlanSection { groups: vec![judged], sampling, ..section.clone() });
                 }
             }
         }
         Ok(sides)
+    }
+
+    /// Adds a group of the baseline, which takes turns with the one at `index`.
+    fn alternate(&mut self, together: &mut PlanSection, index: usize, before: CaseGroup) {
+        self.baseline.extend(ids_of(&before).into_iter().zip(names_of(&together.groups[index])));
+        let turns = Some(self.in_turns.len());
+        together.groups[index].turns = turns;
+        together.groups.insert(index + 1, CaseGroup { turns, ..before });
+        self.in_turns.extend(together.groups[index..=index + 1].iter().flat_map(ids_of));
+    }
+
+    /// Notes what of a kernel's check changed. Returns whether anything did.
+    fn note_changed_check(&mut self, before: &UserKernels, after: &UserKernels) -> bool {
+        // Of kernels that do not compile, nothing else is known.
+        let compile = before.problem.unusable.is_none() && after.problem.unusable.is_none();
+        let changes = if compile { changed_check(&before.problem, &after.problem) } else { vec![] };
+        if !changes.is_empty() {
+            self.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
+        }
+        !changes.is_empty()
     }
 
     /// Lists what a reviewer has to know, for the script of `compare-commits`.
@@ -113,7 +139,8 @@ impl Sides {
         let mut sides = [&record, &record].map(|record| Record { cases: vec![], plan: None, ..(*record).clone() });
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
-                sides[1].cases.push(case.clone());
+                let outcome = self.outcome_by_old_check(case, record).unwrap_or_else(|| case.outcome.clone());
+                sides[1].cases.push(Case { outcome, ..case.clone() });
             }
             let Some(name) = self.baseline.get(&case.id) else { continue };
             let mut case = case.clone();
@@ -129,10 +156,46 @@ impl Sides {
         sides
     }
 
+    /// Returns the outcome of a candidate's case that is right only by its new check, unlike the baseline's kernel by the old
+    /// one.
+    fn outcome_by_old_check(&self, case: &Case, record: &Record) -> Option<Outcome> {
+        let ids = self.old_checks.get(&case.id).filter(|_| case.measured().is_some())?;
+        let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
+        before?.measured()?;
+        let Outcome::Rejected(verification) = &judged?.outcome else { return None };
+        let worst = format!("by the baseline's check, which `--allow check` ignores: {}", verification.worst);
+        Some(Outcome::Rejected(Verification { worst, ..verification.clone() }))
+    }
+
     /// Returns the paths of the two records, beside that of both.
     pub(super) fn paths(record: &Path) -> [PathBuf; 2] {
         ["baseline.json", "candidate.json"].map(|name| record.with_file_name(name))
     }
+}
+
+/// Reads the configuration of a baseline, and its kernels.
+fn read(baseline: &Path, request: &Request) -> Result<(Plan, Vec<UserKernels>)> {
+    let request = Request { config: Some(baseline.into()), ..request.clone() };
+    let mut other = Plan::new(&CATALOGUE, &request.selection, Some((baseline, &request.defaults)))?;
+    let mut other_kernels = run::add_tables(&mut other, &request)?;
+    // Messages name files as those of the candidate do, not in a folder that is gone by the time they are read.
+    if let Some(folder) = baseline.parent().filter(|folder| *folder != Path::new("")) {
+        let folder = format!("{}/", folder.shown());
+        let reasons = other_kernels.iter_mut().filter_map(|kernels| kernels.problem.unusable.as_mut());
+        reasons.for_each(|reason| *reason = reason.replace(&folder, ""));
+    }
+    // The candidate has those that the pattern is for.
+    let other = other.only(&request.only).unwrap_or_else(|_| Plan { sections: vec![], run_tables: vec![] });
+    Ok((other, other_kernels))
+}
+
+/// Returns the section of a plan that has this algorithm at this size, and the index of its group.
+fn find_group<'a>(plan: &'a mut Plan, algorithm: &str, size: Size) -> Option<(&'a mut PlanSection, usize)> {
+    plan.sections.iter_mut().find_map(|section| {
+        let is_it = |group: &CaseGroup| group.algorithm.name == algorithm && group.spec.size == size;
+        let index = section.groups.iter().position(is_it)?;
+        Some((section, index))
+    })
 }
 
 /// Returns the ids of a group's cases, including those that `auto` may choose.
@@ -156,7 +219,8 @@ fn names_of(group: &CaseGroup) -> Vec<Option<CaseName>> {
 fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<String, String> {
     let is_of = |side: &[UserKernels], name: &str| side.iter().any(|kernels| kernels.name == name);
     let signature = |kernels: &UserKernels| {
-        let buffers = |point: &ResolvedPoint| point.buffers.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let unnamed = |buffer: &ResolvedBuffer| ResolvedBuffer { name: String::new(), ..buffer.clone() }.to_string();
+        let buffers = |point: &ResolvedPoint| point.buffers.iter().map(unnamed).collect::<Vec<_>>();
         let ResolvedProblem { points, configurations, axes, .. } = &kernels.problem;
         let points = points.iter().map(|point| (point.values.clone(), buffers(point))).collect::<Vec<_>>();
         (axes.clone(), points, configurations.len())
@@ -180,20 +244,48 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
     counterparts
 }
 
-/// Returns a group of the baseline under a name of its own, and adds its kernels to `kernels` under that name.
+/// Returns the candidate's kernels with the data and the check of the baseline, at the points where both have the same
+/// buffers.
+fn under_old_check(before: &UserKernels, after: &UserKernels) -> UserKernels {
+    let mut problem = after.problem.clone();
+    let first = problem.modules.len();
+    problem.modules.extend(before.problem.modules.iter().cloned());
+    for point in &mut problem.points {
+        let layout = |point: &ResolvedPoint| {
+            point.buffers.iter().map(|buffer| (buffer.element, buffer.shape.clone(), buffer.role)).collect::<Vec<_>>()
+        };
+        let mut earlier = before.problem.points.iter();
+        let Some(earlier) = earlier.find(|earlier| earlier.values == point.values && layout(earlier) == layout(point))
+        else {
+            continue;
+        };
+        let pass_lists = std::mem::take(&mut point.pass_lists);
+        *point = ResolvedPoint { pass_lists, ..earlier.clone() };
+        if let Reference::Kernel(list) = &mut point.reference {
+            list.dispatches.iter_mut().for_each(|dispatch| dispatch.shader += first);
+        }
+    }
+    UserKernels { problem, ..named(after, OLD_CHECK) }
+}
+
+/// Returns kernels under a name with this suffix.
+fn named(kernels: &UserKernels, suffix: &str) -> UserKernels {
+    UserKernels { name: format!("{}{suffix}", kernels.name), ..kernels.clone() }
+}
+
+/// Returns a group with other kernels, which have a name of their own, and adds these to `kernels`.
 fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -> Result<CaseGroup> {
-    let own = UserKernels { name: format!("{}{BASELINE}", own.name), ..own.clone() };
     let algorithm = own.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let variants = group.variants.iter().map(|variant| algorithm.variant(&variant.name).cloned());
     let variants = variants.collect::<Result<_, _>>().map_err(Error::Usage)?;
     if kernels.iter().all(|listed| listed.name != own.name) {
-        kernels.push(own);
+        kernels.push(own.clone());
     }
     Ok(CaseGroup { algorithm, variants, ..group.clone() })
 }
 
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.
-fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> BTreeSet<String> {
+fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<String> {
     let [old, new] = [before, after].map(data_files);
     let names = old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name));
     let mut changes: BTreeSet<String> = names.cloned().collect();
@@ -210,15 +302,16 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> BTreeSet<
         }
         for buffer in &point.buffers {
             let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);
-            if earlier.is_some_and(|earlier| earlier.tolerance != buffer.tolerance) {
-                changes.insert(format!("the tolerance of {}", printable(&buffer.name)));
+            if let Some(ResolvedBuffer { tolerance, .. }) = earlier.filter(|old| old.tolerance != buffer.tolerance) {
+                let name = printable(&buffer.name);
+                changes.insert(format!("the tolerance of {name}: {tolerance} → {}", buffer.tolerance));
             }
             if earlier.is_some_and(|earlier| earlier.to_string() != buffer.to_string()) {
                 changes.insert(format!("the contents of {}", printable(&buffer.name)));
             }
         }
     }
-    changes
+    changes.into_iter().collect()
 }
 
 /// Returns the files that a problem reads besides its sources, by name, with hashes of their contents.

@@ -240,7 +240,7 @@ fn extension(word: &str) -> &str {
 /// is the argument that clap refused: the second kernel of a command that takes one algorithm.
 pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextValue>) -> Option<String> {
     let (command, matches) = matches.subcommand()?;
-    if command == "ab" && (matches.contains_id("a_driver") || matches.contains_id("b_driver")) {
+    if command == "ab" && ["a_driver", "b_driver", "a_env", "b_env"].iter().any(|option| matches.contains_id(option)) {
         return None;
     }
     let (option, effect) = match command {

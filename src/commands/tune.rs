@@ -2,10 +2,8 @@
 
 use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
-use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::{self, is_pattern};
-use crate::basis::printable::brief;
-use crate::basis::units::{in_words, rounded};
+use crate::basis::units::rounded;
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
 use crate::engine::executor::{Executor, Silent};
@@ -17,13 +15,13 @@ use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{InspectedTiles, Refusal, SearchResult};
 use crate::{
     Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
-    Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Size, Timing, Tuned, Variant, Work,
-    about, counted, input_file, printable,
+    Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Timing, Tuned, Variant, Work, about,
+    counted, printable,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Output of a search that was interrupted before it found a tile.
@@ -36,13 +34,13 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let path = args.tuned.clone().or_else(tuned::default_path).ok_or_else(|| {
         Error::Usage("there is no configuration folder to keep results in; name a file with --tuned".into())
     })?;
-    let files = Files::default().read("the loader", &setup.loader).read("--shapes", &args.shapes);
-    files.written("--tuned", [&path]).check(host)?;
-    let setup = &Setup { inspects: args.by_inspection, ..setup.clone() };
     let size = match &args.shapes {
-        Some(path) => read_shapes(path)?,
+        Some(path) => vec![format!("@{}", path.display())],
         None => args.size.clone(),
     };
+    let files = Files::default().read("the loader", &setup.loader).read_sizes(&size);
+    files.written("--tuned", [&path]).check(host)?;
+    let setup = &Setup { inspects: args.by_inspection, ..setup.clone() };
     let algorithm = find_tunable(&args.algorithm)?;
     let section = plan_section(algorithm, size, args)?;
     let earlier = Tuned::read(&path)?.unwrap_or_default();
@@ -137,7 +135,6 @@ impl Tuning<'_> {
         let width = self.host.width();
         if !timed.is_empty() {
             self.tables.push(report::text(&device, self.algorithm, &timed, width));
-            self.note_shared_entries(&timed);
         }
         if !inspected.is_empty() {
             self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
@@ -269,19 +266,6 @@ impl Tuning<'_> {
         }
     }
 
-    /// Notes which sizes have one entry in the file, where a later result takes the place of an earlier one.
-    fn note_shared_entries(&mut self, timed: &[TunedRow]) {
-        let entry = |row: &&TunedRow| (row.variant, row.spec.dtype, row.spec.layout, tuned::class(row.spec.size));
-        for rows in grouped(timed, entry).into_iter().filter(|rows| rows.len() > 1) {
-            let sizes = in_words(&rows.iter().map(|row| row.spec.size.to_string()).collect::<Vec<_>>(), "and");
-            let (variant, .., class) = entry(&rows[0]);
-            let _ = writeln!(
-                self.answer.notes,
-                "note      {variant}: {sizes} share the entry of {class}, the nearest powers of two; the last result is kept"
-            );
-        }
-    }
-
     /// Notes why a tile, or every tile, was refused. A wrong answer decides the exit code.
     fn note_refusal(&mut self, subject: &str, refusal: &Refusal) {
         let CommandOutput { notes, exit, .. } = &mut self.answer;
@@ -407,30 +391,6 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
         return Err(usage!("variant '{name}' has no tile to search; available: {available}"));
     }
     Ok(section)
-}
-
-/// Reads the sizes in a file: one `MxNxK` per line; `#` starts a comment.
-fn read_shapes(path: &Path) -> Result<Vec<String>> {
-    let name = path.shown();
-    let text = input_file::read_text(path)
-        .map_err(|e| usage!("cannot read shapes from '{name}': {e}; name a file with one MxNxK per line"))?;
-    let mut shapes: Vec<String> = vec![];
-    for (index, line) in text.lines().enumerate() {
-        let shape = line.split('#').next().unwrap_or_default().trim();
-        if shape.is_empty() {
-            continue;
-        }
-        if !matches!(shape.parse(), Ok(Size::Three(..))) {
-            let line = index + 1;
-            let shape = brief(shape);
-            return Err(usage!("{name}, line {line}: '{shape}' is not a shape; write MxNxK, such as 8x4096x4096"));
-        }
-        shapes.push(shape.to_string());
-    }
-    if shapes.is_empty() {
-        return Err(usage!("there are no shapes in '{name}'; write one MxNxK per line"));
-    }
-    Ok(distinct(shapes))
 }
 
 /// Returns a note for each variant that supports none of the element types.

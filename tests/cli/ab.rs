@@ -139,7 +139,10 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         folder.path(),
         "
         $ gpukern ab matmul -s 32 -V naive
-        nothing to compare; add --against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver
+        nothing to compare; add --against VARIANT, --a-spirv or --b-spirv, --a-driver and --b-driver, or --a-env or \
+        --b-env
+        $ gpukern ab matmul -s 32 -V naive --b-env LP_NUM_THREADS
+        'LP_NUM_THREADS' sets no variable; write NAME=VALUE, as --b-env RADV_DEBUG=nocache
         $ gpukern ab matmul -s 32 --against naive
         no variant given to judge; add -V NAME
         $ gpukern ab matmul -s 32 -V v0,v1,v2 --against v0,v1
@@ -149,8 +152,8 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         $ gpukern ab matmul -s 32 --a naive --b tilde
         unknown variant 'tilde' for matmul; did you mean 'tiled'? available: …
         $ gpukern ab matmul -s 32 --a naive --b-spirv @/text.spv
-        more than one difference at a time: leave only --against VARIANT, --a-spirv or --b-spirv, or --a-driver and \
-        --b-driver
+        more than one difference at a time: leave only --against VARIANT, --a-spirv or --b-spirv, --a-driver and \
+        --b-driver, or --a-env or --b-env
         $ gpukern ab matmul -s 32 --b-spirv @/text.spv
         no variant given that both run; add -V NAME
         $ gpukern ab matmul -s 32 -V naive --b-spirv @/text.spv
@@ -288,6 +291,20 @@ fn drivers_take_turns_in_processes_of_their_own() {
         other => panic!("{other:?}: {document}"),
     }
     line(&stderr(&output), "round 1: A ");
+}
+
+#[test]
+fn a_driver_has_other_variables_on_each_side() {
+    let Some(manifest) = software_driver() else { return };
+    // The manifest as a variable: side A has the driver that this process has, and side B one that is not there.
+    let folder = tempfile::tempdir().expect("a folder");
+    let absent = format!("VK_DRIVER_FILES={}", folder.path().join("none.json").display());
+    let absent_old = absent.replace("DRIVER_FILES", "ICD_FILENAMES");
+    let mut ab = ab(&["-V", "naive", "--b-env", &absent, "--b-env", &absent_old]);
+    ab.env("VK_DRIVER_FILES", &manifest).env("VK_ICD_FILENAMES", &manifest);
+    let output = run(&mut ab);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("B with environment 'VK_DRIVER_FILES="), "{}", stderr(&output));
 }
 
 #[test]

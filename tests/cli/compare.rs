@@ -827,6 +827,43 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
 
 #[cfg(unix)]
 #[test]
+fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let sources = |kernel: &str, reference: &str, buffer: &str| {
+        write("copy.comp", &COPY[0].replace("x[i];", kernel).replace("buffer Y", &format!("buffer {buffer}")));
+        write("reference.comp", &COPY[0].replace("x[i];", reference).replace("buffer Y", &format!("buffer {buffer}")));
+        let description = COPY[1].replace("buffer.Y", &format!("buffer.{buffer}"));
+        write("copy.toml", &format!("{description}[reference]\nkernel = 'reference.comp'\n"));
+    };
+    sources("x[i];", "x[i] | 0;", "Y");
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    git(path, &["init", "--quiet"]);
+    git(path, &["add", "."]);
+    git(path, &["commit", "--quiet", "--message=a kernel"]);
+    let compare = |exit, allow: &[&str]| {
+        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]).args(allow);
+        stdout(&expect_exit(command.current_dir(path), exit))
+    };
+    // Other names are the same data.
+    sources("x[i] + 0;", "x[i] | 0;", "OUT");
+    let renamed = compare(0, &[]);
+    assert!(!renamed.contains("not compared"), "{renamed}");
+    // Right by a new reference, and wrong by that of the baseline.
+    sources("x[i] + 1;", "x[i] - 4294967295u;", "Y");
+    let wrong = compare(1, &[]);
+    line(&wrong, "This change also edits what decides whether answers are right: copy (the reference)");
+    assert!(wrong.contains("by the baseline's check, which `--allow check` ignores: Y["), "{wrong}");
+    compare(0, &["--allow", "check"]);
+    // The code did not change, so the answer cannot have become wrong.
+    sources("x[i];", "x[i] - 0;", "Y");
+    compare(0, &[]);
+}
+
+#[cfg(unix)]
+#[test]
 fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
@@ -851,7 +888,7 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     assert!(stdout(&first).contains("HEAD has no gpukern.toml"), "{}", stdout(&first));
     git(path, &["add", "gpukern.toml", "other.*"]);
     git(path, &["commit", "--quiet", "--message=a configuration"]);
-    // What did not change is measured once for both sides, and the rest in turns.
+    // An unchanged kernel is measured once for both sides, and a changed one in turns.
     std::fs::write(path.join("copy.in"), copy.replace("x[i];", "x[i] + 0;")).expect("written");
     std::fs::write(path.join("reference.comp"), copy.replace("x[i];", "x[i] | 0;")).expect("written");
     let with_reference = format!("{description}[reference]\nkernel = 'reference.comp'\n");
@@ -876,6 +913,13 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
         assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
     }
+    // Reasons of the baseline do not name the folder that it was in.
+    git(path, &["commit", "--quiet", "--all", "--message=broken"]);
+    std::fs::write(path.join("copy.in"), copy).expect("written");
+    let mended = compare("HEAD");
+    assert_eq!(mended.status.code(), Some(0), "{}{}", stdout(&mended), stderr(&mended));
+    let comparison = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comparison.contains("; before: copy.toml:2: kernel.source: copy.comp:"), "{comparison}");
     // A mistake keeps them.
     std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'none.toml'\n").expect("written");
     let third = compare("HEAD");

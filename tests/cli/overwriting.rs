@@ -125,6 +125,8 @@ const COMMANDS: &[&str] = &[
     "ab matmul -V naive -s 8 --a-driver icd.json --b-driver other.json --json icd.json",
     "ab matmul -V naive -s 8 --a-driver other.json --b-driver icd.json --json icd.json",
     "tune matmul --shapes shapes.txt --tuned shapes.txt",
+    "tune matmul --size @shapes.txt --tuned shapes.txt",
+    "bench matmul --size @shapes.txt --json shapes.txt",
     "peak --loader libvulkan.so --json libvulkan.so",
 ];
 
@@ -194,12 +196,12 @@ fn files() -> tempfile::TempDir {
         "figures.csv",
         "gate.toml",
         "known.toml",
-        "shapes.txt",
     ] {
         write(name, name.as_bytes());
     }
     write("tuned.toml", b"schema = 'gpukern-tuned/1'\n");
     write("icd.json", b"{}");
+    write("shapes.txt", b"8x8x8");
     for name in ["order.txt", "otava/otava.yaml"] {
         write(name, b"0123456789abcdef\n");
     }

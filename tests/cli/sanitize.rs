@@ -86,6 +86,16 @@ fn a_race_between_iterations_is_mended_at_the_end_of_the_loop() {
 }
 
 #[test]
+fn an_update_in_place_by_several_invocations_needs_an_atomic() {
+    for name in ["histogram-plain-shared", "histogram-plain-buffer"] {
+        let kernel = format!("{FOLDER}/{name}/k.toml");
+        let text = super::stdout(&run(&mut gpukern(&["sanitize", &kernel, "--subgroup", "32"])));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(", such as atomicAdd(), in place of the update"), "{text}");
+    }
+}
+
+#[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
     let expected: std::collections::BTreeMap<String, Expected> =

@@ -304,15 +304,13 @@ pub(super) fn warn_above_limits(cases: &mut [Case]) {
 /// Stores the share of its limits that each case reaches.
 pub(super) fn store_shares(limits: &Peak, cases: &mut [Case]) {
     for case in cases {
-        let time = case.measured().map(|measured| (measured.summary.median, measured.summary.interval));
-        let (share, structure) = match time {
-            Some((median, interval)) => {
-                let with_time = |share: Share| share.with_time(median, interval);
-                (limits.share(case, median).map(with_time), limits.structure(case, median).map(with_time))
-            }
-            None => (None, None),
-        };
-        (case.share, case.structure) = (share, structure);
+        (case.share, case.structure) = (None, None);
+        if let Some(measured) = case.measured() {
+            let (median, interval) = (measured.summary.median, measured.summary.interval);
+            let with_time = |share: Share| share.with_time(median, interval);
+            let [share, structure] = [limits.share(case, median), limits.structure(case, median)];
+            (case.share, case.structure) = (share.map(with_time), structure.map(with_time));
+        }
     }
 }
 

@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// Variables that name the folders of Mesa's and NVIDIA's shader caches.
+const DRIVER_CACHES: [&str; 2] = ["MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH"];
+
 /// Setup of a session: how to load Vulkan, files that outlive runs, and the user's kernels. Workers receive a copy.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Setup {
@@ -36,6 +39,8 @@ pub struct Setup {
     pub loader: Option<OsString>,
     /// Manifests of the drivers to load, as a path list; `None` for all of the system's.
     pub drivers: Option<OsString>,
+    /// Environment variables of the workers, beside those of this process.
+    pub variables: Vec<(String, OsString)>,
     /// Folder of files that outlive the run.
     pub cache: CacheFolder,
     /// Place where device work runs.
@@ -69,6 +74,7 @@ impl Setup {
             validation: Validation::Off,
             loader: None,
             drivers: None,
+            variables: vec![],
             cache,
             isolation: Isolation::InProcess,
             timeout: Duration::from_secs(30),
@@ -100,6 +106,14 @@ impl Setup {
     /// Returns this setup with only these drivers, in workers.
     pub fn with_drivers(&self, manifests: OsString) -> Self {
         Self { drivers: Some(manifests), ..self.in_workers() }
+    }
+
+    /// Returns this setup with these variables, in workers, and with caches of its own in `folder`, which have nothing that was
+    /// compiled without them.
+    pub fn with_variables(&self, variables: &[(String, OsString)], folder: &Path) -> Self {
+        let caches = DRIVER_CACHES.map(|name| (name.to_string(), folder.into()));
+        let variables = caches.into_iter().chain(variables.iter().cloned()).collect();
+        Self { variables, cache: CacheFolder::new(Some(folder)), ..self.in_workers() }
     }
 }
 

@@ -160,6 +160,9 @@ impl Scene<'_> {
                 "two dispatches, or an atomic flag with memoryBarrierBuffer() before it is set and after it is read"
                     .into();
         }
+        if let Some(line) = updated_in(&fault) {
+            fault.remedy = format!("an atomic in line {line}, such as atomicAdd(), in place of the update");
+        }
         fault
     }
 
@@ -358,6 +361,19 @@ fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
         (FaultKind::RaceStorage, false) => "with nothing that orders them",
         _ => "with no barrier between",
     }
+}
+
+/// Returns the line of a race that updates an element in place, as `bins[i] += 1`. A line that names the array twice, as
+/// `sums[i] += sums[i + 1]`, needs barriers instead.
+fn updated_in(fault: &KernelFault) -> Option<u32> {
+    let is_race = matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage | FaultKind::Lockstep);
+    let place = fault.at.as_ref().filter(|_| is_race && fault.at == fault.other)?;
+    let (text, (_, line)) = (place.text.as_ref()?, place.line.as_ref()?);
+    let mut operators = ["+=", "-=", "|=", "&=", "^=", "++", "--"].into_iter();
+    let updated = operators.find_map(|operator| Some(text.split_once(operator)?.0))?;
+    let array = updated.split_once('[').map_or(updated, |(array, _)| array).trim_end();
+    let name = array.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (text.matches(&format!("{name}[")).count() < 2).then_some(*line)
 }
 
 /// Says what to do about a fault: about races, by their lines. `passed_barrier` tells of a barrier that lies between but

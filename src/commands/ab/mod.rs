@@ -26,9 +26,11 @@ use crate::{
 };
 use pairs::Pair;
 use rand::seq::SliceRandom;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Default of `--max-time` for kernels.
 const KERNELS_MAX_TIME: Duration = Duration::from_secs(10);
@@ -43,8 +45,17 @@ const PROCESS_MAX_TIME: Duration = Duration::from_millis(500);
 enum Sides<'a> {
     /// Two kernels on one driver, alternating within one process.
     Kernels(Box<[Side; 2]>),
-    /// Paths of two drivers' manifests; each driver has its own processes.
-    Drivers([&'a Path; 2]),
+    /// Two drivers, or one in two environments; each has its own processes.
+    Drivers([DriverSide<'a>; 2]),
+}
+
+/// Driver in an environment.
+struct DriverSide<'a> {
+    /// Its manifest; `None` for the installed drivers.
+    manifest: Option<&'a Path>,
+    variables: Vec<(String, OsString)>,
+    /// Folder of its caches, if it has variables: those of a driver may not notice them.
+    caches: Option<TempDir>,
 }
 
 /// Case, and the two sides that take turns on it.
@@ -82,6 +93,13 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
     contest.judge(args.json.as_ref(), args.keep_failures.as_deref(), &setup.with_kernels(kernels), host)
 }
 
+impl AbArgs {
+    /// Whether the sides are drivers, or environments of them.
+    fn is_of_drivers(&self) -> bool {
+        self.a_driver.is_some() || self.b_driver.is_some() || !self.a_env.is_empty() || !self.b_env.is_empty()
+    }
+}
+
 /// Resolves the description or captured case that two drivers run, if one stands in place of the algorithm.
 fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
     let path = PathBuf::from(&args.algorithm);
@@ -90,7 +108,7 @@ fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
         return Ok(vec![]);
     }
     let shown = path.shown();
-    if args.a_driver.is_none() && args.b_driver.is_none() {
+    if !args.is_of_drivers() {
         return Err(usage!(
             "`ab` runs '{shown}' on two drivers; add --a-driver and --b-driver, or compare two kernels with `run --ab`"
         ));
@@ -241,10 +259,10 @@ impl<'a> Contest<'a> {
         if kernels.is_empty() {
             CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         }
-        let of_drivers = args.a_driver.is_some() || args.b_driver.is_some();
+        let of_drivers = args.is_of_drivers();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
-        let options = "--against VARIANT, --a-spirv or --b-spirv, or --a-driver and --b-driver";
+        let options = "--against VARIANT, --a-spirv or --b-spirv, --a-driver and --b-driver, or --a-env or --b-env";
         match kinds {
             0 => return Err(usage!("nothing to compare; add {options}")),
             1 => {}
@@ -448,8 +466,8 @@ impl<'a> Contest<'a> {
         self.announce_duration(host);
         host.listen()?;
         for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
-            if let Sides::Drivers(manifests) = &current.sides {
-                self.duel_drivers(current, manifests, setup, host, add_trial)?;
+            if let Sides::Drivers(drivers) = &current.sides {
+                self.duel_drivers(current, drivers, setup, host, add_trial)?;
             }
         }
         Ok(())
@@ -459,7 +477,7 @@ impl<'a> Contest<'a> {
     fn duel_drivers(
         &self,
         current: &Match<'_>,
-        manifests: &[&Path; 2],
+        drivers: &[DriverSide<'_>; 2],
         setup: &Setup,
         host: &Host,
         add_trial: &mut dyn FnMut(Trial) -> Result<()>,
@@ -477,7 +495,7 @@ impl<'a> Contest<'a> {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut random);
-            match current.round(order, manifests, &plan, setup, host, &mut first) {
+            match current.round(order, drivers, &plan, setup, host, &mut first) {
                 Ok(Some(round)) => rounds.push(round),
                 Ok(None) => break,
                 // A process that fails late must not lose the earlier rounds.
@@ -518,7 +536,7 @@ impl Match<'_> {
     fn round(
         &self,
         order: [usize; 3],
-        manifests: &[&Path; 2],
+        drivers: &[DriverSide<'_>; 2],
         plan: &Plan,
         setup: &Setup,
         host: &Host,
@@ -528,8 +546,9 @@ impl Match<'_> {
         let mut is_complete = true;
         for role in order {
             let side = usize::from(role == 1);
-            let name = format!("{} with driver '{}'", ["A", "B"][side], self.labels[side]);
-            let setup = setup.with_drivers(manifests[side].as_os_str().to_owned());
+            let what = if drivers[side].manifest.is_some() { "driver" } else { "environment" };
+            let name = format!("{} with {what} '{}'", ["A", "B"][side], self.labels[side]);
+            let setup = drivers[side].setup(setup);
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
@@ -574,22 +593,57 @@ fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> R
 
 /// Returns a match of the two drivers for each variant on each problem.
 fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
-    let (Some(a), Some(b)) = (&args.a_driver, &args.b_driver) else {
+    if args.a_driver.is_some() != args.b_driver.is_some() {
         return Err(Error::Usage("one side is missing; give both --a-driver and --b-driver".into()));
-    };
-    let manifests = [a.as_path(), b.as_path()];
-    manifests.iter().try_for_each(|path| check_manifest(path))?;
+    }
     let mut matches = vec![];
     for group in groups {
         for variant in &group.variants {
+            let a = DriverSide::new(args.a_driver.as_deref(), &args.a_env)?;
+            let b = DriverSide::new(args.b_driver.as_deref(), &args.b_env)?;
+            let labels = [a.label(&args.a_env), b.label(&args.b_env)];
             matches.push(Match {
-                labels: manifests.map(Shown::shown),
-                sides: Sides::Drivers(manifests),
+                labels,
+                sides: Sides::Drivers([a, b]),
                 group: CaseGroup { variants: vec![variant.clone()], ..group.clone() },
             });
         }
     }
     Ok(matches)
+}
+
+impl<'a> DriverSide<'a> {
+    fn new(manifest: Option<&'a Path>, variables: &[String]) -> Result<Self> {
+        manifest.map_or(Ok(()), check_manifest)?;
+        let variable = |text: &String| match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+            _ => Err(usage!("'{}' sets no variable; write NAME=VALUE, as --b-env RADV_DEBUG=nocache", brief(text))),
+        };
+        let variables: Vec<_> = variables.iter().map(variable).collect::<Result<_>>()?;
+        let folder =
+            || tempfile::tempdir().map_err(|e| Error::Failure(format!("cannot make a folder for caches: {e}")));
+        let caches = if variables.is_empty() { None } else { Some(folder()?) };
+        Ok(Self { manifest, variables, caches })
+    }
+
+    /// Returns the setup of its processes.
+    fn setup(&self, setup: &Setup) -> Setup {
+        let mut setup = setup.in_workers();
+        if let Some(manifest) = self.manifest {
+            setup = setup.with_drivers(manifest.as_os_str().to_owned());
+        }
+        match &self.caches {
+            Some(folder) => setup.with_variables(&self.variables, folder.path()),
+            None => setup,
+        }
+    }
+
+    /// Names the side: its manifest, then its variables.
+    fn label(&self, variables: &[String]) -> String {
+        let manifest = self.manifest.map(Shown::shown);
+        let parts: Vec<_> = manifest.into_iter().chain(variables.iter().map(|text| printable(text).into())).collect();
+        if parts.is_empty() { "as installed".into() } else { parts.join(" ") }
+    }
 }
 
 /// Returns a match for each problem. On one side or both, a SPIR-V file replaces one kernel of the variant.

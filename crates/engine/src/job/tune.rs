@@ -135,6 +135,7 @@ impl Executor<'_> {
         Some(SearchResult {
             best,
             built_in: (built_in, built_in_time),
+            gain: None,
             rivals: vec![],
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
@@ -233,6 +234,8 @@ struct RunOffEntry {
     name: String,
     program: Program,
     median: Option<Nanos>,
+    /// Confidence interval of the median.
+    interval: Option<[Nanos; 2]>,
     /// Description of a wrong answer in the run-off.
     wrong: Option<String>,
 }
@@ -244,6 +247,13 @@ pub(super) struct VerifiedCandidate {
     program: Program,
     /// Device time of the first run.
     pub(super) first_run: Nanos,
+}
+
+impl RunOffEntry {
+    /// Returns an entry that was not measured, of another variant.
+    fn new(name: String, program: Program) -> Self {
+        Self { tile: None, name, program, median: None, interval: None, wrong: None }
+    }
 }
 
 impl Runner {
@@ -309,7 +319,9 @@ impl Runner {
             let CaseState::Sampling(contender) = state else { continue };
             let Some((measured, timed)) = contender.finish() else { continue };
             match self.verify_after_sampling(loaded, measured, &timed) {
-                Outcome::Measured(measured) => entry.median = Some(measured.summary.median),
+                Outcome::Measured(measured) => {
+                    (entry.median, entry.interval) = (Some(measured.summary.median), measured.summary.interval);
+                }
                 Outcome::Rejected(verification) => entry.wrong = Some(verification.worst),
                 _ => {}
             }
@@ -492,18 +504,10 @@ impl<'a> TileSearch<'a> {
         let mut entries = vec![];
         for tile in tiles {
             if let Ok(program) = self.program(tile) {
-                let name = tile.to_string();
-                entries.push(RunOffEntry { tile: Some(tile), name, program, median: None, wrong: None });
+                entries.push(RunOffEntry { tile: Some(tile), ..RunOffEntry::new(tile.to_string(), program) });
             }
         }
-        let rivals = self.rivals().into_iter();
-        entries.extend(rivals.map(|(name, program)| RunOffEntry {
-            tile: None,
-            name,
-            program,
-            median: None,
-            wrong: None,
-        }));
+        entries.extend(self.rivals().into_iter().map(|(name, program)| RunOffEntry::new(name, program)));
         entries
     }
 
@@ -524,7 +528,7 @@ impl<'a> TileSearch<'a> {
 
 impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
-    /// wins unless another is faster by [`MIN_GAIN`].
+    /// wins unless another is faster by [`MIN_GAIN`], and by more than both medians are uncertain.
     fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> TuneResult {
         let mut rivals = vec![];
         let mut ranked = vec![];
@@ -550,13 +554,15 @@ impl TriedTiles {
             };
         };
         let built_in_time = time_of(built_in, &ranked);
+        let mut gain = gain(entries, built_in, best.0);
         if let Some(time) = built_in_time
-            && time.0 < best.1.0 * MIN_GAIN
+            && (time.0 < best.1.0 * MIN_GAIN || gain.is_some_and(|[low, _]| low <= 1.0))
         {
             best = (built_in, time);
+            gain = None;
         }
         let Self { refused, tried, .. } = self;
-        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), rivals, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), gain, rivals, tried, space, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -570,6 +576,13 @@ impl TriedTiles {
             Refusal::Failed(_) | Refusal::Unsupported(_) => Refusal::Failed(message),
         })
     }
+}
+
+/// Returns between which ratios the time of one tile ÷ that of another lies, by the ends of both intervals.
+fn gain(entries: &[RunOffEntry], of: Tile, to: Tile) -> Option<[f64; 2]> {
+    let interval = |tile| entries.iter().find(|entry| entry.tile == Some(tile) && entry.median.is_some())?.interval;
+    let [[of_low, of_high], [low, high]] = [interval(of)?, interval(to)?];
+    Some([of_low.0 / high.0, of_high.0 / low.0])
 }
 
 fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
@@ -589,7 +602,8 @@ mod tests {
 
     fn entry(tile: Option<Tile>, median: Option<f64>) -> RunOffEntry {
         let name = tile.map_or("texel".into(), |tile| tile.to_string());
-        RunOffEntry { tile, name, program: Program::default(), median: median.map(Nanos), wrong: None }
+        let interval = median.map(|median| [Nanos(0.99 * median), Nanos(1.01 * median)]);
+        RunOffEntry { tile, median: median.map(Nanos), interval, ..RunOffEntry::new(name, Program::default()) }
     }
 
     fn tiles(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> TriedTiles {
@@ -605,7 +619,8 @@ mod tests {
 
     #[test]
     fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
-        for (other, best) in [(99.5, BUILT_IN), (98.0, OTHER), (100.0, BUILT_IN)] {
+        // At 98.5 the medians differ by more than 1 %, and their intervals overlap.
+        for (other, best) in [(99.5, BUILT_IN), (98.5, BUILT_IN), (97.0, OTHER), (100.0, BUILT_IN)] {
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
             let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);

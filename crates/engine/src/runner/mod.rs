@@ -220,7 +220,7 @@ impl<'a> SharedProblem<'a> {
 fn taking_turns<'a>(groups: impl Iterator<Item = &'a CaseGroup>) -> Vec<Vec<&'a CaseGroup>> {
     let mut joined: Vec<Vec<&CaseGroup>> = vec![];
     for group in groups {
-        match joined.iter_mut().find(|others| group.turns.is_some() && others[0].turns == group.turns) {
+        match group.turns.and_then(|_| joined.iter_mut().find(|others| others[0].turns == group.turns)) {
             Some(others) => others.push(group),
             None => joined.push(vec![group]),
         }
@@ -388,9 +388,8 @@ impl Runner {
             prepared.push((shared, entries));
         }
         let states = prepared.iter_mut().flat_map(|(_, entries)| entries.iter_mut().map(|entry| &mut entry.state));
-        let mut states: Vec<_> = states.collect();
+        let states: Vec<_> = states.collect();
         let is_reported: Vec<_> = states.iter().map(|state| state.contender().is_none()).collect();
-        states.retain(|state| state.contender().is_some());
         self.keeper.sample(states, sampling);
         for (shared, entries) in &mut prepared {
             if sampling.energy

@@ -169,6 +169,7 @@ impl WorkerProcess {
         if setup.inspects {
             command.envs(WITHOUT_CACHES);
         }
+        command.envs(setup.variables.iter().map(|(name, value)| (name, value)));
         let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
         Ok(Self {
             helper,

@@ -53,11 +53,13 @@ pub struct Settings {
     pub growing: bool,
     /// Whether to compare cases whose buffers or work changed.
     pub other_problems: bool,
+    /// Whether the check of the candidate may be weaker.
+    pub weaker_checks: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false }
+        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false, weaker_checks: false }
     }
 }
 

@@ -120,7 +120,7 @@ impl Overview {
 fn rated_cases(comparison: &Comparison) -> impl Iterator<Item = RatedCase<'_>> {
     comparison.cases.iter().enumerate().filter_map(|(index, case)| {
         let ratio = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
-        // What was measured once for both sides says nothing of a change.
+        // A case that was measured once for both sides says nothing of a change.
         if case.interval == Some([1.0; 2]) {
             return None;
         }

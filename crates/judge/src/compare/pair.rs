@@ -120,9 +120,12 @@ fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opti
         pairs.extend(candidate.iter().filter(is_known).map(|after| (before.case, after.case)));
     }
     for (before, after) in &pairs {
-        // Older records lack buffers.
+        // Older records lack buffers. Other names do not change what a kernel does.
         let have_buffers = !before.buffers.is_empty() && !after.buffers.is_empty();
-        if have_buffers && before.buffers != after.buffers {
+        let unnamed = |case: &Case| -> Vec<String> {
+            case.buffers.iter().map(|buffer| buffer.split_once(' ').map_or("", |(_, rest)| rest).to_string()).collect()
+        };
+        if have_buffers && unnamed(before) != unnamed(after) {
             let only_before = other_buffers(before, after);
             return Some(format!("its buffers changed: {only_before} → {}", other_buffers(after, before)));
         }
@@ -384,7 +387,7 @@ impl CasePair<'_> {
         let mut reason = None;
         if by_ratio != Verdict::Slower && self.is_no_longer_verified() {
             obstacle = Some(Obstacle::Unverified);
-        } else if by_ratio != Verdict::Slower && self.is_checked_less() {
+        } else if by_ratio != Verdict::Slower && !settings.weaker_checks && self.is_checked_less() {
             obstacle = Some(Obstacle::WeakerCheck);
         } else if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
             if by_ratio != Verdict::Same && self.lacks_baseline(settings) {

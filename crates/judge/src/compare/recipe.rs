@@ -118,7 +118,7 @@ pub fn recipe(
     let is_live = sides[1].paths.is_empty();
     let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, is_live));
     let board = candidate_board(comparison, sides[1].records);
-    let mut remarks = undecided_remarks(comparison, settings, remeasured, board);
+    let mut remarks = undecided_remarks(comparison, settings, remeasured, board, again.anew.is_some());
     match remeasured {
         [true, true] => remarks.push(format!(
             "Measure both sides again: the device was slower or busier during the baseline in {} of {} cases, and during \
@@ -494,6 +494,7 @@ fn undecided_remarks(
     settings: &Settings,
     remeasured: [bool; 2],
     board: Option<&str>,
+    takes_turns: bool,
 ) -> Vec<String> {
     let mut remarks: Vec<String> = vec![];
     let cases: Vec<&Compared> = undecided(comparison).collect();
@@ -526,7 +527,8 @@ fn undecided_remarks(
             _ => counted(close.len(), "case"),
         };
         let mut remark = format!("To decide {count} would take more than {MAX_PROCESSES_PER_SIDE} processes a side");
-        if largest > MAX_SUGGESTED_EFFECT {
+        // Sides that took turns have done what this advises.
+        if largest > MAX_SUGGESTED_EFFECT && !takes_turns {
             let effect = significant(100.0 * settings.min_effect);
             let _ = write!(
                 remark,

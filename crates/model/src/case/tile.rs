@@ -27,6 +27,9 @@ pub enum CaseTile {
         tile: String,
         /// The day of the search.
         day: String,
+        /// The size of the search, if it is another than that of the case.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
     },
     /// The tile that the statistics of a compiler chose.
     Inspected {
@@ -43,7 +46,8 @@ impl CaseTile {
         match self {
             Self::BuiltIn { tile } => format!("{tile}, built in"),
             Self::Refused { tile, tuned, reason } => format!("{tile}, built in, as the tuned {tuned} {reason}"),
-            Self::Tuned { tile, day } => format!("{tile}, tuned {day}"),
+            Self::Tuned { tile, day, at: None } => format!("{tile}, tuned {day}"),
+            Self::Tuned { tile, day, at: Some(size) } => format!("{tile}, tuned {day} at {size}"),
             Self::Inspected { tile, day } => format!("{tile}, by inspection, {day}"),
         }
     }

@@ -5,12 +5,14 @@ use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
+use crate::basis::input_file;
 use crate::basis::layout::Layout;
 use crate::basis::pattern::{is_pattern, matches, no_match};
-use crate::basis::printable::brief;
+use crate::basis::printable::{Shown, brief};
 use crate::basis::size::{Size, sweep};
 use crate::case::Goal;
 use crate::case::input::Input;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Context in which axis values are chosen.
@@ -238,7 +240,14 @@ pub(super) fn sizes(
     let sizes_for =
         |text: &str, on| -> Result<Vec<_>, String> { Ok(sweep(text)?.into_iter().map(|size| (size, on)).collect()) };
     if !texts.is_empty() {
-        return sizes_for(&texts.join(","), DeviceClass::Any);
+        let mut expanded = vec![];
+        for text in texts {
+            match text.strip_prefix('@') {
+                Some(file) => expanded.extend(sizes_in(Path::new(file))?),
+                None => expanded.push(text.clone()),
+            }
+        }
+        return sizes_for(&expanded.join(","), DeviceClass::Any);
     }
     let Sweeps { gpu, cpu } = match purpose {
         Purpose::Verify => algorithm.verify_size,
@@ -248,6 +257,23 @@ pub(super) fn sizes(
         return sizes_for(gpu, DeviceClass::Any);
     }
     Ok([sizes_for(gpu, DeviceClass::Gpu)?, sizes_for(cpu, DeviceClass::Cpu)?].concat())
+}
+
+/// Reads the sizes in a file, one or more per line; `#` starts a comment.
+fn sizes_in(path: &Path) -> Result<Vec<String>, String> {
+    let name = path.shown();
+    let text = input_file::read_text(path)
+        .map_err(|e| format!("cannot read sizes from '{name}': {e}; name a file with one per line"))?;
+    let mut sizes = vec![];
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        sweep(line).map_err(|error| format!("{name}, line {}: {error}", index + 1))?;
+        sizes.push(line.to_string());
+    }
+    if sizes.is_empty() { Err(format!("there are no sizes in '{name}'; write one per line")) } else { Ok(sizes) }
 }
 
 /// Returns the items without repetitions, or the first error.

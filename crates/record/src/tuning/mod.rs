@@ -66,6 +66,8 @@ pub struct SearchResult {
     pub best: (Tile, Nanos),
     /// Built-in tile, and its median if measured.
     pub built_in: (Tile, Option<Nanos>),
+    /// Between which the time of the built-in tile ÷ that of the best lies; `None` if they did not alternate.
+    pub gain: Option<[f64; 2]>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
     /// Number of tried tiles.

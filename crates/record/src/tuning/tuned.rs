@@ -153,11 +153,19 @@ impl TuningResult {
     /// Returns the key by which results are sorted; of two results with the same key, the later replaces the earlier.
     fn key(&self) -> impl Ord + use<'_> {
         let axis_values: Vec<_> = axes::tile_columns().map(|column| column.text(&self.options)).collect();
-        (&self.model, &self.algorithm, axis_values, &self.sizes, &self.variant)
+        (&self.model, &self.algorithm, axis_values, &self.sizes, &self.measured_at, &self.variant)
+    }
+
+    /// Returns how far its size is from this one: the sum of the logarithms of the ratios of their extents.
+    fn distance(&self, size: Size) -> f64 {
+        let Ok(measured) = self.measured_at.parse::<Size>() else { return f64::INFINITY };
+        let [a, b] = [measured, size].map(|size| size.shortest().extents());
+        let ratio = |(a, b): (u64, u64)| (a as f64 / b as f64).ln().abs();
+        if a.len() == b.len() { a.into_iter().zip(b).map(ratio).sum() } else { f64::INFINITY }
     }
 }
 
-/// Returns the class of a size: extents as powers of two, so that 1000 shares the results of 1024.
+/// Returns the class of a size: extents as powers of two. A size without a result of its own has the nearest one of its class.
 pub fn class(size: Size) -> String {
     let round = |n: u64| {
         let below = 1u64 << n.max(1).ilog2();
@@ -278,16 +286,21 @@ impl Tuned {
         format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
 
-    /// Returns the results of all variants for a case of `algorithm` on `device`.
-    pub fn results<'a>(
-        &'a self,
-        device: &DeviceInfo,
-        algorithm: &'a Algorithm,
-        spec: &CaseSpec,
-    ) -> impl Iterator<Item = &'a TuningResult> {
+    /// Returns the results for a case of `algorithm` on `device`, the nearest size first.
+    fn nearest(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let model = Model::of(device);
-        let spec = *spec;
-        self.results.iter().filter(move |result| result.applies_to(&model, algorithm, &spec))
+        let mut results: Vec<_> =
+            self.results.iter().filter(|result| result.applies_to(&model, algorithm, spec)).collect();
+        results.sort_by(|a, b| a.distance(spec.size).total_cmp(&b.distance(spec.size)));
+        results
+    }
+
+    /// Returns the results of all variants for a case of `algorithm` on `device`, which are of one size.
+    pub fn results(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
+        let mut results = self.nearest(device, algorithm, spec);
+        let size = results.first().map(|first| first.measured_at.clone());
+        results.retain(|result| Some(&result.measured_at) == size.as_ref());
+        results
     }
 
     /// Counts the results that `device` uses, and says why others are of no use here; `None` if all are used or belong to
@@ -319,10 +332,11 @@ impl Tuned {
         variant: &str,
         spec: &CaseSpec,
     ) -> Option<(Tile, &TuningResult)> {
-        let model = Model::of(device);
-        let mut results = self.results.iter().filter(|result| result.variant == variant);
-        let result = results.find(|result| result.applies_to(&model, algorithm, spec))?;
-        Some((result.tile?, result))
+        let mut results: Vec<_> = self.nearest(device, algorithm, spec);
+        results.retain(|result| result.variant == variant);
+        // A tile that was only compiled replaces no measured one.
+        results.sort_by_key(|result| result.gflops.is_none());
+        results.into_iter().find_map(|result| Some((result.tile?, result)))
     }
 }
 
@@ -425,9 +439,10 @@ pub fn with_tile<'a>(
         return configuration;
     }
     let day = result.day().to_string();
+    let at = (result.distance(spec.size) > 0.0).then(|| result.measured_at.clone());
     configuration.spec = tuned_spec;
     configuration.tile = Some(match result.gflops {
-        Some(_) => CaseTile::Tuned { tile: tile.to_string(), day },
+        Some(_) => CaseTile::Tuned { tile: tile.to_string(), day, at },
         None => CaseTile::Inspected { tile: tile.to_string(), day },
     });
     configuration
@@ -440,7 +455,7 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     let CaseGroup { algorithm, spec, .. } = group;
     let by_model = favorite(algorithm, spec, device)?;
     let (measured, inspected): (Vec<_>, Vec<_>) =
-        tuned.results(device, algorithm, spec).partition(|result| result.gflops.is_some());
+        tuned.results(device, algorithm, spec).into_iter().partition(|result| result.gflops.is_some());
     let candidates = favorites(algorithm, spec, device);
     if measured.iter().any(|result| result.variant == by_model.name) {
         let mut fastest: Option<(&Variant, &TuningResult)> = None;
@@ -651,6 +666,26 @@ mod tests {
     }
 
     #[test]
+    fn a_size_has_its_own_result_or_else_the_nearest_of_its_class() {
+        let device = software_device();
+        let at =
+            |size: &str, gflops| TuningResult { measured_at: size.into(), ..kept(&device, "tiled", "1024", gflops) };
+        let rival = TuningResult { measured_at: "1000".into(), ..kept(&device, "texel", "1024", 9.0) };
+        let tuned = tuned(&[at("1024", 1.0), at("800", 2.0), rival]);
+        for (n, expected) in [(800, "800"), (1000, "1024"), (1024, "1024"), (780, "800"), (1400, "1024")] {
+            let spec = CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32);
+            let (_, result) = tuned.result(&device, &MATMUL, "tiled", &spec).expect("one of the class");
+            assert_eq!(result.measured_at, expected, "{n}");
+        }
+        // Rates are compared at one size only.
+        let spec = CaseSpec::new(&MATMUL, Size::Uniform(1001), DType::F32);
+        let rates: Vec<_> = tuned.results(&device, &MATMUL, &spec).into_iter().map(|result| result.gflops).collect();
+        assert_eq!(rates, [Some(9.0)]);
+        let notes = notes(&group(&["tiled"], false, 1400), &device, &tuned);
+        assert_eq!(notes, [["tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21 at 1024"]]);
+    }
+
+    #[test]
     fn sizes_share_the_results_of_the_nearest_power_of_two() {
         let class = |m, n, k| class(Size::Three(m, n, k));
         assert_eq!(super::class(Size::Uniform(1000)), "1024");
@@ -667,7 +702,7 @@ mod tests {
         let [tiled, naive] = &choose(&both, &device, &tuned)[..] else { panic!("two variants") };
         assert_eq!((&*tiled.variant.name, tiled.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
         assert_eq!((&*naive.variant.name, naive.spec.tile), ("naive", None));
-        let tuned_note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21".to_string();
+        let tuned_note = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21 at 1024".to_string();
         assert_eq!([tiled.notes(), naive.notes()], [vec![tuned_note], vec![]]);
         let first_notes = |n, device: &DeviceInfo| notes(&group(&["tiled"], false, n), device, &tuned).remove(0);
         let built_in = "tile 64×64×16 in 64×32 in 16×16, built in";

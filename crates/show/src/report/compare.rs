@@ -74,12 +74,12 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.gap();
     }
     document.lines(thresholds(ruling));
-    // The summary says the same if nothing changed.
-    let is_unchanged = comparison.unmatched.is_empty() && comparison.count(Verdict::Same) == comparison.cases.len();
+    // Otherwise the summary says the same.
+    let names_cases = comparison.count(Verdict::Same) < comparison.cases.len();
     let cases = comparison.sorted();
     let names = if are_ids { case_names(&cases) } else { with_devices(&cases, |(index, _)| all_names[*index].clone()) };
     let headline = headline_of(comparison, &Ruling::default(), &cases, &names);
-    document.lines(headline.filter(|_| comparison.cases.len() > 1 && !is_unchanged));
+    document.lines(headline.filter(|_| comparison.cases.len() > 1 && names_cases));
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
@@ -554,13 +554,14 @@ fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
 }
 
 /// Fewest cases that overviews sum up.
-const MIN_SUMMARIZED: usize = 5;
+const MIN_SUMMARIZED: usize = 10;
 
 /// Summarizes the changes of all cases, and of each algorithm and device, in a line each.
 pub fn overviews(comparison: &Comparison) -> Vec<String> {
-    let overviews = Overview::all(comparison);
+    let mut overviews = Overview::all(comparison);
     // A short table shows the worst and the best at a glance.
-    let Some(total) = overviews.first().filter(|total| total.cases >= MIN_SUMMARIZED) else { return vec![] };
+    overviews.retain(|overview| overview.cases >= MIN_SUMMARIZED);
+    let Some(total) = overviews.first() else { return vec![] };
     let names = case_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
     // The tables across devices sum up many of them.
     let devices = distinct(overviews.iter().filter_map(|overview| overview.device.as_deref())).len();

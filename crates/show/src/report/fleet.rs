@@ -68,11 +68,11 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
     let mut rows = vec![];
     for problem in grouped(choices::races(records), |race| format!("{} {}", race.problem, race.size)) {
         let name = format!("{} {}", problem[0].problem, problem[0].size);
-        let in_a_row = |mut names: Vec<String>| {
+        let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
             names.join(" or ")
         };
-        let races: Vec<_> = problem.into_iter().map(|race| (in_a_row(race.fastest), race.device)).collect();
+        let races: Vec<_> = problem.into_iter().map(|race| (sorted(race.fastest), race.device)).collect();
         if races.len() > 1 {
             let mut wins = grouped(races, |(fastest, _)| fastest.clone());
             wins.sort_by_key(|wins| std::cmp::Reverse(wins.len()));

@@ -122,7 +122,8 @@ fn gain(found: &SearchResult) -> Option<String> {
     let (tile, time) = found.best;
     let (built_in_tile, built_in_time) = found.built_in;
     let speed_up = built_in_time?.0 / time.0;
-    Some(if built_in_tile == tile { "built in".into() } else { format!("{speed_up:.2} ×") })
+    let interval = found.gain.map_or(String::new(), |[low, high]| format!(" ({low:.2} … {high:.2})"));
+    Some(if built_in_tile == tile { "built in".into() } else { format!("{speed_up:.2} ×{interval}") })
 }
 
 /// Returns the cells behind the names of a search.
@@ -171,6 +172,7 @@ mod tests {
         let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
+            gain: Some([1.21, 1.29]),
             rivals: vec![("texel".into(), Nanos(2e6))],
             tried: 12,
             space: 2412,
