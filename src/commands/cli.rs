@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Measure compute kernels on any Vulkan device: which is fastest, and is it right?
+/// Measure compute kernels on any Vulkan device: which is fastest, and is it correct?
 #[derive(Debug, Parser)]
 #[command(
     name = "gpukern",
@@ -308,7 +308,7 @@ pub enum Command {
         gpukern compare-commits main --min-effect 3%   on a quiet GPU"
     )]
     CompareCommits(CompareCommitsArgs),
-    /// Decide which of two is faster: variants, SPIR-V, drivers
+    /// Decide which of two variants, SPIR-V files or drivers is faster
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
@@ -1425,7 +1425,7 @@ pub struct CompareArgs {
 pub struct CompareCommitsArgs {
     /// The commit to compare with: a branch, tag or hash
     ///
-    /// The default is right for a merge: its target, as CI checks it out.
+    /// The default suits the merge that CI checks out: it is the merge's target.
     #[arg(value_name = "BASE", default_value = "HEAD^1")]
     pub base: String,
 
@@ -1447,13 +1447,13 @@ pub struct CompareCommitsArgs {
 
     /// Processes, in each of which both sides take turns
     ///
-    /// Fewer than three decide nothing on a software device. As many again run if a case is undecided.
+    /// Fewer than three decide nothing on a software device. If a case is undecided, as many more run.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub processes: u32,
 
     /// The smallest change that matters
     ///
-    /// A busy runner cannot tell smaller ones than 5 % from noise.
+    /// On a busy runner, smaller changes drown in noise.
     #[arg(long, value_name = "PERCENT", default_value = compare_commits::MIN_EFFECT, allow_hyphen_values = true)]
     pub min_effect: String,
 
@@ -1574,7 +1574,7 @@ pub struct AbArgs {
     #[serde(serialize_with = "command_line::path")]
     pub b_driver: Option<PathBuf>,
 
-    /// Baseline: the driver with this variable of the environment
+    /// Baseline: the driver with this environment variable
     ///
     /// As with --a-driver, each round runs in a process of its own. Repeat it for several variables; a side without any
     /// has those of this process.

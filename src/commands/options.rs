@@ -197,7 +197,7 @@ fn measuring() -> Vec<Entry<Request>> {
         flag("no-peak", "Do not show shares of the device's limits", |target: &mut Request| &mut target.no_peak),
         path(
             "tuned FILE",
-            "Use the tiles that `gpukern tune` kept in this file\n\n[default: gpukern/tuned.toml in your \
+            "Use the tiles that `gpukern tune` saved in this file\n\n[default: gpukern/tuned.toml in your \
              configuration folder, if it exists] [env: GPUKERN_TUNED]",
             |target: &mut Request| &mut target.tuned,
         )
