@@ -63,10 +63,12 @@ pub(super) fn export(
 fn check_page(output: Option<&Path>) -> Result<()> {
     let ending = output.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
     match ending {
-        Some(ending) if ["png", "pdf", "svg", "jpg", "jpeg", "gif", "md", "csv"].contains(&&*ending) => Err(usage!(
-            "--output writes an HTML page, not .{ending}; name a .html file. `--svg DIR` writes the charts, \
-             `gpukern export` tables"
-        )),
+        Some(ending) if ["png", "pdf", "svg", "jpg", "jpeg", "gif", "md", "csv", "json"].contains(&&*ending) => {
+            Err(usage!(
+                "--output writes an HTML page, not .{ending}; name a .html file. `--svg DIR` writes the charts, \
+             `--json` choices, `gpukern export` tables"
+            ))
+        }
         _ => Ok(()),
     }
 }

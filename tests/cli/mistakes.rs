@@ -230,8 +230,8 @@ fn pipes_and_huge_files_are_refused_at_once() {
                 $ gpukern bench --config {file}
                 cannot read configuration '{file}': {other}; examples are in benches-config/
                 $ gpukern bench matmul --tuned {file}
-                cannot use tuning results: {file}: {other}; delete the file and run `gpukern tune` again, \
-                name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+                cannot use tuning results: {file}: {other}; name another with --tuned, ignore it with `gpukern bench \
+            --no-tuned`, or delete it if `gpukern tune` made it
                 $ gpukern ab matmul -s 8 -V naive --b-spirv {file}
                 cannot run '{file}' in place of matmul/naive.f32: {other}; name a SPIR-V file of a kernel
                 "

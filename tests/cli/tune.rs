@@ -233,17 +233,17 @@ fn mistakes_are_refused_before_a_device_is_opened() {
         &format!(
             "
             $ gpukern tune matmul --tuned @/damaged.toml
-            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; delete the file and run `gpukern \
-            tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; name another with --tuned, ignore it with `gpukern bench \
+            --no-tuned`, or delete it if `gpukern tune` made it
             $ gpukern bench matmul --tuned @/damaged.toml
-            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; delete the file and run `gpukern \
-            tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: @/damaged.toml:2: 'algorithm' is missing; name another with --tuned, ignore it with `gpukern bench \
+            --no-tuned`, or delete it if `gpukern tune` made it
             $ gpukern tune matmul --tuned @/
-            cannot use tuning results: @/: it is a folder; delete the file and run `gpukern tune` again, \
-            name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: @/: it is a folder; name another with --tuned, ignore it with `gpukern bench \
+            --no-tuned`, or delete it if `gpukern tune` made it
             $ gpukern tune matmul --tuned {long}
-            cannot use tuning results: {long}: File name too long; delete the file and run `gpukern tune` \
-            again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+            cannot use tuning results: {long}: File name too long; name another with --tuned, ignore it with `gpukern bench \
+            --no-tuned`, or delete it if `gpukern tune` made it
             $ gpukern bench matmul --tuned @/missing.toml
             there are no tuning results in '@/missing.toml'; make them with `gpukern tune`, or add --no-tuned
             $ gpukern tune eigen --tuned @/missing.toml

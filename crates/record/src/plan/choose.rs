@@ -244,6 +244,9 @@ pub(super) fn sizes(
         for text in texts {
             match text.strip_prefix('@') {
                 Some(file) => expanded.extend(sizes_in(Path::new(file))?),
+                None if Path::new(text).is_file() && sweep(text).is_err() => {
+                    return Err(format!("'{0}' is a file; write @{0} for the sizes in it", brief(text)));
+                }
                 None => expanded.push(text.clone()),
             }
         }

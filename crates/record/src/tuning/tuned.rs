@@ -366,8 +366,8 @@ fn is_device(path: &Path) -> bool {
 /// Returns the error for a file that cannot be used, with the remedies.
 fn unusable(path: &Path, reason: &str) -> Error {
     Error::Usage(format!(
-        "cannot use tuning results: {}{}; delete the file and run `gpukern tune` again, name another with \
-         --tuned, or ignore it with `gpukern bench --no-tuned`",
+        "cannot use tuning results: {}{}; name another with --tuned, ignore it with `gpukern bench --no-tuned`, or delete it \
+         if `gpukern tune` made it",
         path.shown(),
         excerpt(reason)
     ))
@@ -657,7 +657,7 @@ mod tests {
             let read = Tuned::read(&path).expect_err(expected).to_string();
             for error in [keep_error, read] {
                 let path = path.display().to_string();
-                for part in [expected, path.as_str(), "delete the file", "--tuned"] {
+                for part in [expected, path.as_str(), "delete it", "--tuned"] {
                     assert!(error.contains(part), "lacks '{part}': {error}");
                 }
             }
@@ -754,7 +754,7 @@ mod tests {
         let neither = text.replace("spills = 0.0\n", "");
         let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
         insta::assert_snapshot!(error, @"
-        cannot use tuning results: tuned.toml: tiled at 1024 has no gflops; delete the file and run `gpukern tune` again, name another with --tuned, or ignore it with `gpukern bench --no-tuned`
+        cannot use tuning results: tuned.toml: tiled at 1024 has no gflops; name another with --tuned, ignore it with `gpukern bench --no-tuned`, or delete it if `gpukern tune` made it
         ");
     }
 

@@ -4,10 +4,12 @@
 use super::bench::{median, row};
 use super::fastest;
 use crate::basis::alike::{distinct, grouped};
+use crate::basis::size::Size;
+use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::record::class::Class;
-use crate::record::{Case, Record};
+use crate::record::{Case, Outcome, Record};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -43,14 +45,25 @@ pub struct Race {
     pub(super) problem: String,
     /// Its size.
     pub(super) size: String,
+    /// The extents of its size: one, or M, N and K; those of your own kernels' axes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extents: Vec<u64>,
     /// The device's name.
     pub(super) device: String,
+    /// PCI or Khronos id of the vendor.
+    vendor_id: u32,
+    /// The vendor's id of the device.
+    device_id: u32,
     /// The driver's version.
     driver: String,
-    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell.
+    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell, or have too
+    /// few samples (no `error`). Empty if no variant has a right answer there.
     pub(super) fastest: Vec<String>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
+    /// Variants that are wrong or fail there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rejected: Vec<String>,
 }
 
 /// Time of a variant.
@@ -71,12 +84,15 @@ struct TimedVariant {
     /// What makes its answer another than the plain one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     caveats: Vec<String>,
+    /// Which wrong answers its check would accept; absent if it found none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weak_check: Option<String>,
     /// The tile or block width with its origin, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     tile: Option<CaseTile>,
 }
 
-/// Set of variants that together solve every problem of a kind, with what it loses to the fastest variants.
+/// Set of variants that together solve every problem of a kind that any variant solves, with what it loses to the fastest.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct VariantSet {
     /// The kind of problem: `matmul f32`.
@@ -113,15 +129,21 @@ fn caches(record: &Record) -> &'static str {
     if record.method.cache == CacheState::Cold { ", cold caches" } else { "" }
 }
 
-/// Returns the races of problems between two variants or more, in the order of the records.
+/// Returns the races of problems that two variants or more solve, or try to, on any device, in the order of the records. A
+/// device where only one is right has a race, too: sets must solve it.
 pub(super) fn races(records: &[&Record]) -> Vec<Race> {
-    let is_verified = |case: &&Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
-    let all = records.iter().flat_map(|record| record.cases.iter().filter(is_verified).map(|case| (*record, case)));
+    let is_verified = |case: &Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
+    let is_rejected = |case: &Case| matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
+    let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
+    let all = all.filter(|(_, case)| is_verified(case) || is_rejected(case));
     let driver = |record: &Record, case: &Case| {
         record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
     };
     let mut races = vec![];
     for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
+        if distinct(problem.iter().map(|(_, case)| &*case.variant)).len() < 2 {
+            continue;
+        }
         for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {
             let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
             let of_record = by_record
@@ -130,14 +152,21 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let Some(of_record) = of_record else { continue };
             let (record, first) = of_record[0];
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
-            let Some(names) = fastest::winners(record, &cases) else { continue };
+            let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| is_verified(case));
+            let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
+            let names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
+            let info = record.device(first.device);
             races.push(Race {
                 problem: first.subject() + caches(record),
                 size: row(first),
+                extents: first.size.known().map_or_else(Vec::new, Size::extents),
                 device: record.device_name(first.device),
+                vendor_id: info.map_or(0, |info| info.vendor_id),
+                device_id: info.map_or(0, |info| info.device_id),
                 driver: driver(record, first),
                 fastest: names.into_iter().map(String::from).collect(),
                 variants: timed(&cases),
+                rejected: rejected.iter().map(|case| case.variant.clone()).collect(),
             });
         }
     }
@@ -156,16 +185,17 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         error: case.measured().and_then(|measured| measured.summary.relative_error()),
         ratio: best.map(|best| time / best),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
+        weak_check: case.measured().and_then(|measured| AcceptedMutation::sentence(&measured.accepts)),
         tile: case.tile.clone(),
     };
     timed.iter().map(variant).collect()
 }
 
 /// Returns the best sets of each size for the races of a kind of problem, up to the one that loses next to nothing. Only
-/// variants without a caveat take part, and a set has one for every race.
+/// variants without a caveat take part, and a set has one for every race that has any.
 fn sets(races: &[&Race]) -> Vec<VariantSet> {
     let exact = |race: &'_ Race| race.variants.iter().filter(|own| own.caveats.is_empty()).count();
-    let races: Vec<&Race> = races.iter().copied().filter(|race| exact(race) > 1).collect();
+    let races: Vec<&Race> = races.iter().copied().filter(|race| exact(race) > 0).collect();
     let wins = |name: &str| races.iter().filter(|race| race.fastest.iter().any(|own| own == name)).count();
     let own = races.iter().flat_map(|race| race.variants.iter().filter(|own| own.caveats.is_empty()));
     let mut names = distinct(own.map(|own| own.variant.as_str()));
@@ -241,16 +271,21 @@ mod tests {
             error: None,
             ratio: Some(time / best),
             caveats: vec![],
+            weak_check: None,
             tile: None,
         };
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
         Race {
             problem: "matmul f32".into(),
             size: size.into(),
+            extents: vec![],
             device: device.into(),
+            vendor_id: 0,
+            device_id: 0,
             driver: String::new(),
             fastest,
             variants: times.iter().map(variant).collect(),
+            rejected: vec![],
         }
     }
 
@@ -260,7 +295,10 @@ mod tests {
             race("A", "1x64x64", &[("gemv", 1.0), ("texel", 4.0), ("tiled", 8.0)]),
             race("A", "64", &[("texel", 1.0), ("tiled", 2.0)]),
             race("B", "64", &[("texel", 3.0), ("tiled", 1.0)]),
+            // No variant is right there, which no set can change.
+            race("C", "64", &[]),
         ];
+        let alone = race("D", "64", &[("texel", 9.0)]);
         let sets = sets(&races.iter().collect::<Vec<_>>());
         let told: Vec<_> =
             sets.iter().map(|set| (set.variants.join("+"), (set.geometric_mean * 100.0).round())).collect();
@@ -268,6 +306,9 @@ mod tests {
         assert_eq!(told, [("texel".into(), 229.0), ("gemv+tiled".into(), 126.0), ("gemv+texel+tiled".into(), 100.0)]);
         assert_eq!((sets[0].worst.round(), &*sets[0].worst_size, &*sets[0].worst_device), (4.0, "1x64x64", "A"));
         assert_eq!((sets[1].worst.round(), &*sets[1].worst_size, &*sets[1].worst_device), (2.0, "64", "A"));
+        // A device with one variant needs it, however fast the others are elsewhere.
+        let races = [races[1..].iter().take(2).collect::<Vec<_>>(), vec![&alone]].concat();
+        assert_eq!(super::sets(&races)[0].variants, ["texel"]);
     }
 
     #[test]

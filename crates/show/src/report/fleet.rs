@@ -70,7 +70,7 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
         let name = format!("{} {}", problem[0].problem, problem[0].size);
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
-            names.join(" or ")
+            if names.is_empty() { "none is right".into() } else { names.join(" or ") }
         };
         let races: Vec<_> = problem.into_iter().map(|race| (sorted(race.fastest), race.device)).collect();
         if races.len() > 1 {
