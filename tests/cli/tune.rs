@@ -57,7 +57,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);
     let output = expect_exit(tune.arg(&path), 0);
     let table = stdout(&output);
-    assert_eq!(table.lines().next(), Some("matmul f32, the best tiles"));
+    assert_eq!(table.lines().next(), Some("matmul f32, the best tiles tried"));
     check_text(line(&stderr(&output), "saved in "), "saved in @/tuned.toml");
 
     let results = results(&std::fs::read_to_string(&path).expect("saved"));
@@ -88,7 +88,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 fn the_widths_of_a_factorization_are_searched_kept_and_taken() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);
-    expect_output(tune.arg(&path), 0, &["lu f32, the best tiles"]);
+    expect_output(tune.arg(&path), 0, &["lu f32, the best tiles tried"]);
 
     let text = std::fs::read_to_string(&path).expect("saved");
     let results = results(&text);
@@ -135,7 +135,7 @@ fn an_interrupt_keeps_what_was_found() {
     let rest: Vec<_> = lines.collect();
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{rest:?}");
-    assert_eq!(stdout(&output).lines().next(), Some("matmul f32, the best tiles"));
+    assert_eq!(stdout(&output).lines().next(), Some("matmul f32, the best tiles tried"));
     let results = results(&std::fs::read_to_string(&path).expect("kept"));
     let is_kept = |result: &toml::Value| result["variant"].as_str() == Some("tiled") && result["gflops"].is_float();
     assert!(results.iter().any(is_kept), "{results:?}");
@@ -157,7 +157,7 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     std::fs::remove_file(folder.path().join("sign")).expect("there");
     let output = interrupted_in("matmul/texel", &["-s", "64", "--budget=1ms"], folder.path());
     let (text, said) = (stdout(&output), stderr(&output));
-    assert_eq!(text.lines().next(), Some("matmul f32, the best tiles"), "{said}");
+    assert_eq!(text.lines().next(), Some("matmul f32, the best tiles tried"), "{said}");
     line(&text, "tiled f32 nn 64: 32×32×8 in 16×32 in 8×8");
     let note = replaced(line(&said, "note      tiled f32 64: "), r"of \d+", "of #");
     let expected =

@@ -76,9 +76,8 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
     document.terminal(width)
 }
 
-/// Columns to hide on a narrow terminal, least important first: the gain says as much as the built-in rate, and the number
-/// of tiles that were tried how much the result is worth.
-const HIDDEN_FIRST: [&str; 2] = ["built in", "tried"];
+/// Column to hide on a narrow terminal: the gain says as much. How many tiles were tried says what the result is worth.
+const HIDDEN_FIRST: [&str; 1] = ["built in"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
 pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
@@ -86,7 +85,7 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
     let searches = rows.iter().map(search).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let mut document = Document::default();
-    let mut table = write_searches(&mut document, device, algorithm, "the best tiles", &headings, searches);
+    let mut table = write_searches(&mut document, device, algorithm, "the best tiles tried", &headings, searches);
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
@@ -223,7 +222,7 @@ mod tests {
             }
             let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
-            assert!(text.starts_with(&format!("{title}, the best tiles")), "{}:\n{text}", axis.name);
+            assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
             let auto = format!("{} 256: `auto` picks tiled", axes::brief(&options));
             assert!(text.contains(&auto), "{}:\n{text}", axis.name);
         }
