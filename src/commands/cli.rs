@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Measure compute kernels on any Vulkan device: which is fastest, and is it correct?
+/// Measure compute kernels on any Vulkan device: which is fastest, and is it right?
 #[derive(Debug, Parser)]
 #[command(
     name = "gpukern",
@@ -308,7 +308,7 @@ pub enum Command {
         gpukern compare-commits main --min-effect 3%   on a quiet GPU"
     )]
     CompareCommits(CompareCommitsArgs),
-    /// Decide which of two variants, SPIR-V files or drivers is faster
+    /// Which of two variants, SPIR-V files or drivers is faster?
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
