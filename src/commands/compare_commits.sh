@@ -20,7 +20,7 @@ if ! commit=$(git rev-parse --quiet --verify "$base^{commit}"); then
         depth=0
         [ "$base" != 'HEAD^1' ] || depth=2
         mistake "there is no commit '$base' in this shallow clone; set \`fetch-depth: $depth\` of actions/checkout, or \
-fetch it: \`git fetch --unshallow\`"
+fetch it: \`git fetch --unshallow\`, and a branch with \`git fetch origin $base:$base\`"
     elif [ "$base" = HEAD^1 ]; then
         mistake "HEAD has no parent; name the commit to compare with"
     else
@@ -51,6 +51,7 @@ echo '*' > "$results/.gitignore"
 baseline=$scratch/baseline
 child=
 changed=
+gate_changed=
 renamed=
 candidate_status=0
 # Processes of each side, all of which are compared.
@@ -224,6 +225,7 @@ finish() {
     {
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
         if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
+        if [ -n "$gate_changed" ]; then printf '**%s**\n\n' "$gate_changed"; fi
         cat "$scratch/comparison.md"
         if [ -n "$renamed" ]; then printf '\nRenamed: %s\n' "$renamed"; fi
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
@@ -284,6 +286,11 @@ if [ -z "$why" ]; then
     renamed=$(listed renamed)
     if [ -n "$changed" ]; then echo "This change also edits what decides whether answers are right: $changed"; fi
     if [ -n "$renamed" ]; then echo "Renamed: $renamed"; fi
+    if [ -n "$gate" ] && git ls-files --error-unmatch -- "$gate" > /dev/null 2>&1 \
+        && ! git diff --quiet "$commit" -- "$gate"; then
+        gate_changed="This change also edits the gate that judges it."
+        echo "$gate_changed"
+    fi
 fi
 
 # The first process shows whether more can decide anything.

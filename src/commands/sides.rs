@@ -38,7 +38,7 @@ pub(super) struct Sides {
     changed_checks: Vec<String>,
     /// Kernels of another name in the baseline: `gelu → gelu_fast`.
     renamed: Vec<String>,
-    /// Ids of the candidate's cases whose check changed, each with the ids of the same kernel under the check of the
+    /// Ids of the candidate's cases whose check changed, or may have, each with the ids of the same kernel under the check of the
     /// baseline, and of the baseline's case.
     old_checks: BTreeMap<String, [String; 2]>,
 }
@@ -52,7 +52,7 @@ struct CaseName {
 
 impl Sides {
     /// Adds the cases of the configuration `baseline` to `plan`, and its kernels to `kernels`. Cases that both sides have
-    /// take turns. Unless `allows_check`, kernels whose check changed also have to pass that of the baseline.
+    /// take turns. Unless `allows_check`, kernels whose check changed, or may have, also have to pass that of the baseline.
     pub(super) fn add(
         plan: &mut Plan,
         kernels: &mut Vec<UserKernels>,
@@ -73,8 +73,18 @@ impl Sides {
             let Some(after) = kernels.iter().find(|after| name == Some(&after.name)) else { continue };
             if is_same(before, after) {
                 unchanged.insert(&*before.name);
-            } else if sides.note_changed_check(before, after) && !allows_check {
+                continue;
+            }
+            // Of kernels that do not compile, nothing else is known.
+            if before.problem.unusable.is_some() || after.problem.unusable.is_some() {
+                continue;
+            }
+            let changes = changed_check(&before.problem, &after.problem);
+            if !allows_check && (!changes.is_empty() || has_commands(&before.problem)) {
                 under_old_checks.insert(after.name.clone(), under_old_check(before, after));
+            }
+            if !changes.is_empty() {
+                sides.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
             }
         }
         for section in other.sections {
@@ -115,17 +125,6 @@ impl Sides {
         together.groups[index].turns = turns;
         together.groups.insert(index + 1, CaseGroup { turns, ..before });
         self.in_turns.extend(together.groups[index..=index + 1].iter().flat_map(ids_of));
-    }
-
-    /// Notes what of a kernel's check changed. Returns whether anything did.
-    fn note_changed_check(&mut self, before: &UserKernels, after: &UserKernels) -> bool {
-        // Of kernels that do not compile, nothing else is known.
-        let compile = before.problem.unusable.is_none() && after.problem.unusable.is_none();
-        let changes = if compile { changed_check(&before.problem, &after.problem) } else { vec![] };
-        if !changes.is_empty() {
-            self.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
-        }
-        !changes.is_empty()
     }
 
     /// Lists what a reviewer has to know, for the script of `compare-commits`.
@@ -282,6 +281,13 @@ fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -
         kernels.push(own.clone());
     }
     Ok(CaseGroup { algorithm, variants, ..group.clone() })
+}
+
+/// Whether a check runs commands: they may read more files than they name, such as modules that a script imports, of which
+/// nobody knows whether they changed.
+fn has_commands(problem: &ResolvedProblem) -> bool {
+    let runs = |point: &ResolvedPoint| matches!(point.reference, Reference::Command(_)) || point.inputs.is_some();
+    problem.points.iter().any(runs)
 }
 
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.

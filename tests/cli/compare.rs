@@ -774,6 +774,14 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
 }
 
+/// Makes a repository of a folder, with its files in one commit.
+#[cfg(unix)]
+fn commit_all(folder: &Path) {
+    git(folder, &["init", "--quiet"]);
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "--quiet", "--message=all files"]);
+}
+
 #[test]
 fn options_of_compare_commits_are_checked_before_anything_runs() {
     for (options, expected) in [
@@ -808,9 +816,7 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("copy.comp", COPY[0]);
     write("copy.toml", COPY[1]);
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
-    git(path, &["init", "--quiet"]);
-    git(path, &["add", "."]);
-    git(path, &["commit", "--quiet", "--message=a kernel"]);
+    commit_all(path);
     git(path, &["mv", "copy.comp", "clone.comp"]);
     git(path, &["mv", "copy.toml", "clone.toml"]);
     write("clone.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
@@ -839,9 +845,7 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     };
     sources("x[i];", "x[i] | 0;", "Y");
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
-    git(path, &["init", "--quiet"]);
-    git(path, &["add", "."]);
-    git(path, &["commit", "--quiet", "--message=a kernel"]);
+    commit_all(path);
     let compare = |exit, allow: &[&str]| {
         let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
         command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]).args(allow);
@@ -864,6 +868,61 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
 
 #[cfg(unix)]
 #[test]
+fn further_processes_forget_no_wrong_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let described = |name: &str, reference: &str| {
+        write(
+            &format!("{name}.toml"),
+            &format!("{}[reference]\n{reference}\n", COPY[1].replace("copy.comp", &format!("{name}.comp"))),
+        );
+    };
+    write("quick.comp", COPY[0]);
+    write("quick.toml", &COPY[1].replace("copy.comp", "quick.comp"));
+    write("copy.comp", COPY[0]);
+    described("copy", "command = 'sh reference.sh {in} {out}'");
+    // The command does not name this file.
+    write("reference.sh", ". ./answer.sh\n");
+    write("answer.sh", "cp \"$1/X.npy\" \"$2/Y.npy\"\n");
+    let listed = "[[run]]\ndescription = 'quick.toml'\n[[run]]\ndescription = 'copy.toml'\n";
+    write("gpukern.toml", listed);
+    write("gate.toml", "[[threshold]]\ncase = '*'\nmax-slowdown = '900%'\n");
+    commit_all(path);
+    // Another kernel is measured in further processes: no two samples are within this of each other.
+    let compare = |exit| {
+        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "2", "--min-effect", "0.001%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 50ms", "--gate", "gate.toml"]);
+        let output = stdout(&expect_exit(command.current_dir(path), exit));
+        assert!(output.contains("process 2 of 2"), "{output}");
+        output
+    };
+    write("quick.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
+    write("copy.comp", &COPY[0].replace("x[i];", "0 * x[i];"));
+    let zeros = "{ head -c -16384 \"$1/X.npy\"; head -c 16384 /dev/zero; } > \"$2/Y.npy\"\n";
+    write("answer.sh", zeros);
+    let wrong = compare(1);
+    assert!(wrong.contains("by the baseline's check, which `--allow check` ignores: Y["), "{wrong}");
+    // A new kernel that is wrong, one that does not compile, and another gate.
+    write("answer.sh", "cp \"$1/X.npy\" \"$2/Y.npy\"\n");
+    write("copy.comp", COPY[0]);
+    write("new.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
+    described("new", "kernel = 'copy.comp'");
+    write("broken.comp", "void main() { return 1; }\n");
+    described("broken", "kernel = 'copy.comp'");
+    write(
+        "gpukern.toml",
+        &format!("{listed}[[run]]\ndescription = 'new.toml'\n[[run]]\ndescription = 'broken.toml'\n"),
+    );
+    write("gate.toml", "[[threshold]]\ncase = '*'\nmax-slowdown = '999%'\n");
+    let new = compare(1);
+    line(&new, "This change also edits the gate that judges it.");
+    line(&new, "REJECTED  new/new/u32/N=4096: absent → rejected");
+    line(&new, "FAILED  broken/broken/");
+}
+
+#[cfg(unix)]
+#[test]
 fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
@@ -876,9 +935,7 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
         command.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--prepare", "cp copy.in copy.comp"]);
         command.current_dir(path).output().expect("it starts")
     };
-    git(path, &["init", "--quiet"]);
-    git(path, &["add", "."]);
-    git(path, &["commit", "--quiet", "--message=no configuration"]);
+    commit_all(path);
     std::fs::write(path.join("other.toml"), description.replace("copy.comp", "other.comp")).expect("written");
     std::fs::write(path.join("other.comp"), copy.replace("= x[i]", "= 2 * x[i]")).expect("written");
     let configuration = "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'other.toml'\n";

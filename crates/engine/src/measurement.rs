@@ -299,7 +299,9 @@ impl<'a> Measurement<'a> {
             }
             files
         };
-        let earlier = resume::check_and_strip(record, &self.plan.hash(), options.shard, self.method(), list_changed)?;
+        let selects = |id: &str| options.selects(id);
+        let (plan, method) = (self.plan.hash(), self.method());
+        let earlier = resume::check_and_strip(record, &plan, options.shard, method, selects, list_changed)?;
         for DevicePart { device, section } in &self.device_parts {
             resume::take_cases(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
         }

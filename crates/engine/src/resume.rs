@@ -12,13 +12,14 @@ use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
-/// anew: cases that were not measured, and figures that depend on other cases. `list_changed` returns the files of
-/// users' kernels with different code.
+/// anew: cases without a time that `selects` names, and figures that depend on other cases. `list_changed` returns the files
+/// of users' kernels with different code.
 pub(super) fn check_and_strip(
     record: Record,
     plan: &str,
     shard: Option<Shard>,
     method: Method,
+    selects: impl Fn(&str) -> bool,
     list_changed: impl FnOnce(&Record) -> BTreeSet<String>,
 ) -> Result<Record, Error> {
     let refuse = |difference: &str| {
@@ -49,7 +50,7 @@ pub(super) fn check_and_strip(
         return refuse(&format!("used another method; they differ in {}", record.method.differences(&method)));
     }
     let processes = record.processes();
-    let cases = record.cases.into_iter().filter_map(strip_case).collect();
+    let cases = record.cases.into_iter().filter_map(|case| strip_case(case, &selects)).collect();
     Ok(Record { processes, cases, ..record })
 }
 
@@ -74,7 +75,9 @@ pub(super) fn take_cases(
     for group in &section.groups {
         for chosen in tuned::choose(group, device, tuned) {
             for case in find_cases(earlier, &group.id(chosen.variant).to_string(), device)? {
-                check_program(case, &chosen, group, device)?;
+                if case.measured().is_some() {
+                    check_program(case, &chosen, group, device)?;
+                }
                 let key = |case: &Case| (case.device, case.process, case.id.clone());
                 if taken.iter().all(|taken| key(taken) != key(case)) {
                     taken.push(case.clone());
@@ -116,12 +119,15 @@ fn is_same_device(earlier: &DeviceInfo, device: &DeviceInfo) -> bool {
     earlier.name == device.name && earlier.uuid == device.uuid && earlier.driver == device.driver
 }
 
-/// Returns a completely measured case without the figures that depend on other cases; `None` for other cases.
-fn strip_case(mut case: Case) -> Option<Case> {
+/// Returns a completely measured case without the figures that depend on other cases; `None` for a case that is measured anew.
+/// One that is wrong or fails stays if it is not: a record without it would pass.
+fn strip_case(mut case: Case, selects: impl Fn(&str) -> bool) -> Option<Case> {
     case.share = None;
     case.structure = None;
     case.speedup = None;
-    let Outcome::Measured(measured) = &mut case.outcome else { return None };
+    let Outcome::Measured(measured) = &mut case.outcome else {
+        return Some(case).filter(|case| case.outcome != Outcome::Interrupted && !selects(&case.id));
+    };
     if measured.warnings.contains(&Warning::Interrupted) {
         return None;
     }

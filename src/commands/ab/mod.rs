@@ -601,9 +601,8 @@ fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Matc
         for variant in &group.variants {
             let a = DriverSide::new(args.a_driver.as_deref(), &args.a_env)?;
             let b = DriverSide::new(args.b_driver.as_deref(), &args.b_env)?;
-            let labels = [a.label(&args.a_env), b.label(&args.b_env)];
             matches.push(Match {
-                labels,
+                labels: [&a, &b].map(DriverSide::label),
                 sides: Sides::Drivers([a, b]),
                 group: CaseGroup { variants: vec![variant.clone()], ..group.clone() },
             });
@@ -639,9 +638,13 @@ impl<'a> DriverSide<'a> {
     }
 
     /// Names the side: its manifest, then its variables.
-    fn label(&self, variables: &[String]) -> String {
+    fn label(&self) -> String {
+        let variable = |(name, value): &(String, OsString)| {
+            let text = format!("{name}={}", value.to_string_lossy());
+            printable(&text).into_owned()
+        };
         let manifest = self.manifest.map(Shown::shown);
-        let parts: Vec<_> = manifest.into_iter().chain(variables.iter().map(|text| printable(text).into())).collect();
+        let parts: Vec<_> = manifest.into_iter().chain(self.variables.iter().map(variable)).collect();
         if parts.is_empty() { "as installed".into() } else { parts.join(" ") }
     }
 }
