@@ -1463,8 +1463,8 @@ pub struct CompareCommitsArgs {
 
     /// Accept these differences: gone, buffers, work, check
     ///
-    /// Cases that are gone, and those whose data (`buffers`) or operations (`work`) changed, are undecided otherwise. A
-    /// kernel that is right only by a reference or tolerance of this change is wrong without `check`.
+    /// Otherwise these fail: cases that are gone, those whose data (`buffers`) or operations (`work`) changed, and
+    /// kernels that are right only by the reference or tolerance of this change (`check`).
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work", "check"], hide_possible_values = true)]
     pub allow: Vec<String>,
 }

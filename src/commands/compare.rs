@@ -46,16 +46,20 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         ComparisonCommand { program: &program, completes: false, anew: args.measured_by.as_deref(), command: &command };
     (comparison.remarks, comparison.decide) = recipe(&comparison, sides, &settings, &again);
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
-    let ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
+    let mut ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| usage!("{gate}: {}", printable(&reason)))?;
     if thresholds.is_none() {
         judging::check_judged(&comparison)?;
     }
+    let (unseen, advice) = unseen(&comparison, args);
+    // Between two commits, the change itself took them away; a record may lack what was not measured.
+    if args.measured_by.is_some() {
+        ruling.unseen.clone_from(&unseen);
+    }
     let mut exit = judging::exit_of_comparison(&comparison, &ruling);
-    let unseen = unseen(&comparison, args);
+    comparison.remarks.extend(advice);
     if exit == Exit::Success && !unseen.is_empty() {
         exit = Exit::Undecided;
-        comparison.remarks.extend(unseen);
     }
     if exit == Exit::Success {
         // Undecided cases are within their thresholds.
@@ -71,27 +75,33 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     Ok(answer)
 }
 
-/// Says which cases nobody compared, although a slower kernel could hide in them: those that are gone, as in a job that was cut
-/// off, and those of other data.
-fn unseen(comparison: &Comparison, args: &CompareArgs) -> Vec<String> {
+/// Returns the indices of the cases that nobody compared, although a slower kernel could hide in them, and advice: those that are
+/// gone, as in a job that was cut off, and those of other data.
+fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<String>) {
     let Judging { allow, force, .. } = &args.judging;
-    let count = |is: fn(&Unmatched) -> bool| comparison.unmatched.iter().filter(|case| is(case)).count();
-    let mut unseen = vec![];
-    let lost = count(Unmatched::is_lost);
-    if lost > 0 && !force && !allow.iter().any(|name| name == "gone") {
-        let cases = counted(lost, "case");
-        unseen
+    let indices = |is: fn(&Unmatched) -> bool| {
+        let cases = comparison.unmatched.iter().enumerate().filter(move |(_, case)| is(case));
+        cases.map(|(index, _)| index).collect::<Vec<_>>()
+    };
+    let (mut unseen, mut advice) = (vec![], vec![]);
+    let lost = indices(Unmatched::is_lost);
+    if !lost.is_empty() && !force && !allow.iter().any(|name| name == "gone") {
+        let cases = counted(lost.len(), "case");
+        advice
             .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
+        unseen.extend(lost);
     }
-    let different = count(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
-    if different > 0 && args.gate.is_none() {
-        let were = if different == 1 { "case was" } else { "cases were" };
-        unseen.push(format!(
-            "{different} {were} not compared, because the data or the work differ; look at the times, or compare them with \
+    let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
+    if !different.is_empty() && args.gate.is_none() {
+        let count = different.len();
+        let were = if count == 1 { "case was" } else { "cases were" };
+        advice.push(format!(
+            "{count} {were} not compared, because the data or the work differ; look at the times, or compare them with \
              --allow buffers,work."
         ));
+        unseen.extend(different);
     }
-    unseen
+    (unseen, advice)
 }
 
 /// Returns the command of the same comparison, with the first file of each side replaced.

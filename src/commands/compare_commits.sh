@@ -222,11 +222,20 @@ compare_to_files() {
 
 # Ends with the comparison, and with the exit code $2; $1 is what to say first.
 finish() {
+    case $2 in
+        0) outcome=Passed ;;
+        1) outcome=Failed ;;
+        4) outcome=Undecided ;;
+        *) outcome=Incomplete ;;
+    esac
     {
+        # Readers of a comment look for this first.
+        sed "1s/^\*\*/**$outcome: /; 1q" "$scratch/comparison.md"
+        echo
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
         if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
         if [ -n "$gate_changed" ]; then printf '**%s**\n\n' "$gate_changed"; fi
-        cat "$scratch/comparison.md"
+        sed 1d "$scratch/comparison.md"
         if [ -n "$renamed" ]; then printf '\nRenamed: %s\n' "$renamed"; fi
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         echo

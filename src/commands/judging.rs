@@ -147,7 +147,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
     // An answer that nobody checks any longer may be wrong.
     let unverified = comparison.cases.iter().any(|case| case.obstacle == Some(Obstacle::Unverified));
     let worse = newly_wrong || unverified || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
-    if worse || !ruling.violations.is_empty() {
+    if worse || !ruling.violations.is_empty() || !ruling.unseen.is_empty() {
         Exit::Rejected
     } else if has_open(Verdict::Undecided)
         || comparison.changed(Change::Unknown) > 0

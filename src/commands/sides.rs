@@ -1,13 +1,14 @@
 //! Measurement of two configurations in one process, the kernels of a baseline in turns with those of a candidate:
 //! `compare-commits` calls it. Whatever slows the machine down hits both sides, so that their ratio stays.
 //!
-//! A kernel that did not change is measured once for both, in the first process only.
+//! Code that did not change is measured once for both sides, in the first process only. Its answer is checked by either
+//! side's check, where these may differ.
 
 use super::run;
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
-use crate::record::{Case, Outcome, Verification};
-use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem};
+use crate::record::{Case, Measured, Outcome, Verification};
+use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance};
 use crate::{
     CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, Shown, Size, UserKernels, Variant,
     printable,
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// Suffix that tells the baseline's kernels from those of the candidate, whose names they share.
 const BASELINE: &str = "@baseline";
 
-/// Suffix of the candidate's kernels with the data and the check of the baseline.
+/// Suffix of kernels of the candidate that are checked as those of the baseline are, on its data.
 const OLD_CHECK: &str = "@old-check";
 
 /// Longest time to sample a case of which only the answer is of interest.
@@ -41,6 +42,9 @@ pub(super) struct Sides {
     /// Ids of the candidate's cases whose check changed, or may have, each with the ids of the same kernel under the check of the
     /// baseline, and of the baseline's case.
     old_checks: BTreeMap<String, [String; 2]>,
+    /// Ids of cases with unchanged code whose check changed, or may have, each with the id of the same case under the check of
+    /// the baseline.
+    rechecked: BTreeMap<String, String>,
 }
 
 /// Names of a case.
@@ -71,9 +75,9 @@ impl Sides {
         for before in &other_kernels {
             let name = counterparts.get(&before.name);
             let Some(after) = kernels.iter().find(|after| name == Some(&after.name)) else { continue };
-            if is_same(before, after) {
+            let is_unchanged = is_same_code(before, after);
+            if is_unchanged {
                 unchanged.insert(&*before.name);
-                continue;
             }
             // Of kernels that do not compile, nothing else is known.
             if before.problem.unusable.is_some() || after.problem.unusable.is_some() {
@@ -81,7 +85,8 @@ impl Sides {
             }
             let changes = changed_check(&before.problem, &after.problem);
             if !allows_check && (!changes.is_empty() || has_commands(&before.problem)) {
-                under_old_checks.insert(after.name.clone(), under_old_check(before, after));
+                let own = if is_unchanged { named(before, OLD_CHECK) } else { under_old_check(before, after) };
+                under_old_checks.insert(after.name.clone(), own);
             }
             if !changes.is_empty() {
                 sides.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
@@ -92,8 +97,15 @@ impl Sides {
                 let own = other_kernels.iter().find(|own| own.name == group.algorithm.name);
                 let Some(own) = own.filter(|own| !unchanged.contains(&*own.name)) else {
                     // A built-in algorithm, or a kernel that did not change.
-                    sides.baseline.extend(ids_of(group).into_iter().map(|id| (id, None)));
-                    plan.sections.push(PlanSection { groups: vec![group.clone()], ..section.clone() });
+                    let ids = ids_of(group);
+                    let groups = vec![group.clone()];
+                    if let Some(own) = under_old_checks.get(&*group.algorithm.name) {
+                        let judged = added(group, own, kernels)?;
+                        sides.rechecked.extend(ids.iter().cloned().zip(ids_of(&judged)));
+                        plan.sections.push(answers_only(&section, judged));
+                    }
+                    sides.baseline.extend(ids.into_iter().map(|id| (id, None)));
+                    plan.sections.push(PlanSection { groups, ..section.clone() });
                     continue;
                 };
                 let before = added(group, &named(own, BASELINE), kernels)?;
@@ -110,8 +122,7 @@ impl Sides {
                     let before = &together.groups[index + 1];
                     let ids = ids_of(&judged).into_iter().zip(ids_of(before)).map(<[String; 2]>::from);
                     sides.old_checks.extend(ids_of(&after).into_iter().zip(ids));
-                    let sampling = Sampling { max_time: SHORT, ..together.sampling };
-                    plan.sections.push(PlanSection { groups: vec![judged], sampling, ..section.clone() });
+                    plan.sections.push(answers_only(&section, judged));
                 }
             }
         }
@@ -142,7 +153,7 @@ impl Sides {
                 sides[1].cases.push(Case { outcome, ..case.clone() });
             }
             let Some(name) = self.baseline.get(&case.id) else { continue };
-            let mut case = case.clone();
+            let mut case = Case { outcome: self.outcome_of_baseline(case, record), ..case.clone() };
             if let Some(CaseName { id, algorithm, variant }) = name {
                 for kernel in &mut case.kernels {
                     let file = kernel.name.split_once('/').map_or(&*kernel.name, |(_, file)| file);
@@ -162,8 +173,25 @@ impl Sides {
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
         before?.measured()?;
         let Outcome::Rejected(verification) = &judged?.outcome else { return None };
-        let worst = format!("by the baseline's check, which `--allow check` ignores: {}", verification.worst);
+        let worst = format!("by the baseline's check (`--allow check` accepts the new one): {}", verification.worst);
         Some(Outcome::Rejected(Verification { worst, ..verification.clone() }))
+    }
+
+    /// Returns the outcome of a case in the baseline: where the same code was checked twice, the times are those of the
+    /// candidate.
+    fn outcome_of_baseline(&self, case: &Case, record: &Record) -> Outcome {
+        let other = self.rechecked.get(&case.id).and_then(|id| record.cases.iter().find(|case| case.id == *id));
+        match (&case.outcome, other.map(|other| &other.outcome)) {
+            (Outcome::Measured(timed), Some(Outcome::Measured(judged))) => {
+                let Measured { verification, accepts, .. } = &**judged;
+                let (verification, accepts) = (verification.clone(), accepts.clone());
+                Outcome::Measured(Box::new(Measured { verification, accepts, ..(**timed).clone() }))
+            }
+            (Outcome::Measured(_) | Outcome::Rejected(_) | Outcome::Failed { mistake: true, .. }, Some(judged)) => {
+                judged.clone()
+            }
+            (outcome, _) => outcome.clone(),
+        }
     }
 
     /// Returns the paths of the two records, beside that of both.
@@ -186,6 +214,12 @@ fn read(baseline: &Path, request: &Request) -> Result<(Plan, Vec<UserKernels>)> 
     // The candidate has those that the pattern is for.
     let other = other.only(&request.only).unwrap_or_else(|_| Plan { sections: vec![], run_tables: vec![] });
     Ok((other, other_kernels))
+}
+
+/// Returns a section with a group of which only the answers are of interest.
+fn answers_only(section: &PlanSection, group: CaseGroup) -> PlanSection {
+    let sampling = Sampling { max_time: SHORT, ..section.sampling };
+    PlanSection { groups: vec![group], sampling, ..section.clone() }
 }
 
 /// Returns the section of a plan that has this algorithm at this size, and the index of its group.
@@ -332,10 +366,34 @@ fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> 
     list.dispatches.iter().map(|dispatch| &problem.modules[dispatch.shader].spirv[..]).collect()
 }
 
-/// Whether two kernels are the same code with the same data and check, wherever their files are.
-fn is_same(a: &UserKernels, b: &UserKernels) -> bool {
+/// Whether two kernels are the same code with the same data, wherever their files are and however they are checked.
+fn is_same_code(a: &UserKernels, b: &UserKernels) -> bool {
+    let [a, b] = [a, b].map(|of| UserKernels { problem: without_checks(of.problem.clone()), ..of.clone() });
     let anywhere = |of: &UserKernels| UserKernels { problem: without_folders(of.problem.clone()), ..of.clone() };
-    anywhere(a) == anywhere(b) && data_files(&a.problem) == data_files(&b.problem)
+    anywhere(&a) == anywhere(&b) && data_files(&a.problem) == data_files(&b.problem)
+}
+
+/// Removes references with their modules, and tolerances.
+fn without_checks(mut problem: ResolvedProblem) -> ResolvedProblem {
+    let mut used = vec![];
+    for point in &mut problem.points {
+        point.reference = Reference::None;
+        for buffer in &mut point.buffers {
+            for view in buffer.parts.iter_mut() {
+                (view.tolerance, view.checked) = (Tolerance::Exact, false);
+            }
+            (buffer.tolerance, buffer.checked) = (Tolerance::Exact, false);
+        }
+        for dispatch in point.pass_lists.iter_mut().flatten().flat_map(|list| &mut list.dispatches) {
+            let place = used.iter().position(|index| *index == dispatch.shader);
+            dispatch.shader = place.unwrap_or_else(|| {
+                used.push(dispatch.shader);
+                used.len() - 1
+            });
+        }
+    }
+    problem.modules = used.into_iter().map(|index| problem.modules[index].clone()).collect();
+    problem
 }
 
 /// Removes the folders of all files.

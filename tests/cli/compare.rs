@@ -319,6 +319,8 @@ fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
 
     threshold  *case-1*: undecided: the candidate measured none of its cases
     1 same, 1 gone, 1 threshold undecided (changes below 2 % do not matter)
+    1 case of the baseline did not run in the candidate; if that is meant, add
+      --allow gone.
     ");
 }
 
@@ -859,11 +861,31 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     sources("x[i] + 1;", "x[i] - 4294967295u;", "Y");
     let wrong = compare(1, &[]);
     line(&wrong, "This change also edits what decides whether answers are right: copy (the reference)");
-    assert!(wrong.contains("by the baseline's check, which `--allow check` ignores: Y["), "{wrong}");
+    assert!(wrong.contains("by the baseline's check (`--allow check` accepts the new one): Y["), "{wrong}");
     compare(0, &["--allow", "check"]);
-    // The code did not change, so the answer cannot have become wrong.
+    // Only the check changed: the code is measured once.
     sources("x[i];", "x[i] - 0;", "Y");
-    compare(0, &[]);
+    let once = compare(0, &[]);
+    assert!(once.contains("measured once for both sides"), "{once}");
+    // Without its reference, or by a wrong one, the same code may be wrong.
+    write("copy.toml", COPY[1]);
+    let unverified = compare(1, &[]);
+    assert!(unverified.contains("no longer verified"), "{unverified}");
+    sources("x[i];", "x[i] + 1;", "Y");
+    line(&compare(1, &[]), "REJECTED  copy/copy/u32/N=4096: measured → rejected: Y[0] is 0, the reference has 1");
+    // A size at which nobody compares anything fails the comparison, unless that is meant.
+    sources("x[i];", "x[i] | 0;", "Y");
+    let other = std::fs::read_to_string(path.join("copy.toml")).expect("written").replace("N = 4096", "N = [4096, 64]");
+    write("copy.toml", &other);
+    git(path, &["commit", "--quiet", "--all", "--message=sizes"]);
+    write("copy.toml", &other.replace("64]", "128]"));
+    let gone = compare(1, &[]);
+    line(&gone, "1 case of the baseline did not run in the candidate; if that is meant, add --allow gone.");
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comment.starts_with("**Failed: 1 same, 1 gone, 1 new"), "{comment}");
+    let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
+    assert_eq!(junit.matches("<failure ").count(), 1, "{junit}");
+    compare(0, &["--allow", "gone"]);
 }
 
 #[cfg(unix)]
@@ -902,7 +924,10 @@ fn further_processes_forget_no_wrong_answer() {
     let zeros = "{ head -c -16384 \"$1/X.npy\"; head -c 16384 /dev/zero; } > \"$2/Y.npy\"\n";
     write("answer.sh", zeros);
     let wrong = compare(1);
-    assert!(wrong.contains("by the baseline's check, which `--allow check` ignores: Y["), "{wrong}");
+    assert!(wrong.contains("by the baseline's check (`--allow check` accepts the new one): Y["), "{wrong}");
+    // The kernel did not change, and what its reference reads breaks.
+    write("copy.comp", COPY[0]);
+    line(&compare(1), "REJECTED  copy/copy/u32/N=4096: ");
     // A new kernel that is wrong, one that does not compile, and another gate.
     write("answer.sh", "cp \"$1/X.npy\" \"$2/Y.npy\"\n");
     write("copy.comp", COPY[0]);
@@ -966,7 +991,10 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     let second = compare("HEAD");
     assert_eq!(second.status.code(), Some(1), "{}{}", stdout(&second), stderr(&second));
     let comparison = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
-    assert!(comparison.starts_with("**1 newly failed") && comparison.contains("'z' : undeclared"), "{comparison}");
+    assert!(
+        comparison.starts_with("**Failed: 1 newly failed") && comparison.contains("'z' : undeclared"),
+        "{comparison}"
+    );
     for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
         assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
     }

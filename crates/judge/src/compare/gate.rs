@@ -257,6 +257,8 @@ pub struct Ruling {
     pub settled: Vec<usize>,
     /// Patterns of undecided thresholds, each with the reason.
     pub undecided: Vec<(String, String)>,
+    /// Indices of the unmatched cases that fail the comparison, because nobody knows whether they became slower.
+    pub unseen: Vec<usize>,
     /// Number of thresholds that all of their cases meet.
     pub held: usize,
 }

@@ -71,7 +71,8 @@ pub(super) fn pair_up<'a>(
     if let Some(change) = change {
         reason = match [before, after] {
             [State::Measured, State::Measured] => format!("{change}; {} → {}", time(baseline), time(candidate)),
-            _ => change,
+            _ if reason.is_empty() => change,
+            _ => format!("{reason}; {change}"),
         };
     } else if [before, after] == [State::Absent, State::Measured] {
         reason = format!("{}{}", time(candidate), doubts(candidate));

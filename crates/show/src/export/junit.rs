@@ -208,9 +208,9 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
         add(&case.device, inspected(case, broken));
     }
-    for case in &comparison.unmatched {
+    for (index, case) in comparison.unmatched.iter().enumerate() {
         let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
-        add(&case.device, unmatched(case, broken));
+        add(&case.device, unmatched(case, broken, ruling.unseen.contains(&index)));
     }
     for (pattern, reason) in &ruling.undecided {
         add("thresholds", undecided_threshold(pattern, reason));
@@ -295,13 +295,15 @@ fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
     CaseTest { name, class, time: None, problems: vec![problem], facts: String::new() }
 }
 
-/// Returns the test of a case that one side lacks, or that is not compared, with the thresholds that it crosses.
-fn unmatched(case: &Unmatched, broken: &[&str]) -> CaseTest {
+/// Returns the test of a case that one side lacks, or that is not compared, with the thresholds that it crosses; `fails` if
+/// nobody may take it away.
+fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
     let change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
     let problem = match broken {
         [] => TestProblem {
             element: match case {
                 Unmatched { newly_wrong: true, .. } => "failure",
+                _ if fails => "failure",
                 Unmatched { mistake: true, .. } => "error",
                 _ => "skipped",
             },
@@ -430,7 +432,7 @@ mod tests {
         };
         let violations =
             vec![Violation { case: 2, id: "x".into(), message: "takes 1.050 ms, max-time is 1.000 ms".into() }];
-        (comparison, Ruling { violations, settled: vec![1], undecided: vec![], held: 0 })
+        (comparison, Ruling { violations, settled: vec![1], ..Ruling::default() })
     }
 
     #[test]
