@@ -11,7 +11,7 @@ use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, TableForm};
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
-use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning};
+use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers};
 use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
@@ -101,7 +101,7 @@ pub(super) fn measure_and_report(
     let rounds = ComparisonRounds::new(&output.comparing, request, path, &mut notes)?;
     let mut file = RecordFile::open(output, &mut notes)?;
     if let Some(earlier) = &file.earlier {
-        announce_changed_variables(earlier, &origin, host);
+        check_variables(earlier, &origin, host)?;
     }
     // A record of all cases remains one: `--only` then selects which of its missing cases are measured.
     let completes_all = file.completes(&planned.requested);
@@ -194,10 +194,10 @@ fn wrote_outside_buffers(case: &Case) -> bool {
     matches!(&case.outcome, Outcome::Rejected(verification) if verification.has_no_answer())
 }
 
-/// Prints a line for each variable read by drivers whose value differs from that in `earlier`.
-fn announce_changed_variables(earlier: &Record, origin: &Origin, host: &Host) {
+/// Refuses to add to `earlier` what a driver does with other variables. Prints a line for each that says where a driver is found.
+fn check_variables(earlier: &Record, origin: &Origin, host: &Host) -> Result<()> {
     let value = |origin: &Origin, name: &str| origin.environment.get(name).map(|value| shown_word(value));
-    let mut changes = BTreeSet::new();
+    let mut moved = BTreeSet::new();
     // Variables of gpukern stand for options, which are checked elsewhere.
     for name in CHOOSING.iter().filter(|name| !name.starts_with("GPUKERN_")) {
         let value_now = match value(origin, name) {
@@ -208,18 +208,23 @@ fn announce_changed_variables(earlier: &Record, origin: &Origin, host: &Host) {
             None => "not set".into(),
         };
         for process in earlier.processes() {
-            let change = match value(&process.origin, name) {
+            let before = match value(&process.origin, name) {
                 Some(before) if before != value_now => format!("in the record it is {before}"),
                 // The earlier value may have been too long to keep.
                 None if value_now != "not set" => "the record has no value for it".into(),
                 _ => continue,
             };
-            changes.insert(format!("{name} is {value_now}; {change}"));
+            let change = format!("{name} is {value_now}; {before}");
+            if changes_drivers(name) {
+                return Err(usage!("cannot resume: {change}; set it as it was, or measure anew"));
+            }
+            moved.insert(change);
         }
     }
-    for change in changes {
+    for change in moved {
         host.messages.line(&format!("note      {change}"));
     }
+    Ok(())
 }
 
 /// Adds the result of a comparison to the output of a measurement, or to its notes.

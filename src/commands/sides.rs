@@ -98,14 +98,13 @@ impl Sides {
                 let Some(own) = own.filter(|own| !unchanged.contains(&*own.name)) else {
                     // A built-in algorithm, or a kernel that did not change.
                     let ids = ids_of(group);
-                    let groups = vec![group.clone()];
                     if let Some(own) = under_old_checks.get(&*group.algorithm.name) {
                         let judged = added(group, own, kernels)?;
                         sides.rechecked.extend(ids.iter().cloned().zip(ids_of(&judged)));
                         plan.sections.push(answers_only(&section, judged));
                     }
                     sides.baseline.extend(ids.into_iter().map(|id| (id, None)));
-                    plan.sections.push(PlanSection { groups, ..section.clone() });
+                    plan.sections.push(PlanSection { groups: vec![group.clone()], ..section.clone() });
                     continue;
                 };
                 let before = added(group, &named(own, BASELINE), kernels)?;
@@ -307,7 +306,7 @@ fn named(kernels: &UserKernels, suffix: &str) -> UserKernels {
 }
 
 /// Returns a group with other kernels, which have a name of their own, and adds these to `kernels`.
-fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -> Result<CaseGroup> {
+pub(super) fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<UserKernels>) -> Result<CaseGroup> {
     let algorithm = own.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let variants = group.variants.iter().map(|variant| algorithm.variant(&variant.name).cloned());
     let variants = variants.collect::<Result<_, _>>().map_err(Error::Usage)?;
@@ -379,7 +378,7 @@ fn without_checks(mut problem: ResolvedProblem) -> ResolvedProblem {
     for point in &mut problem.points {
         point.reference = Reference::None;
         for buffer in &mut point.buffers {
-            for view in buffer.parts.iter_mut() {
+            for view in &mut buffer.parts {
                 (view.tolerance, view.checked) = (Tolerance::Exact, false);
             }
             (buffer.tolerance, buffer.checked) = (Tolerance::Exact, false);

@@ -125,7 +125,7 @@ fn a_kernel_with_a_wrong_answer_has_no_time() {
     expect_output(
         &mut ab(&["-V", "naive", "--b-spirv", &wrong]),
         1,
-        &["no verdict: B is wrong (0 rounds)", "rejected: "],
+        &["no verdict: B was rejected (0 rounds)", "rejected: "],
     );
 }
 
@@ -143,6 +143,8 @@ fn mistakes_are_answered_before_a_device_is_opened() {
         --b-env
         $ gpukern ab matmul -s 32 -V naive --b-env LP_NUM_THREADS
         'LP_NUM_THREADS' sets no variable; write NAME=VALUE, as --b-env RADV_DEBUG=nocache
+        $ gpukern ab matmul -s 32 -V naive --b-env RADV_DEBUG=llvm,RADV_PERFTEST=x
+        'RADV_DEBUG=llvm,RADV_PERFTEST=x' has several variables; give each its own option
         $ gpukern ab matmul -s 32 --against naive
         no variant given to judge; add -V NAME
         $ gpukern ab matmul -s 32 -V v0,v1,v2 --against v0,v1
@@ -322,6 +324,26 @@ fn drivers_run_descriptions() {
     let document = document(&run(gpukern(&["ab", &toml]).args(options)));
     let id = &document["a"]["case"]["id"];
     assert_eq!((&document["turns"], id), (&"processes".into(), &"k/k/f32/N=64".into()), "{document}");
+    let doubt = &document["b"]["case"]["outcome"]["verification"]["unverified"];
+    assert_eq!(doubt, "there is no reference; its answer is that of A, within the tolerance", "{document}");
+}
+
+#[test]
+fn two_drivers_with_different_answers_get_no_verdict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let glsl = "#version 460\n#extension GL_KHR_shader_subgroup_basic : require\nlayout(local_size_x = 32) in;\n\
+                layout(binding = 0) writeonly buffer Y { uint y[]; };\n\
+                void main() { y[gl_GlobalInvocationID.x] = gl_SubgroupSize; }\n";
+    write(&folder, "k.comp", glsl.as_bytes());
+    let toml = "kernel.source = 'k.comp'\naxes.N = 64\nbuffer.Y = { type = 'u32', shape = 'N' }\n\
+                dispatch.groups = 'N / 32'\n";
+    let toml = write(&folder, "k.toml", toml.as_bytes());
+    let mut command = gpukern(&["ab", &toml, "--device", "cpu"]);
+    command.args(["--a-env", "LP_NATIVE_VECTOR_WIDTH=256", "--b-env", "LP_NATIVE_VECTOR_WIDTH=128"]);
+    let output = stdout(&expect_exit(&mut command, 1));
+    line(&output, "no verdict: B was rejected");
+    let said = words(&output);
+    assert!(said.contains("its answer is not that of A: Y[0] is 4, that of A has 8"), "{output}");
 }
 
 #[test]

@@ -331,21 +331,26 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let warnings = record.pointer_mut("/cases/2/outcome/warnings").expect("warnings").as_array_mut().expect("a list");
     warnings.push(serde_json::json!({ "kind": "interrupted" }));
     std::fs::write(&path, record.to_string()).expect("written");
-    let output = expect_exit(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "nocache"), 0);
+    let resume = |variable: &str, value: &str| {
+        let mut command = bench("8,16");
+        command.arg("--resume").arg(&path).env(variable, value);
+        command
+    };
+    let refusal =
+        "cannot resume: RADV_DEBUG is nocache; the record has no value for it; set it as it was, or measure anew";
+    expect_refusal(&mut resume("RADV_DEBUG", "nocache"), refusal);
+    let output = expect_exit(&mut resume("VK_LOADER_DRIVERS_DISABLE", "none"), 0);
     let said = stderr(&output);
     assert_eq!(line(&said, "resuming: "), "resuming: 2 cases measured, 2 to go");
-    let changed = said.lines().find(|line| line.contains("RADV_DEBUG")).expect(&said);
-    check_text(changed, "note      RADV_DEBUG is nocache; the record has no value for it");
+    let changed = said.lines().find(|line| line.contains("VK_LOADER")).expect(&said);
+    check_text(changed, "note      VK_LOADER_DRIVERS_DISABLE is none; the record has no value for it");
     let found = cases(&read_json(&path));
     assert_eq!(found.len(), 4);
     assert_eq!(found.iter().filter(|(_, process)| *process == 1).count(), 2);
     // A complete record is checked for changed variables too.
-    let output = run(bench("8,16").arg("--resume").arg(&path).env("RADV_DEBUG", "x".repeat(1001)));
-    let said = stderr(&output);
-    check_text(
-        said.lines().find(|line| line.contains("RADV_DEBUG")).expect(&said),
-        "note      RADV_DEBUG is longer than the 1000 characters that a record keeps; in the record it is nocache",
-    );
+    let refusal = "cannot resume: RADV_DEBUG is longer than the 1000 characters that a record keeps; the record has no value \
+                   for it; set it as it was, or measure anew";
+    expect_refusal(&mut resume("RADV_DEBUG", &"x".repeat(1001)), refusal);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `gpukern ab`.
 
+mod answers;
 mod pairs;
 
 use super::{
@@ -24,6 +25,7 @@ use crate::{
     Outcome, Plan, PlanSection, Purpose, Record, Request, Result, Selection, Setup, Shader, Shown, Timing, Tuned,
     UserKernels, Validation, Variant, VulkanOptions, about, brief, input_file, printable, report, stats,
 };
+use answers::AnswerOfA;
 use pairs::Pair;
 use rand::seq::SliceRandom;
 use std::ffi::OsString;
@@ -484,7 +486,14 @@ impl<'a> Contest<'a> {
     ) -> Result<()> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
         let section = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
-        let plan = Plan { sections: vec![section], run_tables: vec![] };
+        let mut setups = drivers.each_ref().map(|driver| driver.setup(setup));
+        let answer = AnswerOfA::find(&section, &setups[0], host)?;
+        let mut sections = [section.clone(), section];
+        if let Some(AnswerOfA { kernels, group, .. }) = &answer {
+            sections[1].groups = vec![group.clone()];
+            setups[1] = setups[1].with_kernels(kernels.clone());
+        }
+        let plans = sections.map(|section| Plan { sections: vec![section], run_tables: vec![] });
         let mut first: [Option<SideResult>; 2] = [None, None];
         let mut rounds: Vec<Round> = vec![];
         let mut failure = None;
@@ -495,7 +504,7 @@ impl<'a> Contest<'a> {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut random);
-            match current.round(order, drivers, &plan, setup, host, &mut first) {
+            match current.round(order, drivers, &plans, &setups, host, &mut first) {
                 Ok(Some(round)) => rounds.push(round),
                 Ok(None) => break,
                 // A process that fails late must not lose the earlier rounds.
@@ -513,6 +522,9 @@ impl<'a> Contest<'a> {
         let [Some(mut a), Some(mut b)] = first else {
             return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
+        if answer.is_some() {
+            answers::say_compared(&mut b.case);
+        }
         let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
         let finding = schedule.last(&rounds).filter(|_| is_measured);
         a.median = median(&rounds, 0);
@@ -537,8 +549,8 @@ impl Match<'_> {
         &self,
         order: [usize; 3],
         drivers: &[DriverSide<'_>; 2],
-        plan: &Plan,
-        setup: &Setup,
+        plans: &[Plan; 2],
+        setups: &[Setup; 2],
         host: &Host,
         first: &mut [Option<SideResult>; 2],
     ) -> Result<Option<Round>> {
@@ -548,11 +560,10 @@ impl Match<'_> {
             let side = usize::from(role == 1);
             let what = if drivers[side].manifest.is_some() { "driver" } else { "environment" };
             let name = format!("{} with {what} '{}'", ["A", "B"][side], self.labels[side]);
-            let setup = drivers[side].setup(setup);
             // Tiles tuned for one driver would favor it.
             let tuned = Tuned::none();
             let options = MeasureOptions::new(Timing::Sample, LimitPolicy::Ignore, &tuned, host.command_line());
-            let call = MeasurementCall::new(plan, &setup, &options, host);
+            let call = MeasurementCall::new(&plans[side], &setups[side], &options, host);
             let Some(record) = call.measure_in_fresh_processes(&name)? else { return Ok(None) };
             let result = result_of_process(record, &self.labels[side], &name)?;
             let time = report::bench::median(&result.case);
@@ -615,6 +626,9 @@ impl<'a> DriverSide<'a> {
     fn new(manifest: Option<&'a Path>, variables: &[String]) -> Result<Self> {
         manifest.map_or(Ok(()), check_manifest)?;
         let variable = |text: &String| match text.split_once('=') {
+            Some((_, value)) if value.split(',').skip(1).any(sets_variable) => {
+                Err(usage!("'{}' has several variables; give each its own option", brief(text)))
+            }
             Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
             _ => Err(usage!("'{}' sets no variable; write NAME=VALUE, as --b-env RADV_DEBUG=nocache", brief(text))),
         };
@@ -725,6 +739,12 @@ fn read_spirv(path: &Path, variant: &Variant, shaders: &[&Shader]) -> Result<(St
             variant.name
         ))),
     }
+}
+
+/// Whether a part of a variable's value looks like another variable: `RADV_DEBUG=llvm`.
+fn sets_variable(part: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+    part.split_once('=').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(is_of_name))
 }
 
 /// Refuses a manifest that the Vulkan loader would silently ignore.

@@ -267,7 +267,8 @@ impl WorkerProcess {
         let how = if was_killed { EndKind::Killed } else { how };
         let compiling = self.compiling.take();
         let stage = match &compiling {
-            Some(_) => " in vkCreateComputePipelines",
+            // The worker says that it compiles, and the driver which of these calls it is in.
+            Some(_) => " in vkCreateShaderModule or vkCreateComputePipelines",
             None if self.has_compiled => " after vkCreateComputePipelines",
             None => "",
         };

@@ -44,7 +44,7 @@ pub const REFUSED: [&str; 11] =
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// Facts to compare: name, whether a difference is refused, and how to read it.
-const FACTS: [(&str, bool, Fact); 9] = [
+const FACTS: [(&str, bool, Fact); 10] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     // The name of a software device does not tell on what it runs.
     (PROCESSOR, true, |record| {
@@ -63,6 +63,10 @@ const FACTS: [(&str, bool, Fact); 9] = [
             .into_iter()
             .filter(|(_, build)| !build.is_empty())
             .collect()
+    }),
+    // Not refused: their effect may be what is compared.
+    ("driver's variables", false, |record| {
+        record.processes().iter().flat_map(|process| whole(&process.origin.driver_variables())).collect()
     }),
     ("validation layers", true, |record| whole(if record.method.validation { "on" } else { "off" })),
     ("clock", true, |record| {

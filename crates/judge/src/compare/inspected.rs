@@ -18,7 +18,7 @@ pub enum Change {
     Worse,
     /// One spills less, or more of it are in flight, and none is worse.
     Better,
-    /// A side has no figures of spills, memory and occupancy, and the other has.
+    /// Only one side has figures of spills, memory or occupancy.
     Unknown,
     /// None of these.
     Same,
@@ -204,7 +204,7 @@ impl Inspected {
         let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
         let blamed = if self.other_code { "the kernel's own code changed; " } else { "" };
         if self.verdict == Change::Unknown {
-            return format!("{blamed}the candidate's driver reports no spills, memory or occupancy");
+            return format!("{blamed}only one side's driver reports its spills, memory or occupancy");
         }
         // Versions of a kernel may change alike.
         let texts = grouped(named.iter().take(most).map(|change| text(change)), Clone::clone).into_iter();
@@ -226,7 +226,8 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     let mut lacks_figures = false;
     for (old, kernel) in pairs(&baseline.case.kernels, &candidate.case.kernels) {
         let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
-        lacks_figures |= [old, kernel].map(is_judged) == [true, false];
+        lacks_figures |=
+            is_judged(old) != is_judged(kernel) || JUDGED.iter().any(|figure| is_only_new(*figure, old, kernel));
         figures.extend(figures_of_both(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
     }
     let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
@@ -248,11 +249,19 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     }
 }
 
+/// Figures that can be judged.
+const JUDGED: [CompilerStatistic; 3] =
+    [CompilerStatistic::Spills, CompilerStatistic::Scratch, CompilerStatistic::Occupancy];
+
 /// Whether the driver reports a figure of a kernel that can be judged.
 fn is_judged(kernel: &CompiledKernel) -> bool {
-    [CompilerStatistic::Spills, CompilerStatistic::Scratch, CompilerStatistic::Occupancy]
-        .iter()
-        .any(|figure| figure.reported(kernel).is_some())
+    JUDGED.iter().any(|figure| figure.reported(kernel).is_some())
+}
+
+/// Whether only the candidate reports spills or memory for them: of the baseline nobody knows.
+fn is_only_new(figure: CompilerStatistic, old: &CompiledKernel, new: &CompiledKernel) -> bool {
+    let has_any = figure != CompilerStatistic::Occupancy && figure.reported(new).is_some_and(|(_, count)| count > 0.0);
+    has_any && figure.reported(old).is_none()
 }
 
 /// Pairs the kernels of both sides: by name, and versions of a kernel, which share it, in order; then those that are left,

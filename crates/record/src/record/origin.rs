@@ -106,6 +106,13 @@ impl Origin {
         common
     }
 
+    /// Formats the variables that change what drivers do: `RADV_DEBUG=llvm`; `none` without any.
+    pub fn driver_variables(&self) -> String {
+        let variables = self.environment.iter().filter(|(name, _)| changes_drivers(name));
+        let texts: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
+        if texts.is_empty() { "none".into() } else { texts.join(" ") }
+    }
+
     /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
     pub fn commit_text(&self) -> Option<String> {
         let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
@@ -158,6 +165,18 @@ impl Origin {
         let committed = self.committed.as_ref().filter(|text| text.parse::<jiff::Timestamp>().is_err())?;
         Some(format!("`committed` is '{committed}', not a time (RFC 3339)"))
     }
+}
+
+/// Whether a variable only says where a driver is found: a record names the driver itself.
+fn is_of_place(name: &str) -> bool {
+    let loaders = ["VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE"];
+    let places = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "LD_LIBRARY_PATH", "MESA_VK_DEVICE_SELECT"];
+    loaders.contains(&name) || places.contains(&name)
+}
+
+/// Whether a variable changes what a driver does. Those of gpukern stand for options, which records have.
+pub fn changes_drivers(name: &str) -> bool {
+    !is_of_place(name) && !name.starts_with("GPUKERN_")
 }
 
 /// Whether `text` can be the name of a commit, short or long.

@@ -105,7 +105,7 @@ impl Outcome {
 /// The end of the process that ran a case, and of the case with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Death {
-    /// How it ended: `SIGSEGV in vkCreateComputePipelines`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
+    /// How it ended: `SIGSEGV in vkWaitForFences`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
     pub cause: String,
     /// The kernels of the case, one of which was being compiled or run.
     pub kernels: Vec<String>,

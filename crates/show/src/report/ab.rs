@@ -105,7 +105,7 @@ fn describe_failure(side: &SideResult) -> Option<&'static str> {
     Some(match side.case.outcome {
         // An interrupted side was waiting for the other one, which may have failed.
         Outcome::Measured(_) | Outcome::Interrupted | Outcome::Inspected => return None,
-        Outcome::Rejected(_) => "is wrong",
+        Outcome::Rejected(_) => "was rejected",
         Outcome::Skipped { .. } => "was skipped",
         Outcome::Failed { .. } => "failed",
         Outcome::Crashed(_) => "crashed",
