@@ -21,6 +21,8 @@ struct Race<'a> {
     winners: Vec<&'a Case>,
     /// Runner-up, and its time relative to the winner's.
     runner_up: Option<(&'a str, f64)>,
+    /// Interval of that ratio, if both took turns in several processes.
+    interval: Option<[f64; 2]>,
 }
 
 impl<'a> Race<'a> {
@@ -57,7 +59,7 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
 fn only_exact_variant<'c>(record: &Record, exact: &[&'c Case], others: &[&Case]) -> Option<String> {
     let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
-    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None };
+    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None, interval: None };
     let races: Vec<_> = exact.iter().map(race).collect();
     Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(record, &races, others)?))
 }
@@ -108,14 +110,17 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     let [best, _, ..] = cases[..] else { return None };
     let tied = cases.iter().take_while(|case| is_too_close(record, best, case)).count();
     let (winners, others) = cases.split_at(tied);
-    let runner_up = others.first().map(|next| (next.variant.as_str(), time(next) / time(best)));
-    Some(Race { size, winners: winners.to_vec(), runner_up })
+    let ratios = others.first().and_then(|next| paired_ratios(best, next)).unwrap_or_default();
+    let interval = noise::interval(&ratios);
+    let paired = interval.and_then(|_| crate::stats::median(&ratios));
+    let runner_up = others.first().map(|next| (&*next.variant, paired.unwrap_or_else(|| time(next) / time(best))));
+    Some(Race { size, winners: winners.to_vec(), runner_up, interval })
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
 /// each of several processes they took turns, so their ratios are compared, not medians that a busy process moved alike.
 pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
-    if let Some([low, _]) = paired_interval(best, other) {
+    if let Some([low, _]) = paired_ratios(best, other).and_then(|ratios| noise::interval(&ratios)) {
         return low <= 1.0;
     }
     let has_processes = record.processes.iter().any(|process| process.order.is_some());
@@ -132,14 +137,13 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
 }
 
-/// Returns the interval of the ratio of two cases between the processes that measured both.
-fn paired_interval(best: &Case, other: &Case) -> Option<[f64; 2]> {
+/// Returns the ratio of two cases in each of the processes that measured both.
+fn paired_ratios(best: &Case, other: &Case) -> Option<Vec<f64>> {
     let [best, other] = [&best.measured()?.process_medians, &other.measured()?.process_medians];
     if best.len() != other.len() || best.iter().any(|median| median.0 <= 0.0) {
         return None;
     }
-    let ratios: Vec<f64> = best.iter().zip(other).map(|(best, other)| other.0 / best.0).collect();
-    noise::interval(&ratios)
+    Some(best.iter().zip(other).map(|(best, other)| other.0 / best.0).collect())
 }
 
 /// Describes the winners at those of `all_sizes` sizes where several variants have a time.
@@ -149,7 +153,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize) -> Option<String> {
         [_] if all_sizes > 1 => Some(describe_several_races(races, true)),
         [race] => Some(match &race.names()[..] {
             [winner] => {
-                format!("{winner} is fastest{}{}", lead_text(race.runner_up), share_reached(&race.winners, false))
+                format!("{winner} is fastest{}{}", lead_text(race), share_reached(&race.winners, false))
             }
             tied => format!("{} are too close to tell which is fastest", list(tied)),
         }),
@@ -201,9 +205,13 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
 }
 
 /// Describes the lead of the winner over the runner-up.
-fn lead_text(runner_up: Option<(&str, f64)>) -> String {
-    let Some((next, lead)) = runner_up else { return String::new() };
-    format!(", {} times as fast as {next}", ratio_text(lead))
+fn lead_text(race: &Race<'_>) -> String {
+    let Some((next, lead)) = race.runner_up else { return String::new() };
+    // The intervals of the two times may overlap: what slowed a process down hit both.
+    let interval = race.interval.map_or_else(String::new, |[low, high]| {
+        format!(" (95 % interval {} … {}, as both took turns)", ratio_text(low), ratio_text(high))
+    });
+    format!(", {} times as fast as {next}{interval}", ratio_text(lead))
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.

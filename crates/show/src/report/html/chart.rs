@@ -88,6 +88,8 @@ pub(super) struct ChartPoint {
     pub(super) ends: Option<[f64; 2]>,
     /// Whether the line of the series passes through the mark.
     pub(super) on_line: bool,
+    /// Signs that warn of the figure, as in tables; may be empty.
+    pub(super) signs: String,
     pub(super) tip: String,
 }
 
@@ -258,7 +260,8 @@ impl Plot {
             _ => String::new(),
         };
         let has_gray = self.series.iter().any(|series| series.style.is_none());
-        join_filled(&[&source, if has_gray { "thin gray: all others" } else { "" }], "; ")
+        let signs = self.series.iter().flat_map(|series| &series.points).map(|point| &*point.signs);
+        join_filled(&[&source, if has_gray { "thin gray: all others" } else { "" }, &about_signs(signs)], "; ")
     }
 
     /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
@@ -354,7 +357,12 @@ impl Plot {
             out.push_str(&series.line(to_pixels));
             for point in &series.points {
                 let ends = point.ends.map(|ends| ends.map(|end| to_pixels((point.x, self.clamp_y(end))).1));
-                out.push_str(&with_tooltip(&point.tip, &series.mark(to_pixels((point.x, point.y)), ends)));
+                let (x, y) = to_pixels((point.x, point.y));
+                let signs = match &*point.signs {
+                    "" => String::new(),
+                    signs => label(x.max(0) as u32 + 7, y.max(8) as u32 - 6, "start", INK, signs),
+                };
+                out.push_str(&with_tooltip(&point.tip, &(series.mark((x, y), ends) + &signs)));
             }
         }
         out
@@ -536,6 +544,12 @@ pub(super) fn label(x: u32, y: u32, anchor: &str, color: Color, text: &str) -> S
     format!(
         r#"<text x="{x}" y="{y}" text-anchor="{anchor}" font-family="{FONT}" font-size="12" fill="{color}">{text}</text>"#
     )
+}
+
+/// Says where the signs in a chart are explained, if it has any.
+pub(super) fn about_signs<'s>(signs: impl Iterator<Item = &'s str>) -> String {
+    let signs = crate::basis::alike::distinct(signs.flat_map(str::split_whitespace));
+    if signs.is_empty() { String::new() } else { format!("{}: see `gpukern help times`", signs.join(", ")) }
 }
 
 pub(super) fn with_tooltip(tip: &str, drawing: &str) -> String {
@@ -880,7 +894,7 @@ mod tests {
         let both = styles.clone().flat_map(|style| [false, true].map(|is_hollow| mark(style, is_hollow, 0, 0)));
         assert_eq!(distinct(both.collect()), 2 * SERIES.len());
         assert_eq!(distinct(styles.clone().map(|style| styled_bar((0, 0), (16, 12), style)).collect()), SERIES.len());
-        let point = |x| ChartPoint { x, y: 2.0, ends: None, on_line: true, tip: String::new() };
+        let point = |x| ChartPoint { x, y: 2.0, ends: None, on_line: true, signs: String::new(), tip: String::new() };
         let series = |style, dashed| Series {
             name: format!("{style} {dashed}"),
             style: Some(style),

@@ -3,7 +3,7 @@
 use super::super::bench::{median, row};
 use super::super::join_filled;
 use super::axis::{self, LogAxis};
-use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, shortened};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, about_signs, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::units::{Bytes, Nanos, Work, significant};
@@ -257,8 +257,11 @@ impl<'a> ChartGroup<'a> {
         let measured = comparable.filter_map(|case| case.measured().map(|m| (case, m)));
         let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), MAX_SIZE_LABELS)?;
         let has_oblong = measured.clone().any(|(case, _)| !equal_extents(&case.size));
-        let y = LogAxis::round(measured.filter_map(|(case, m)| quantity.value(case, m.summary.median)))?;
-        let series = self.plot_series(indices, quantity, &is_drawn);
+        // The bars of errors belong to the chart.
+        let times = |m: &'a Measured| m.summary.interval.into_iter().flatten().chain([m.summary.median]);
+        let values = measured.flat_map(|(case, m)| times(m).filter_map(move |time| quantity.value(case, time)));
+        let y = LogAxis::round(values)?;
+        let series = self.plot_series(sources, indices, quantity, &is_drawn);
         if series.is_empty() {
             return None;
         }
@@ -280,7 +283,13 @@ impl<'a> ChartGroup<'a> {
     }
 
     /// Returns the series of a plot, source by source. A variant has the same style in every source.
-    fn plot_series(&self, indices: &[usize], quantity: PlotQuantity, is_drawn: &dyn Fn(&&Case) -> bool) -> Vec<Series> {
+    fn plot_series(
+        &self,
+        sources: &[ReportSource<'_>],
+        indices: &[usize],
+        quantity: PlotQuantity,
+        is_drawn: &dyn Fn(&&Case) -> bool,
+    ) -> Vec<Series> {
         let drawn = indices.iter().flat_map(|source| self.cases[*source].iter().copied()).filter(is_drawn);
         let important = Self::important_variants(drawn);
         let variants = distinct(self.everything().map(series));
@@ -288,7 +297,10 @@ impl<'a> ChartGroup<'a> {
         for (rank, source) in indices.iter().enumerate() {
             let mut points_by_variant: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
-                points_by_variant.entry(series(case)).or_default().extend(quantity.point(case));
+                points_by_variant
+                    .entry(series(case))
+                    .or_default()
+                    .extend(quantity.point(case, &sources[*source].conditions));
             }
             let cases = self.cases[*source].iter().filter(|case| is_drawn(case));
             let grows = do_grow(cases.map(|case| &case.size));
@@ -326,11 +338,11 @@ impl<'a> ChartGroup<'a> {
 
     /// Returns the bars of one size, the fastest variant first, with the forms of an operation together. With two
     /// sources, each variant has adjacent bars, whose style is that of the source.
-    fn bars_of_size(&self, indices: &[usize], size: &str, to_bar: &dyn Fn(&'a Case) -> Option<Bar>) -> Vec<Bar> {
+    fn bars_of_size(&self, indices: &[usize], size: &str, to_bar: &dyn Fn(usize, &'a Case) -> Option<Bar>) -> Vec<Bar> {
         let mut bars = vec![];
         for (rank, source) in indices.iter().enumerate() {
             for case in self.cases[*source].iter().filter(|case| case.row() == size) {
-                let Some(mut bar) = to_bar(case) else { continue };
+                let Some(mut bar) = to_bar(*source, case) else { continue };
                 if indices.len() > 1 {
                     bar.style = rank;
                 }
@@ -358,14 +370,17 @@ impl<'a> ChartGroup<'a> {
         let cases = indices.iter().flat_map(|source| &self.cases[*source]).copied();
         let drawn = cases.filter(|case| case.row() == size && case.measured().is_some());
         let limit = drawn.clone().find_map(finite_share).filter(|_| !limits_differ(drawn)).map(|share| share.limit);
-        let to_bar = |case: &Case| {
+        let to_bar = |source: usize, case: &Case| {
+            let conditions = &sources[source].conditions;
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
             // The color of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
             let share = limit.and(finite_share(case)).map(share);
             let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");
-            Some(Bar { name: series(case), value: time.0, text, style: form.unwrap_or(0), tip: tip(case, m) })
+            let text = join_filled(&[&text, &conditions.signs(case)], " ");
+            let tip = tip(case, m, conditions);
+            Some(Bar { name: series(case), value: time.0, text, style: form.unwrap_or(0), tip })
         };
         let items = self.bars_of_size(indices, &size, &to_bar);
         // A single bar compares with nothing.
@@ -377,9 +392,13 @@ impl<'a> ChartGroup<'a> {
         let forms = forms.iter().filter(|_| has_chains).map(ToString::to_string).enumerate();
         let names: Vec<_> = indices.iter().map(|source| &*sources[*source].name).collect();
         let share = limit.map_or_else(String::new, |limit| format!("% of the {} limit", limit.name()));
+        let of_size = |source: &usize| self.cases[*source].iter().filter(|case| case.row() == size);
+        let signs =
+            |source: &usize| of_size(source).map(|case| sources[*source].conditions.signs(case)).collect::<Vec<_>>();
+        let signs: Vec<_> = indices.iter().flat_map(signs).collect();
         let bars = Bars {
             title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
-            source: join_filled(&[&names.join(", "), &share], "; "),
+            source: join_filled(&[&names.join(", "), &share, &about_signs(signs.iter().map(|signs| &**signs))], "; "),
             description: format!("{time} of {} variants", items.len()),
             legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
             items,
@@ -502,12 +521,13 @@ impl PlotQuantity {
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
-    fn point(self, case: &Case) -> Option<ChartPoint> {
+    fn point(self, case: &Case, conditions: &RunConditions) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.value(case, low)?, self.value(case, high)?]));
         let x = extent(&case.size)?;
         let y = self.value(case, m.summary.median)?;
-        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), tip: tip(case, m) })
+        let (tip, signs) = (tip(case, m, conditions), conditions.signs(case));
+        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), signs, tip })
     }
 }
 
@@ -532,7 +552,7 @@ impl ChartGroup<'_> {
         let measured = cases.clone().filter(|case| case.measured().is_some());
         let arithmetic = compute_limits(&peaks, &distinct(measured.map(Case::computed_in)));
         let bandwidths = bandwidth_limits(&peaks);
-        let series = series_by_intensity(cases);
+        let series = series_by_intensity(cases, &source.conditions);
         let top = highest_rate(&arithmetic);
         let steepest = highest_rate(&bandwidths);
         if series.is_empty() || top == 0.0 || steepest == 0.0 {
@@ -573,12 +593,13 @@ fn intensity(case: &Case) -> f64 {
 }
 
 /// Returns the rates of cases over their operations per byte, a series for each variant.
-fn series_by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone) -> Vec<Series> {
+fn series_by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone, conditions: &RunConditions) -> Vec<Series> {
     let important = ChartGroup::important_variants(cases.clone());
     let points = cases.filter_map(|case| {
         let m = case.measured()?;
         let y = PlotQuantity::Rate.value(case, m.summary.median)?;
-        Some((series(case), ChartPoint { x: intensity(case), y, ends: None, on_line: false, tip: tip(case, m) }))
+        let (x, signs, tip) = (intensity(case), conditions.signs(case), tip(case, m, conditions));
+        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, signs, tip }))
     });
     let mut all_series = vec![];
     for variant in grouped(points, |(name, _)| name.clone()) {
@@ -760,7 +781,7 @@ pub(super) fn share(share: Share) -> String {
     )
 }
 
-fn tip(case: &Case, m: &Measured) -> String {
+fn tip(case: &Case, m: &Measured, conditions: &RunConditions) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
     let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
@@ -769,6 +790,9 @@ fn tip(case: &Case, m: &Measured) -> String {
         if let Some(rate) = rate.value(case, m.summary.median) {
             let _ = write!(text, "\n{} {unit}", significant(rate));
         }
+    }
+    for mark in conditions.marks(case) {
+        let _ = write!(text, "\n{} {}", mark.sign, mark.meaning);
     }
     text
 }
