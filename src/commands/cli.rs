@@ -1007,9 +1007,10 @@ pub struct InspectArgs {
     #[arg(long, conflicts_with = "raw")]
     pub diff: bool,
 
-    /// Save the representations in this folder, a file for each
+    /// Save SPIR-V and the representations in this folder
     ///
-    /// It saves all of them, or with --isa or --ir only those.
+    /// SPIR-V comes with what a program needs to run it: constants, groups, arguments. With --isa or --ir, only those are
+    /// saved.
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
 

@@ -11,12 +11,12 @@ use crate::compare::paired::SideResult;
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
-use crate::kernel::program::{BufferId, Dispatch};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch};
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record, Request,
-    Result, Selection, Shown, Tuned, counted,
+    BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record,
+    Request, Result, Selection, Shown, Tuned, counted,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -50,6 +50,34 @@ pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, r
     }
     let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
     Ok(note(saved, folder) + &repeats)
+}
+
+/// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
+/// SPIR-V that it names. Returns how many.
+pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<usize> {
+    let mut saved = 0;
+    for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
+        let Some(device) = record.device(case.device) else { continue };
+        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
+        let write = || -> io::Result<()> {
+            let folder = create_unique(folder, &folder_name(case))?;
+            let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
+            let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
+            let program = program.map_err(io::Error::other)?;
+            let buffer = |spec: &BufferSpec| json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len });
+            let buffers: Vec<_> = problem.buffers().iter().chain(&program.scratch).map(buffer).collect();
+            let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;
+            let document = json!({ "case": case.id, "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
+            let text = serde_json::to_string_pretty(&document)? + "\n";
+            std::fs::write(folder.join("program.json"), printable::json(text))
+        };
+        write().map_err(|e| {
+            let reason = destination::explained(e);
+            Error::Failure(format!("cannot save the program of {} in '{}': {reason}", case.id, folder.shown()))
+        })?;
+        saved += 1;
+    }
+    Ok(saved)
 }
 
 /// Saves a reproducer of the failed side `name` of `ab` on the problem of `group` in `folder`. The side ran `kernel`;
@@ -222,7 +250,12 @@ fn write_dispatches(
         let mut arguments = vec![];
         let mut bindings = Value::Null;
         if dispatch.shader.built_in {
-            arguments.extend(dispatch.values().map(|value| format!("{value:?}")));
+            // Push constants in order; a buffer is its address, or a texel view.
+            arguments.extend(dispatch.values().map(|value| match value {
+                ArgumentValue::Buffer(buffer) => json!({ "buffer": name(buffer) }),
+                ArgumentValue::U32(value) => json!({ "u32": value }),
+                ArgumentValue::F32(value) => json!({ "f32": value }),
+            }));
         } else {
             // Users' kernels may have unnamed arguments; their bindings are written instead.
             bindings = bindings_of(dispatch, &name);

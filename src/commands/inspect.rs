@@ -1,10 +1,11 @@
 //! `gpukern inspect`.
 
 use super::{
-    CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, create_folder, measuring, old_options, origin,
-    run as user_run,
+    CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, create_folder, failures, measuring, old_options,
+    origin, run as user_run,
 };
 use crate::basis::file_name::file_name;
+use crate::basis::units::counted;
 use crate::case::compiled::Representation;
 use crate::commands::cli::{InspectArgs, SourceArgs};
 use crate::plan::axes;
@@ -48,6 +49,11 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     answer.note_error(validated);
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
+        if !args.isa && !args.ir {
+            let saved = failures::save_programs(folder, &record, &plan, &tuned);
+            let note = |count| format!("saved     {} with SPIR-V in '{}'\n", counted(count, "program"), folder.shown());
+            answer.add_late_note(saved.map(note));
+        }
     }
     answer.deliver_json(json, &record);
     answer.deliver(junit, || Format::Junit.export(&record))?;
@@ -234,7 +240,7 @@ fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host:
         }
     }
     if count == 0 {
-        return Ok("note      the driver shows no representations; nothing was saved\n".into());
+        return Ok("note      the driver shows no representations\n".into());
     }
     Ok(format!("saved     {count} files in '{}'\n", folder.shown()))
 }

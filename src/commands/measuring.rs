@@ -175,7 +175,7 @@ fn hints(record: &Record, have_loops: bool) -> String {
     }
     if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
-            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the grid and the formula\n",
+            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the formula, the grid and the check\n",
         );
         let of_wrong = |device: &&DeviceInfo| {
             record.cases.iter().any(|case| case.device == device.index && matches!(case.outcome, Outcome::Rejected(_)))

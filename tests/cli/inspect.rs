@@ -12,6 +12,20 @@ use std::path::{Path, PathBuf};
 const INSPECT: [&str; 7] = ["inspect", "matmul", "-V", "naive,local", "-s", "8,24", "-t=f32"];
 
 #[test]
+fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0);
+    assert!(stderr(&output).contains("2 programs with SPIR-V"), "{}", stderr(&output));
+    let case = folder.path().join("matmul_naive_f32_8x8x8_device-0");
+    let program = read_json(&case.join("program.json"));
+    let dispatch = &program["dispatches"][0];
+    assert_eq!(dispatch["arguments"][0], json!({ "buffer": "A" }), "{program}");
+    assert_eq!(dispatch["arguments"][3], json!({ "u32": 8 }), "{program}");
+    let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
+    assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
+}
+
+#[test]
 fn kernels_are_compiled_and_nothing_is_submitted() {
     let folder = tempfile::tempdir().expect("a folder");
     // Any submission fails.

@@ -140,6 +140,9 @@ fn values(buffer: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<It
 /// Most values that are sampled to find a magnitude.
 const MAX_SAMPLED: usize = 1 << 20;
 
+/// Ratio to the default `rtol` up to which an error, as a share of the largest element, may be that of rounding.
+const CANCELLATION_RATIO: f64 = 0.1;
+
 /// Ratio to the first quartile of the distinct magnitudes above which a value is an outlier: normally distributed
 /// values have none, most other distributions few.
 const OUTLIER_RATIO: f64 = 16.0;
@@ -531,7 +534,23 @@ impl ReferenceData {
         if self.has_filler_bits(found, index) {
             return format!("{element}{FROM_FILLER}; the reference has {expected}");
         }
-        format!("{element} is {got}, the reference has {expected}")
+        format!("{element} is {got}, the reference has {expected}{}", self.cancellation(found, index))
+    }
+
+    /// Says that an error beyond the default tolerance is small beside the other elements, as after cancellation; empty
+    /// otherwise.
+    fn cancellation(&self, found: &[u8], index: usize) -> String {
+        let rtol = match self.buffer.tolerance {
+            Tolerance::Close { rtol, .. } | Tolerance::Columns { rtol, .. } if !self.buffer.checked => rtol,
+            _ => return String::new(),
+        };
+        let share = self.difference(found, index) / magnitude(values(&self.buffer, &self.bytes));
+        if share.is_nan() || share > rtol * CANCELLATION_RATIO {
+            return String::new();
+        }
+        format!(
+            "; the error is {share:.1e} of the largest element: if large terms cancel in a right answer, state a wider `check`"
+        )
     }
 
     /// Formats a wrong element with the digits that distinguish it from neighboring values.
@@ -900,6 +919,19 @@ mod tests {
     const NEAR: Tolerance = Tolerance::Close { rtol: 1e-3, atol: 1e-6 };
     /// Default tolerance of f32.
     const DEFAULT: Tolerance = Tolerance::Close { rtol: 1e-4, atol: 1e-5 };
+
+    #[test]
+    fn an_error_that_cancellation_explains_is_called_so() {
+        let advice = "large terms cancel";
+        let sums = [1.0, -2.0, 4.0, 15.0];
+        let worst = |found, buffer| check_output(&expected(buffer, sums), [found, -2.0, 4.0, 15.0]).worst;
+        // Beside 15, the rounding of its terms may be as large as this error.
+        assert!(worst(1.000_13, data(DType::F32, DEFAULT)).contains(advice));
+        assert!(!worst(1.01, data(DType::F32, DEFAULT)).contains(advice));
+        // The user's own check is meant.
+        let checked = ResolvedBuffer { checked: true, ..data(DType::F32, DEFAULT) };
+        assert!(!worst(1.000_13, checked).contains(advice));
+    }
 
     #[test]
     fn repeated_random_numbers_are_wrong() {

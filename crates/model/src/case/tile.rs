@@ -41,6 +41,18 @@ pub enum CaseTile {
 }
 
 impl CaseTile {
+    /// Returns the numbers of the tile: `64×128×64 in 32×64` as `[[64, 128, 64], [32, 64]]`.
+    pub fn extents(&self) -> Vec<Vec<u32>> {
+        let (Self::BuiltIn { tile }
+        | Self::Refused { tile, .. }
+        | Self::Tuned { tile, .. }
+        | Self::Inspected { tile, .. }) = self;
+        // Words may follow: `8×8 shared by 8 groups`.
+        let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse().ok());
+        let numbers = |block: &str| block.split('×').filter_map(number).collect();
+        tile.split(" in ").map(numbers).collect()
+    }
+
     /// Describes the tile with its origin: `16×16, tuned 2026-01-01`.
     pub fn source(&self) -> String {
         match self {
@@ -56,5 +68,17 @@ impl CaseTile {
 impl fmt::Display for CaseTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tile {}", self.source())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_is_given_in_numbers_too() {
+        let tile = |text: &str| CaseTile::BuiltIn { tile: text.into() }.extents();
+        assert_eq!(tile("64×128×64 in 32×64 in 16×16"), [vec![64, 128, 64], vec![32, 64], vec![16, 16]]);
+        assert_eq!(tile("32×32×8 in 8×8 shared by 8 groups"), [vec![32, 32, 8], vec![8, 8]]);
     }
 }

@@ -56,8 +56,8 @@ pub struct Race {
     device_id: u32,
     /// The driver's version.
     driver: String,
-    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell, or have too
-    /// few samples (no `error`). Empty if no variant has a right answer there.
+    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. One with too few
+    /// samples (no `error`) is among them only if its median is the shortest. Empty if no variant has a right answer there.
     pub(super) fastest: Vec<String>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
@@ -90,6 +90,9 @@ struct TimedVariant {
     /// The tile or block width with its origin, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     tile: Option<CaseTile>,
+    /// The numbers of the tile: those of the block per work-group, per sub-group, per operation of a matrix unit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tile_extents: Vec<Vec<u32>>,
 }
 
 /// Set of variants that together solve every problem of a kind that any variant solves, with what it loses to the fastest.
@@ -154,7 +157,11 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
             let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| is_verified(case));
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
-            let names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
+            let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
+            // Too few samples exclude next to nothing, not even a variant that takes twice as long.
+            let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
+            let shortest = names.first().copied();
+            names.retain(|name| Some(*name) == shortest || is_certain(name));
             let info = record.device(first.device);
             races.push(Race {
                 problem: first.subject() + caches(record),
@@ -173,6 +180,11 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     races
 }
 
+/// Returns half the interval of a median, relative to it.
+fn error(case: &Case) -> Option<f64> {
+    case.measured().and_then(|measured| measured.summary.relative_error())
+}
+
 /// Lists the variants with a time, the fastest first.
 fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
     let mut timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((*case, median(case)?.0))).collect();
@@ -182,11 +194,12 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         variant: case.variant.clone(),
         id: case.id.clone(),
         time: *time,
-        error: case.measured().and_then(|measured| measured.summary.relative_error()),
+        error: error(case),
         ratio: best.map(|best| time / best),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
         weak_check: case.measured().and_then(|measured| AcceptedMutation::sentence(&measured.accepts)),
         tile: case.tile.clone(),
+        tile_extents: case.tile.as_ref().map_or_else(Vec::new, CaseTile::extents),
     };
     timed.iter().map(variant).collect()
 }
@@ -273,6 +286,7 @@ mod tests {
             caveats: vec![],
             weak_check: None,
             tile: None,
+            tile_extents: vec![],
         };
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
         Race {
