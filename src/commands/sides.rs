@@ -84,7 +84,8 @@ impl Sides {
                 continue;
             }
             let changes = changed_check(&before.problem, &after.problem);
-            if !allows_check && (!changes.is_empty() || has_commands(&before.problem)) {
+            let is_judged_anew = !changes.is_empty() || has_commands(&before.problem);
+            if !allows_check && (is_judged_anew || !is_unchanged && has_no_reference(&before.problem)) {
                 let own = if is_unchanged { named(before, OLD_CHECK) } else { under_old_check(before, after) };
                 under_old_checks.insert(after.name.clone(), own);
             }
@@ -170,9 +171,10 @@ impl Sides {
     fn outcome_by_old_check(&self, case: &Case, record: &Record) -> Option<Outcome> {
         let ids = self.old_checks.get(&case.id).filter(|_| case.measured().is_some())?;
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
-        before?.measured()?;
+        let is_verified = before?.measured()?.verification.verified().is_some();
         let Outcome::Rejected(verification) = &judged?.outcome else { return None };
-        let worst = format!("by the baseline's check (`--allow check` accepts the new one): {}", verification.worst);
+        let [by, new] = if is_verified { ["check", "the new one"] } else { ["answer", "another"] };
+        let worst = format!("by the baseline's {by} (`--allow check` accepts {new}): {}", verification.worst);
         Some(Outcome::Rejected(Verification { worst, ..verification.clone() }))
     }
 
@@ -293,6 +295,12 @@ fn under_old_check(before: &UserKernels, after: &UserKernels) -> UserKernels {
         };
         let pass_lists = std::mem::take(&mut point.pass_lists);
         *point = ResolvedPoint { pass_lists, ..earlier.clone() };
+        // Without a reference, the kernel before the change is one.
+        if point.reference == Reference::None
+            && let Some(Ok(list)) = earlier.pass_lists.first()
+        {
+            point.reference = Reference::Kernel(list.clone());
+        }
         if let Reference::Kernel(list) = &mut point.reference {
             list.dispatches.iter_mut().for_each(|dispatch| dispatch.shader += first);
         }
@@ -321,6 +329,13 @@ pub(super) fn added(group: &CaseGroup, own: &UserKernels, kernels: &mut Vec<User
 fn has_commands(problem: &ResolvedProblem) -> bool {
     let runs = |point: &ResolvedPoint| matches!(point.reference, Reference::Command(_)) || point.inputs.is_some();
     problem.points.iter().any(runs)
+}
+
+/// Whether nothing says what a kernel should compute.
+fn has_no_reference(problem: &ResolvedProblem) -> bool {
+    let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
+    let is_free = |point: &ResolvedPoint| point.reference == Reference::None && !point.buffers.iter().any(is_random);
+    problem.points.iter().any(is_free)
 }
 
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.

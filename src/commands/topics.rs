@@ -77,13 +77,16 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let lowercase = name.to_lowercase();
     let name = match lowercase.as_str() {
         "roofline" | "hardware" | "shares" => "limits",
-        "csv" | "formats" | "sizes" | "svg" | "page" | "charts" => "cli",
+        "csv" | "formats" | "sizes" => "cli",
+        "svg" | "page" | "charts" | "latex" | "pdf" | "paper" => "pages",
         "junit" | "dashboard" | "action" | "github" => "ci",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",
         "glossary" => "words",
-        "marks" => "times",
+        "w" => "weak-checks",
+        "marks" | "d" | "u" | "i" | "p" | "!" | "±" => "times",
+        "choices" | "variants" => "fleet",
         "studies" => LIST,
         name => name,
     };

@@ -819,6 +819,15 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("copy.toml", COPY[1]);
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
     commit_all(path);
+    // Without a reference, the kernel before the change is one.
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
+    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+    command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
+    let wrong = stdout(&expect_exit(command.current_dir(path), 1));
+    let reason = "by the baseline's answer (`--allow check` accepts another): Y[0] is 1, the reference has 0";
+    assert!(words(&wrong).contains(reason), "{wrong}");
+    expect_exit(command.args(["--allow", "check"]).current_dir(path), 0);
+    write("copy.comp", COPY[0]);
     git(path, &["mv", "copy.comp", "clone.comp"]);
     git(path, &["mv", "copy.toml", "clone.toml"]);
     write("clone.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
