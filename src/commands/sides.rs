@@ -66,10 +66,9 @@ impl Sides {
     ) -> Result<Self> {
         let (other, other_kernels) = read(baseline, request)?;
         let counterparts = counterparts(&other_kernels, kernels);
-        let mut sides = Self { candidate: plan.ids().into_iter().collect(), ..Self::default() };
-        for (before, after) in counterparts.iter().filter(|(before, after)| before != after) {
-            sides.renamed.push(format!("{} → {}", printable(before), printable(after)));
-        }
+        let renamed = counterparts.iter().filter(|(before, after)| before != after);
+        let renamed = renamed.map(|(before, after)| format!("{} → {}", printable(before), printable(after))).collect();
+        let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, ..Self::default() };
         let mut unchanged = BTreeSet::new();
         let mut under_old_checks = BTreeMap::new();
         for before in &other_kernels {

@@ -4,7 +4,7 @@ use super::ab::software_driver;
 use super::workers::two_of;
 use super::{
     brief_bench, check_text, expect_error, expect_exit, expect_refusal, gpukern, journal, limited, line, read_json,
-    run, signal, start, stderr, stdout, temporary, use_drivers, wait_for_journal,
+    signal, start, stderr, stdout, temporary, use_drivers, wait_for_journal,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
