@@ -53,7 +53,7 @@ use std::path::PathBuf;
         gpukern peak                                  the limits of this device\n  \
         gpukern tune matmul                           find and save the best tiles\n  \
         gpukern help topics                           how to do these things, by task\n\n\
-        Exit codes: 0 success · 1 a case was rejected, or is slower than its baseline · 2 usage · 3 the device or the \
+        Exit codes: 0 success · 1 a case is wrong, or slower than its baseline · 2 usage error · 3 the device or the \
         system failed · 4 a comparison is undecided · 130 interrupted (what was measured is kept)"
 )]
 pub struct Cli {
@@ -195,7 +195,22 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List algorithms and variants: what each shows and requires
+    /// Verify and time your own kernels (GLSL, SPIR-V, WGSL, …)
+    ///
+    /// Measures them as `bench` measures built-in kernels. `gpukern help description` explains the format of a description.
+    #[command(after_long_help = "Exit codes: 0 success · 1 wrong, or slower than its baseline (with --ab, \
+        than its rival) · 2 usage error · 3 the device or the system failed · 4 undecided · 130 interrupted\n\n\
+        Examples:\n  \
+        gpukern run k.comp                         what a run still needs\n  \
+        gpukern run k.comp --init > k.toml         a description to complete\n  \
+        gpukern run k.toml                         verify and time it\n  \
+        gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
+        gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
+        gpukern run k.toml --repeat 1000           equal bits each time?\n  \
+        gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
+        gpukern run k.toml --watch                 a line each time you save it")]
+    Run(Box<RunArgs>),
+    /// List algorithms, or the variants of one in detail
     #[command(after_long_help = "Examples:\n  \
         gpukern list         every algorithm with its variants\n  \
         gpukern list lu      everything about one of them\n  \
@@ -270,7 +285,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels: races, and faults on other devices
+    /// Simulate kernels to find races and faults of other devices
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
@@ -294,12 +309,12 @@ pub enum Command {
     Compare(CompareArgs),
     /// Did a change in git make a kernel slower or wrong?
     ///
-    /// It measures the kernels of gpukern.toml as they are, uncommitted changes included, and as they were at the commit
-    /// BASE, in turns, and compares them. The folder gpukern-results gets candidate.json, baseline.json,
-    /// comparison.json, comparison.md, junit.xml and report.html. `gpukern help ci` says more.
+    /// Measures the kernels of gpukern.toml in turns, as they are now (uncommitted changes included) and as they were at the
+    /// commit BASE, and compares them. Writes candidate.json, baseline.json, comparison.json, comparison.md, junit.xml and
+    /// report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
-        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, or is no longer verified · \
-        2 a mistake, or nothing to compare · 3 the device failed · 4 undecided, or a case is gone. If BASE has nothing \
+        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, is gone, or is no longer \
+        verified · 2 a mistake, or nothing to compare · 3 the device failed · 4 undecided. If BASE has nothing \
         to compare with, only wrong answers and failures count.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
@@ -322,24 +337,11 @@ pub enum Command {
         # your kernel in place of naive's\n  \
         gpukern ab matmul -V naive --b-spirv mine.spv -s 512\n  \
         gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
-        gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json"
+        gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json\n  \
+        # your kernel, under another compiler\n  \
+        gpukern ab k.toml --b-env RADV_DEBUG=llvm"
     )]
     Ab(Box<AbArgs>),
-    /// Verify and time your own kernels: GLSL, SPIR-V, WGSL, …
-    ///
-    /// They are measured the way `bench` measures the built-in ones. `gpukern help description` has the format.
-    #[command(after_long_help = "Exit codes: 0 success · 1 wrong, slower than its baseline, or with --ab than \
-        its rival · 2 usage · 3 the device or the system failed · 4 undecided · 130 interrupted\n\n\
-        Examples:\n  \
-        gpukern run k.comp                         what a run still needs\n  \
-        gpukern run k.comp --init > k.toml         a description to complete\n  \
-        gpukern run k.toml                         verify and time it\n  \
-        gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
-        gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
-        gpukern run k.toml --repeat 1000           equal bits each time?\n  \
-        gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
-        gpukern run k.toml --watch                 a line each time you save it")]
-    Run(Box<RunArgs>),
     /// Show how the driver compiles kernels; run nothing
     ///
     /// `inspect` prints registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as
@@ -601,7 +603,7 @@ pub struct OutputArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a subfolder with what reruns it, the wrong elements and the driver's last messages.
+    /// Each gets a subfolder with everything needed to rerun it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
@@ -694,9 +696,9 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_commands: bool,
 
-    /// Print a description for you to complete
+    /// Print a draft description for you to complete
     ///
-    /// It has whatever the kernel reveals; guesses are marked (…).
+    /// It contains what the code reveals; guesses are marked (…).
     #[arg(long, conflicts_with_all = ["tune", "ab", "watch"])]
     pub init: bool,
 
@@ -726,7 +728,7 @@ pub struct RunArgs {
 
     /// Measure again whenever a file is saved
     ///
-    /// Each time the description, a source or a file that it includes is saved, there is a new line.
+    /// It prints a new line whenever the description, a source or an included file is saved.
     #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures", "energy"])]
     pub watch: bool,
 
@@ -988,6 +990,10 @@ pub struct InspectArgs {
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
 
+    /// Use the tiles that `gpukern tune` saved in this file
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
+    pub tuned: Option<PathBuf>,
+
     /// Show every statistic under the driver's own name
     #[arg(long)]
     pub raw: bool,
@@ -1162,7 +1168,7 @@ pub struct VerifyArgs {
 
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
-    /// Each gets a subfolder with what reruns it, the wrong elements and the driver's last messages.
+    /// Each gets a subfolder with everything needed to rerun it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
@@ -1434,21 +1440,19 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "FILE", default_value = "gpukern.toml")]
     pub config: String,
 
-    /// A command that makes what is not committed, such as 'make spirv'
+    /// A command that builds files that are not committed: 'make spirv'
     ///
-    /// It runs on both sides.
+    /// It runs for both sides.
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
     pub prepare: String,
 
-    /// Options of `gpukern bench` [default: for 1 s a case]
-    ///
-    /// The default is `--no-peak --max-time 1s`.
+    /// Options for `gpukern bench` [default: --no-peak --max-time 1s]
     #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, hide_default_value = true, allow_hyphen_values = true)]
     pub bench: String,
 
-    /// Processes, in each of which both sides take turns
+    /// Number of processes; both sides take turns in each
     ///
-    /// Fewer than three decide nothing on a software device. If a case is undecided, as many more run.
+    /// With fewer than three, a software device gets no verdict. If a case is undecided, the same number runs again.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub processes: u32,
 

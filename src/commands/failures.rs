@@ -11,7 +11,8 @@ use crate::compare::paired::SideResult;
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch};
+use crate::kernel::interface::SlotKind;
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step};
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::{
@@ -64,10 +65,17 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
             let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
             let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
             let program = program.map_err(io::Error::other)?;
-            let buffer = |spec: &BufferSpec| json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len });
-            let buffers: Vec<_> = problem.buffers().iter().chain(&program.scratch).map(buffer).collect();
+            let specs = problem.buffers();
+            let of_problem = specs.len();
+            let specs: Vec<_> = specs.into_iter().chain(program.scratch.clone()).collect();
+            // The counters of built-in kernels start with all bits set, and each run leaves them so.
+            let buffer = |(at, spec): (usize, &BufferSpec)| {
+                let first = (at >= of_problem && !program.is_users()).then_some(u32::MAX);
+                json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len, "first_words": first })
+            };
+            let buffers: Vec<_> = specs.iter().enumerate().map(buffer).collect();
             let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;
-            let document = json!({ "case": case.id, "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
+            let document = json!({ "schema": "gpukern-program/1", "case": case.id, "steps": steps(&program, &specs), "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(folder.join("program.json"), printable::json(text))
         };
@@ -78,6 +86,22 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
         saved += 1;
     }
     Ok(saved)
+}
+
+/// Lists the steps of a program in order, those of a round behind the others: dispatches by number, fills and copies.
+fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
+    let name = |buffer: &BufferId| specs.get(buffer.0).map_or("", |spec| &*spec.name);
+    let mut dispatches = 0..;
+    let mut step = |step: &Step| match step {
+        Step::Dispatch(_) => json!({ "dispatch": dispatches.next() }),
+        Step::Fill { buffer, word } => json!({ "fill": name(buffer), "word": word }),
+        Step::Copy { from, to } => json!({ "copy": name(from), "to": name(to) }),
+    };
+    let mut steps: Vec<_> = program.steps.iter().map(&mut step).collect();
+    if let Some(rounds) = &program.rounds {
+        steps.push(json!({ "rounds": rounds.body.iter().map(step).collect::<Vec<_>>() }));
+    }
+    steps
 }
 
 /// Saves a reproducer of the failed side `name` of `ab` on the problem of `group` in `folder`. The side ran `kernel`;
@@ -248,7 +272,6 @@ fn write_dispatches(
         let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
         let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
         let mut arguments = vec![];
-        let mut bindings = Value::Null;
         if dispatch.shader.built_in {
             // Push constants in order; a buffer is its address, or a texel view.
             arguments.extend(dispatch.values().map(|value| match value {
@@ -256,18 +279,19 @@ fn write_dispatches(
                 ArgumentValue::U32(value) => json!({ "u32": value }),
                 ArgumentValue::F32(value) => json!({ "f32": value }),
             }));
-        } else {
-            // Users' kernels may have unnamed arguments; their bindings are written instead.
-            bindings = bindings_of(dispatch, &name);
         }
+        let interface = &dispatch.shader.interface;
+        let names = interface.constants.iter().map(|constant| json!([constant.id, constant.name]));
         dispatches.push(json!({
             "kernel": label,
             "spirv": file,
             "constants": words,
+            "constant_names": names.collect::<Vec<_>>(),
+            "capabilities": interface.capabilities,
             "subgroup_size": dispatch.subgroup_size,
             "groups": dispatch.groups,
             "arguments": arguments,
-            "bindings": bindings,
+            "bindings": bindings_of(dispatch, &name),
         }));
     }
     Ok(dispatches)
@@ -296,9 +320,10 @@ fn bindings_of<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> V
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
         let Binding { set, binding, element, kind, buffer, offset, range: _ } = *at;
         let buffer = name(buffer);
+        let format = (kind == SlotKind::Texel).then_some("R32G32B32A32_SFLOAT");
         json!({
             "set": set, "binding": binding, "element": element, "kind": kind, "buffer": buffer, "offset": offset,
-            "bytes": bytes
+            "bytes": bytes, "format": format
         })
     });
     let addresses = dispatch

@@ -24,6 +24,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     let plan = plan.only(&args.only)?;
     let files = Files::default()
         .read("the loader", &setup.loader)
+        .read("--tuned", &args.tuned)
         .of_kernels(&kernels)
         .written("--json", &args.json)
         .written("--junit", &args.junit)
@@ -35,7 +36,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         create_folder(folder, "make --save", "folder")?;
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
-    let tuned = measuring::tuned(&Request::default())?;
+    let tuned = measuring::tuned(&Request { tuned: args.tuned.clone(), ..Request::default() })?;
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
         origin: origin::of_this_process(None, host)?,

@@ -372,7 +372,7 @@ fn manifest_problem(path: &Path) -> Option<String> {
     };
     let manifest: serde_json::Value = match serde_json::from_str(&text) {
         Ok(manifest) => manifest,
-        Err(error) => return Some(format!("it is no JSON: {error}")),
+        Err(error) => return Some(format!("it is not valid JSON: {error}")),
     };
     let Some(library) = manifest.pointer("/ICD/library_path").and_then(serde_json::Value::as_str) else {
         return Some("it names no ICD.library_path".into());
@@ -387,7 +387,7 @@ fn manifest_problem(path: &Path) -> Option<String> {
     };
     let mut magic = [0; 4];
     let is_library = !cfg!(target_os = "linux") || opened.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF";
-    (!is_library).then(|| format!("its library '{}' is no ELF file", file.shown()))
+    (!is_library).then(|| format!("its library '{}' is not an ELF file", file.shown()))
 }
 
 /// Whether the system may find a library that is named without a folder.

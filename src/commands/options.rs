@@ -325,8 +325,8 @@ impl Options for SamplingArgs {
             ),
             text(
                 "cache STATE",
-                "Caches before each run: hot or cold [default: hot]\n\n`cold` flushes what the last run left by \
-                 reading a GiB, or a quarter of the device's memory.",
+                "Caches before each run: hot or cold [default: hot]\n\n`cold` flushes them by reading 1 GiB (at most a \
+                 quarter of the device's memory).",
                 |target: &mut Self| &mut target.cache,
             ),
             flag(
@@ -366,7 +366,7 @@ impl Options for VulkanOptions {
                 "timeout TIME",
                 "30s",
                 "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
-                 commands get ten times this; a call that was slow last time gets ten times that long.",
+                 commands get ten times this; a call that was slow before gets ten times its earlier time.",
                 |target: &mut Self| &mut target.timeout,
             ),
             time(

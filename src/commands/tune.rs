@@ -24,6 +24,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Shortest time after which a call counts as hung.
+const MIN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
@@ -40,7 +43,9 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     };
     let files = Files::default().read("the loader", &setup.loader).read_sizes(&size);
     files.written("--tuned", [&path]).check(host)?;
-    let setup = &Setup { inspects: args.by_inspection, ..setup.clone() };
+    // A tile that hangs must not take the time of all others.
+    let timeout = setup.timeout.min((budget / 4).max(MIN_TIMEOUT));
+    let setup = &Setup { inspects: args.by_inspection, timeout, ..setup.clone() };
     let algorithm = find_tunable(&args.algorithm)?;
     let section = plan_section(algorithm, size, args)?;
     let earlier = Tuned::read(&path)?.unwrap_or_default();
@@ -52,7 +57,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let count: usize = devices.iter().map(|device| searches(algorithm, &section, device).count()).sum();
     let progress = Progress::new(count, &host.messages);
     progress.line(&format!(
-        "{}, {} in total; a tile at work then is finished",
+        "{}, {} in total; then the current tile is finished",
         counted(count, "problem"),
         about(budget.into())
     ));
@@ -171,6 +176,11 @@ impl Tuning<'_> {
         );
         self.progress.advance();
         let result = match result {
+            Ok(None) if !self.host.is_interrupted() => {
+                let reason = "the built-in tile was not timed, so nothing replaces it; give it more --budget";
+                self.note_refusal(&name, &Refusal::Failed(reason.into()));
+                return None;
+            }
             Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);

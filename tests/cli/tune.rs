@@ -150,7 +150,7 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     check_text(
         &stderr(&output),
-        "2 problems, 60 s in total; a tile at work then is finished\ndevice 0: llvmpipe\nnote      tiled f32 32: interrupted before a tile was \
+        "2 problems, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nnote      tiled f32 32: interrupted before a tile was \
          timed\nnote      1 search was not begun\n",
     );
     // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
@@ -275,7 +275,7 @@ fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let said = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
     check_text(
         &said,
-        "1 problem, 60 s in total; a tile at work then is finished\ndevice 0: llvmpipe\nerror: no tile was found; `gpukern bench` with `-V all` times the variants that have none:\nskipped   tiled f32 64: the \
+        "1 problem, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nerror: no tile was found; `gpukern bench` with `-V all` times the variants that have none:\nskipped   tiled f32 64: the \
          driver does not tell what a kernel spills\n",
     );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));

@@ -104,12 +104,17 @@ fn find_cases<'a>(earlier: &'a Record, id: &str, device: &DeviceInfo) -> Result<
     }
     match earlier.devices.iter().find(|earlier| earlier.index == device.index) {
         Some(earlier) if !is_same_device(earlier, device) => Err(Error::Usage(format!(
-            "cannot resume: device {} was '{}' ({}) and is now '{}' ({}); measure anew",
+            "cannot resume: device {} was '{}' ({}) and is now '{}' ({}){}; measure anew",
             device.index,
             printable(&earlier.name),
             printable(&earlier.driver.info),
             device.name,
-            device.driver.info
+            device.driver.info,
+            if earlier.name == device.name && earlier.driver.info == device.driver.info {
+                ", of another build"
+            } else {
+                ""
+            }
         ))),
         _ => Ok(cases),
     }

@@ -4,6 +4,7 @@ use super::call::{Context, VulkanError};
 use super::instance::Instance;
 use crate::basis::printable::{hex, printable};
 use crate::basis::units::Bytes;
+use crate::device::cache::fingerprint;
 use crate::device::capability::{
     CooperativeMatrix, DescriptorLimits, DeviceInfo, DeviceKind, DeviceLimits, Driver, Feature, FlexibleMatrices,
     FlexibleMatrix, Heap, Subgroup, Timestamps,
@@ -11,10 +12,14 @@ use crate::device::capability::{
 use ash::{amd, arm, ext, google, intel, khr, nv, vk};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
 
 /// Loop iterations per invocation after which Mesa's llvmpipe leaves every loop without an error
 /// (`LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
+
+/// Libraries of software drivers, whose pipeline caches have a constant UUID.
+const SOFTWARE_DRIVERS: [&str; 2] = ["libvulkan_lvp", "libvk_swiftshader"];
 
 /// Device that the loader lists, before it is opened.
 #[derive(Clone)]
@@ -588,8 +593,21 @@ impl Properties {
             // SwiftShader describes no version, and counts it as Vulkan does.
             info: if info.is_empty() { self::version(version) } else { info },
             version,
-            build: Some(uuid(self.core.pipeline_cache_uuid)),
+            build: Some(uuid(self.core.pipeline_cache_uuid) + &self.library_hash()),
         }
+    }
+
+    /// Returns a hash of the library of a software device: its UUID is a constant, which no rebuild changes. Empty for others.
+    fn library_hash(&self) -> String {
+        static HASH: OnceLock<String> = OnceLock::new();
+        let of_library = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+            let mut paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+            let is_driver = |path: &&str| SOFTWARE_DRIVERS.iter().any(|name| path.contains(name));
+            let bytes = paths.find(is_driver).and_then(|path| std::fs::read(path).ok());
+            bytes.map_or_else(String::new, |bytes| format!(" {}", fingerprint(&[&bytes])))
+        };
+        if self.kind() == DeviceKind::Cpu { HASH.get_or_init(of_library).clone() } else { String::new() }
     }
 
     fn pci_address(&self) -> Option<String> {

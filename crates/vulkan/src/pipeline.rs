@@ -4,6 +4,7 @@ use super::call::{Context, VulkanError};
 use super::logical_device::Device;
 use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
+use crate::case::statistics::SUBGROUP_SIZE;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
 use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
@@ -385,7 +386,11 @@ impl Pipelines {
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
         let mut metrics = vec![];
-        for info in executables(functions, pipeline) {
+        for (info, subgroup_size) in executables(functions, pipeline) {
+            // It may be of the driver's choice.
+            if subgroup_size > 0 {
+                metrics.push(Metric::new(SUBGROUP_SIZE, f64::from(subgroup_size)));
+            }
             // SAFETY: the feature is enabled, the pipeline captures statistics, and it has this executable.
             let statistics = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
             for statistic in statistics {
@@ -409,7 +414,7 @@ impl Pipelines {
     fn representations(&self, pipeline: vk::Pipeline) -> Vec<Representation> {
         let Some(functions) = &self.device.statistics else { return vec![] };
         let executables = executables(functions, pipeline);
-        executables.flat_map(|info| self.texts_of(functions, &info).unwrap_or_default()).collect()
+        executables.flat_map(|(info, _)| self.texts_of(functions, &info).unwrap_or_default()).collect()
     }
 
     /// Returns the texts of one executable of a pipeline; an error if the driver cannot tell them.
@@ -451,12 +456,13 @@ impl Pipelines {
 fn executables(
     functions: &khr::pipeline_executable_properties::Device,
     pipeline: vk::Pipeline,
-) -> impl Iterator<Item = vk::PipelineExecutableInfoKHR<'static>> {
+) -> impl Iterator<Item = (vk::PipelineExecutableInfoKHR<'static>, u32)> {
     let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
     // SAFETY: the feature is enabled and the pipeline is alive.
     let executables = unsafe { functions.get_pipeline_executable_properties(&info) }.unwrap_or_default();
     let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
-    (0..executables.len() as u32).map(move |index| info.executable_index(index))
+    let infos = (0..).map(move |index| info.executable_index(index));
+    infos.zip(executables.into_iter().map(|executable| executable.subgroup_size))
 }
 
 /// Compiler of kernels for one device, usable on any thread.

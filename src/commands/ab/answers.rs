@@ -1,11 +1,12 @@
-//! Answers of two drivers to a kernel without a reference. The answer of A is B's reference: nobody knows which of them is
-//! right, but a driver that computes something else is no faster.
+//! Answers of two drivers to a kernel without a reference, or with another kernel as the reference, which the same driver may
+//! miscompile alike. The answer of A is B's reference: nobody knows which of them is right, but a driver that computes
+//! something else is no faster.
 
 use super::super::sides::added;
 use super::super::{MeasurementCall, Setup};
 use crate::record::Correctness;
 use crate::user::algorithm::Save;
-use crate::user::resolved::{Fill, Reference};
+use crate::user::resolved::{Fill, Reference, ResolvedPoint};
 use crate::{
     Case, CaseGroup, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, PlanSection, Result, Timing, Tuned,
     UserKernels,
@@ -19,11 +20,16 @@ pub(super) struct AnswerOfA {
     pub(super) kernels: Vec<UserKernels>,
     /// The group of the match, of these kernels.
     pub(super) group: CaseGroup,
+    /// Whether the kernels have a reference of their own, by which A was judged.
+    has_reference: bool,
 }
 
+/// Runs of A whose answers have to be the first one's.
+const SELF_CHECKS: usize = 3;
+
 impl AnswerOfA {
-    /// Runs the kernel of `section` once with the setup of A. Returns `None` if it has a reference, or if A fails, which its
-    /// timed runs will say.
+    /// Runs the kernel of `section` with the setup of A. Returns `None` if the host knows the answer, or if A fails, which its
+    /// timed runs will say, or answers differently each time: then the answer of B may differ, too.
     pub(super) fn find(section: &PlanSection, setup: &Setup, host: &Host) -> Result<Option<Self>> {
         let [kernels] = &setup.kernels[..] else { return Ok(None) };
         let points = &kernels.problem.points;
@@ -31,9 +37,11 @@ impl AnswerOfA {
             let buffers = point.buffers.iter().enumerate();
             buffers.filter(|(_, buffer)| buffer.role.is_output() && buffer.parts.is_empty()).map(|(at, _)| at).collect()
         });
-        if outputs.is_empty() || points.iter().any(|point| point.reference != Reference::None) {
+        let is_of_driver = |point: &ResolvedPoint| matches!(point.reference, Reference::None | Reference::Kernel(_));
+        if outputs.is_empty() || !points.iter().all(is_of_driver) {
             return Ok(None);
         }
+        let has_reference = points.iter().any(|point| point.reference != Reference::None);
         let folder =
             tempfile::tempdir().map_err(|e| Error::Failure(format!("cannot make a folder for answers: {e}")))?;
         let path = |output: usize| folder.path().join(format!("{output}.npy"));
@@ -57,22 +65,37 @@ impl AnswerOfA {
         }
         let mut kernels = vec![];
         let group = added(&section.groups[0], &compared, &mut kernels)?;
-        Ok(Some(Self { _folder: folder, kernels, group }))
+        let plan =
+            Plan { sections: vec![PlanSection { groups: vec![group.clone()], ..section.clone() }], run_tables: vec![] };
+        let setup = setup.with_kernels(kernels.clone());
+        for _ in 0..SELF_CHECKS {
+            let call = MeasurementCall::new(&plan, &setup, &options, host);
+            let again = call.measure_in_fresh_processes("A").ok().flatten();
+            let is_same = |case: &Case| !matches!(case.outcome, Outcome::Rejected(_));
+            if !again.is_some_and(|record| record.cases.iter().all(is_same)) {
+                host.messages
+                    .line("note      the answer of A is not the same each time, so that of B is not compared with it");
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { _folder: folder, kernels, group, has_reference }))
     }
 }
 
-/// Says of a case of B that it was compared with A, whose answer may be wrong.
-pub(super) fn say_compared(case: &mut Case) {
-    match &mut case.outcome {
-        Outcome::Rejected(verification) => {
-            let worst = verification.worst.replace("the reference has", "that of A has");
-            verification.worst = format!("its answer is not that of A: {worst}");
+impl AnswerOfA {
+    /// Says of a case of B that it was compared with A, whose answer may be wrong.
+    pub(super) fn say_compared(&self, case: &mut Case) {
+        match &mut case.outcome {
+            Outcome::Rejected(verification) => {
+                let worst = verification.worst.replace("the reference has", "A has");
+                verification.worst = format!("its answer differs from A's: {worst}");
+            }
+            Outcome::Measured(measured) if !self.has_reference => {
+                measured.accepts.clear();
+                let unverified = "there is no reference; its answer is A's, within the tolerance".into();
+                measured.verification = Correctness::Unverified { unverified };
+            }
+            _ => {}
         }
-        Outcome::Measured(measured) => {
-            measured.accepts.clear();
-            let unverified = "there is no reference; its answer is that of A, within the tolerance".into();
-            measured.verification = Correctness::Unverified { unverified };
-        }
-        _ => {}
     }
 }

@@ -112,7 +112,7 @@ fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
     let shown = path.shown();
     if !args.is_of_drivers() {
         return Err(usage!(
-            "`ab` runs '{shown}' on two drivers; add --a-driver and --b-driver, or compare two kernels with `run --ab`"
+            "`ab` runs '{shown}' on two drivers; add --b-driver or --b-env, or compare two kernels with `run --ab`"
         ));
     }
     if let Some(variant) = args.variant.first() {
@@ -264,7 +264,7 @@ impl<'a> Contest<'a> {
         let of_drivers = args.is_of_drivers();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
-        let options = "--against VARIANT, --a-spirv or --b-spirv, --a-driver and --b-driver, or --a-env or --b-env";
+        let options = "--against VARIANT, --a-spirv or --b-spirv, --a-driver or --b-driver, or --a-env or --b-env";
         match kinds {
             0 => return Err(usage!("nothing to compare; add {options}")),
             1 => {}
@@ -522,8 +522,8 @@ impl<'a> Contest<'a> {
         let [Some(mut a), Some(mut b)] = first else {
             return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
-        if answer.is_some() {
-            answers::say_compared(&mut b.case);
+        if let Some(answer) = &answer {
+            answer.say_compared(&mut b.case);
         }
         let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
         let finding = schedule.last(&rounds).filter(|_| is_measured);
@@ -604,9 +604,6 @@ fn variant_matches<'a>(pairs: &[Pair], args: &AbArgs, groups: &[CaseGroup]) -> R
 
 /// Returns a match of the two drivers for each variant on each problem.
 fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Match<'a>>> {
-    if args.a_driver.is_some() != args.b_driver.is_some() {
-        return Err(Error::Usage("one side is missing; give both --a-driver and --b-driver".into()));
-    }
     let mut matches = vec![];
     for group in groups {
         for variant in &group.variants {
@@ -752,7 +749,7 @@ fn check_manifest(path: &Path) -> Result<()> {
     let name = path.shown();
     match super::manifest_problem(path) {
         Some(problem) => {
-            Err(usage!("'{name}' is no usable driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
+            Err(usage!("'{name}' is not a usable driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
         }
         None => Ok(()),
     }

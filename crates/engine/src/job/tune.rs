@@ -204,6 +204,8 @@ struct TileSearch<'a> {
     loaded: LoadedProblem,
     built_in: Tile,
     search: Search,
+    /// Number of tiles to time even after the budget: the built-in one, and that of an earlier search.
+    required: usize,
     /// Number of tiles in the search space.
     space: usize,
     /// Time at which the search stops, by the timekeeper's clock.
@@ -225,6 +227,8 @@ struct TriedTiles {
     rivals: Vec<(String, Nanos)>,
     refused: Vec<(Tile, Refusal)>,
     tried: usize,
+    /// Whether the built-in tile need not be timed: it killed its worker, or an earlier search compared its best with it.
+    needs_no_built_in: bool,
 }
 
 /// Participant of the run-off.
@@ -367,6 +371,9 @@ impl<'a> TileSearch<'a> {
         first_tiles.extend(all_tiles.iter().take(PROMISING_TILES));
         first_tiles.retain(|tile| !avoid.contains(tile));
         all_tiles.retain(|tile| !avoid.contains(tile));
+        // A tile that an earlier search found was compared with the built-in one then; the best of an attempt that died was not.
+        let keeps_earlier = avoid.is_empty() && first_tile.is_some();
+        let required = if avoid.is_empty() || first_tile == Some(built_in) { 1 } else { 2.min(first_tiles.len()) };
         Ok(Self {
             group,
             progress,
@@ -377,9 +384,13 @@ impl<'a> TileSearch<'a> {
             built_in,
             search: Search::new(&first_tiles, all_tiles, spec.seed),
             space,
+            required,
             search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
             end: start.saturating_add(budget),
-            tiles: TriedTiles::default(),
+            tiles: TriedTiles {
+                needs_no_built_in: keeps_earlier || avoid.contains(&built_in),
+                ..TriedTiles::default()
+            },
             has_rivals: rivals,
             seconds_per_cost: 0.0,
         })
@@ -388,7 +399,7 @@ impl<'a> TileSearch<'a> {
     /// Times rivals, then tries tiles while there is time, at least one, then compares the best ones in a run-off.
     fn run(mut self, runner: &mut Runner) -> TuneResult {
         self.time_rivals(runner);
-        while self.tiles.tried == 0 || !self.time_left(runner).is_zero() {
+        while self.tiles.tried < self.required || !self.time_left(runner).is_zero() {
             if self.is_stopped(runner) {
                 break;
             }
@@ -447,8 +458,12 @@ impl<'a> TileSearch<'a> {
         let seconds_left = self.time_left(runner).as_secs_f64();
         let mut batch = vec![];
         let mut has_tiles = false;
-        while self.tiles.tried == 0 || (batch.len() < batch_size && !self.time_left(runner).is_zero()) {
-            let max_cost = if best.is_some() { seconds_left / self.seconds_per_cost } else { f64::INFINITY };
+        while self.tiles.tried < self.required || (batch.len() < batch_size && !self.time_left(runner).is_zero()) {
+            let max_cost = if best.is_some() && self.tiles.tried >= self.required {
+                seconds_left / self.seconds_per_cost
+            } else {
+                f64::INFINITY
+            };
             let next = self.search.next(best.map(|(tile, _)| tile), |tile| tile.compile_cost() <= max_cost);
             let Some(tile) = next else { break };
             has_tiles = true;
@@ -473,7 +488,7 @@ impl<'a> TileSearch<'a> {
     /// Times verified candidates while there is time; at least one in the search.
     fn time_batch(&mut self, runner: &mut Runner, batch: Vec<(Tile, VerifiedCandidate)>) {
         for (tile, candidate) in batch {
-            if self.time_left(runner).is_zero() && !self.tiles.timed.is_empty() {
+            if self.time_left(runner).is_zero() && self.tiles.timed.len() >= self.required {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
@@ -554,6 +569,11 @@ impl TriedTiles {
             };
         };
         let built_in_time = time_of(built_in, &ranked);
+        // Without the built-in tile's time, nobody knows which is faster, unless the device refuses that tile.
+        let is_refused = self.needs_no_built_in || self.refused.iter().any(|(tile, _)| *tile == built_in);
+        if built_in_time.or(time_of(built_in, &self.timed)).is_none() && !is_refused {
+            return Ok(None);
+        }
         let mut gain = gain(entries, built_in, best.0);
         if let Some(time) = built_in_time
             && (time.0 < best.1.0 * MIN_GAIN || gain.is_some_and(|[low, _]| low <= 1.0))
@@ -609,7 +629,13 @@ mod tests {
     fn tiles(timed: &[(Tile, f64)], refused: &[(Tile, Refusal)]) -> TriedTiles {
         let timed: Vec<_> = timed.iter().map(|(tile, time)| (*tile, Nanos(*time))).collect();
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
-        TriedTiles { tried: timed.len() + refused.len(), timed, rivals, refused: refused.to_vec() }
+        TriedTiles {
+            tried: timed.len() + refused.len(),
+            timed,
+            rivals,
+            refused: refused.to_vec(),
+            needs_no_built_in: false,
+        }
     }
 
     /// Returns the result for these times of the search and participants of the run-off.
@@ -632,15 +658,27 @@ mod tests {
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let result = decided(&[(OTHER, 50.0)], &entries);
+        let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
-        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), (BUILT_IN, None), rivals));
+        let built_in = (BUILT_IN, Some(Nanos(100.0)));
+        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), built_in, rivals));
+    }
+
+    #[test]
+    fn nothing_replaces_a_built_in_tile_that_was_not_timed_unless_it_cannot_run() {
+        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
+        let died = TriedTiles { needs_no_built_in: true, ..tiles(&[(OTHER, 50.0)], &[]) };
+        let refused = tiles(&[(OTHER, 50.0)], &[(BUILT_IN, Refusal::Failed("too large".into()))]);
+        for tiles in [died, refused] {
+            let result = tiles.decide(BUILT_IN, 7, &[]).expect("not fruitless").expect("a tile");
+            assert_eq!((result.best.0, result.built_in), (OTHER, (BUILT_IN, None)));
+        }
     }
 
     #[test]
     fn a_rival_is_reported_and_never_the_best_tile() {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
-        let result = decided(&[(OTHER, 50.0)], &entries);
+        let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
         assert_eq!((result.best.0, result.rivals), (OTHER, vec![("texel".to_string(), Nanos(10.0))]));
     }
 

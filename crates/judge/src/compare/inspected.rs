@@ -5,7 +5,7 @@ use super::side::SeenCase;
 use crate::basis::alike::grouped;
 use crate::basis::units::counted;
 use crate::case::compiled::CompiledKernel;
-use crate::case::statistics::{CompilerStatistic, value};
+use crate::case::statistics::{CompilerStatistic, SUBGROUP_SIZE, value};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -200,7 +200,9 @@ impl Inspected {
             if are_several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
         };
         // The driver's own figures are named where no common one changed.
-        let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(|change| change.figure.is_common());
+        // Another sub-group size explains the others.
+        let is_first = |change: &&ChangedFigure| change.figure.is_common() || change.figure.name() == SUBGROUP_SIZE;
+        let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(is_first);
         let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
         let blamed = if self.other_code { "the kernel's own code changed; " } else { "" };
         if self.verdict == Change::Unknown {

@@ -5,6 +5,9 @@ use crate::basis::units::Metric;
 use crate::case::compiled::CompiledKernel;
 use std::cmp::Ordering;
 
+/// Name of the sub-group size that a kernel was compiled for, beside the driver's own statistics.
+pub const SUBGROUP_SIZE: &str = "Subgroup Size";
+
 /// Statistic of a compiled kernel. Every driver has its own name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Figure")]

@@ -4,14 +4,19 @@
 use super::bench::{median, row};
 use super::fastest;
 use crate::basis::alike::{distinct, grouped};
+use crate::basis::layout::Layout;
 use crate::basis::size::Size;
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
+use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::{Case, Outcome, Record};
 use serde::Serialize;
 use std::collections::HashMap;
+
+/// Ratio of two medians beyond which uncertain times are no tie: they have to be measured again.
+const MAX_TIED_RATIO: f64 = 1.5;
 
 /// Name of the document's schema.
 const SCHEMA: &str = "gpukern-choices/1";
@@ -41,8 +46,18 @@ pub struct Choices {
 /// Variants of a problem on a device.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Race {
-    /// The kind of problem: `matmul f32`.
+    /// The kind of problem: `matmul f32 nt, cold caches`.
     pub(super) problem: String,
+    /// Its algorithm, or the name of your kernels.
+    algorithm: String,
+    /// Its element type.
+    dtype: String,
+    /// Layout of the operands of a product, unless it is `nn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<String>,
+    /// Whether the caches were cold.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cold: bool,
     /// Its size.
     pub(super) size: String,
     /// The extents of its size: one, or M, N and K; those of your own kernels' axes.
@@ -57,13 +72,16 @@ pub struct Race {
     /// The driver's version.
     driver: String,
     /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. One with too few
-    /// samples (no `error`) is among them only if its median is the shortest. Empty if no variant has a right answer there.
+    /// samples (no `error`), or beyond 1.5 times the shortest median, is not among them. Empty if no variant has a right answer there.
     pub(super) fastest: Vec<String>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
-    /// Variants that are wrong or fail there.
+    /// Variants that are wrong there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected: Vec<String>,
+    /// Variants that the driver or the device failed to run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<String>,
 }
 
 /// Time of a variant.
@@ -136,9 +154,15 @@ fn caches(record: &Record) -> &'static str {
 /// device where only one is right has a race, too: sets must solve it.
 pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let is_verified = |case: &Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
-    let is_rejected = |case: &Case| matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
+    let is_wrong = |case: &Case| matches!(case.outcome, Outcome::Rejected(_));
+    // A mistake, such as a reference that is not installed, says nothing about a variant.
+    let is_mistake = |case: &Case| matches!(case.outcome, Outcome::Failed { mistake: true, .. });
+    let is_rejected = |case: &Case| is_wrong(case) || case.outcome.failure().is_some() && !is_mistake(case);
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
-    let all = all.filter(|(_, case)| is_verified(case) || is_rejected(case));
+    // Nobody ships the host's own baselines.
+    let is_of_host =
+        |record: &Record, case: &Case| record.device(case.device).is_none_or(|device| device.kind == DeviceKind::Host);
+    let all = all.filter(|(record, case)| !is_of_host(record, case) && (is_verified(case) || is_rejected(case)));
     let driver = |record: &Record, case: &Case| {
         record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
     };
@@ -155,16 +179,25 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let Some(of_record) = of_record else { continue };
             let (record, first) = of_record[0];
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
+            let names_of = |cases: &[&Case], wrong: bool| {
+                cases.iter().filter(|case| is_wrong(case) == wrong).map(|case| case.variant.clone()).collect()
+            };
             let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| is_verified(case));
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
             let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
-            // Too few samples exclude next to nothing, not even a variant that takes twice as long.
+            // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.
             let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
             let shortest = names.first().copied();
-            names.retain(|name| Some(*name) == shortest || is_certain(name));
+            let is_near =
+                |name: &str| time(&cases, name) <= MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
+            names.retain(|name| Some(*name) == shortest || is_certain(name) && is_near(name));
             let info = record.device(first.device);
             races.push(Race {
                 problem: first.subject() + caches(record),
+                algorithm: first.algorithm.clone(),
+                dtype: first.dtype.to_string(),
+                layout: (first.layout != Layout::default()).then(|| first.layout.to_string()),
+                cold: record.method.cache == CacheState::Cold,
                 size: row(first),
                 extents: first.size.known().map_or_else(Vec::new, Size::extents),
                 device: record.device_name(first.device),
@@ -173,11 +206,18 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
                 driver: driver(record, first),
                 fastest: names.into_iter().map(String::from).collect(),
                 variants: timed(&cases),
-                rejected: rejected.iter().map(|case| case.variant.clone()).collect(),
+                rejected: names_of(&rejected, true),
+                failed: names_of(&rejected, false),
             });
         }
     }
     races
+}
+
+/// Returns the median of a variant.
+fn time(cases: &[&Case], variant: &str) -> f64 {
+    let of_variant = cases.iter().find(|case| case.variant == variant);
+    of_variant.and_then(|case| median(case)).map_or(f64::INFINITY, |time| time.0)
 }
 
 /// Returns half the interval of a median, relative to it.
@@ -291,6 +331,10 @@ mod tests {
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
         Race {
             problem: "matmul f32".into(),
+            algorithm: "matmul".into(),
+            dtype: "f32".into(),
+            layout: None,
+            cold: false,
             size: size.into(),
             extents: vec![],
             device: device.into(),
@@ -300,6 +344,7 @@ mod tests {
             fastest,
             variants: times.iter().map(variant).collect(),
             rejected: vec![],
+            failed: vec![],
         }
     }
 

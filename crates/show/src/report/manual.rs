@@ -56,7 +56,7 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
 
 /// Breaks a shell command that is too wide; a comment behind it goes above it.
 fn command_lines(code: &str, width: usize) -> Vec<String> {
-    match code.split_once("  # ") {
+    match code.split_once(" # ") {
         _ if code.width() <= width => vec![code.into()],
         Some((command, comment)) => {
             [vec![format!("# {}", comment.trim_start())], shell_lines(command.trim_end(), width)].concat()

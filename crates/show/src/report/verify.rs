@@ -15,7 +15,7 @@ pub fn table(record: &Record, width: usize) -> String {
         [single] => Some(single),
         _ => None,
     };
-    let counts = ["passed", "wrong", "failed", "skipped", "interrupted"];
+    let counts = ["passed", "wrong", "failed", "unverified", "skipped", "interrupted"];
     let mut document = Document::default();
     for device in &record.devices {
         let table = match single {
@@ -34,7 +34,7 @@ pub fn table(record: &Record, width: usize) -> String {
             let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
-        table.leave_out_empty(&["wrong", "failed", "skipped", "interrupted"], "0");
+        table.leave_out_empty(&["wrong", "failed", "unverified", "skipped", "interrupted"], "0");
         document.line(named(device));
         document.gap();
         document.table(table);
