@@ -208,9 +208,9 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
 fn lead_text(race: &Race<'_>) -> String {
     let Some((next, lead)) = race.runner_up else { return String::new() };
     // The intervals of the two times may overlap: what slowed a process down hit both.
-    let interval = race.interval.map_or_else(String::new, |[low, high]| {
-        format!(" (95 % interval {} … {}, as both took turns)", ratio_text(low), ratio_text(high))
-    });
+    let ends = race.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
+    let interval =
+        ends.map_or_else(String::new, |[low, high]| format!(" (95 % interval {low} … {high}, as both took turns)"));
     format!(", {} times as fast as {next}{interval}", ratio_text(lead))
 }
 
