@@ -87,9 +87,17 @@ fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<Strin
     let lost = indices(Unmatched::is_lost);
     if !lost.is_empty() && !force && !allow.iter().any(|name| name == "gone") {
         let cases = counted(lost.len(), "case");
-        advice
-            .push(format!("{cases} of the baseline did not run in the candidate; if that is meant, add --allow gone."));
+        advice.push(format!("{cases} of the baseline did not run in the candidate; if intentional, add --allow gone."));
         unseen.extend(lost);
+    }
+    let unjudged = indices(|case| case.unjudged_before && case.candidate.is_right());
+    if !unjudged.is_empty() && !force && !allow.iter().any(|name| name == "check") {
+        let cases = counted(unjudged.len(), "case");
+        advice.push(format!(
+            "{cases} of the baseline could not be judged, because its reference or inputs failed; mend that, or add --allow \
+             check."
+        ));
+        unseen.extend(unjudged);
     }
     let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
     if !different.is_empty() && args.gate.is_none() {

@@ -19,14 +19,18 @@ if ! commit=$(git rev-parse --quiet --verify "$base^{commit}"); then
     elif [ "$(git rev-parse --is-shallow-repository)" = true ]; then
         depth=0
         [ "$base" != 'HEAD^1' ] || depth=2
+        fetch="\`git fetch --unshallow\`, and a branch with \`git fetch origin $base:$base\`"
+        [ "$base" != 'HEAD^1' ] || fetch="\`git fetch --deepen 1\`"
         mistake "there is no commit '$base' in this shallow clone; set \`fetch-depth: $depth\` of actions/checkout, or \
-fetch it: \`git fetch --unshallow\`, and a branch with \`git fetch origin $base:$base\`"
+fetch it: $fetch"
     elif [ "$base" = HEAD^1 ]; then
         mistake "HEAD has no parent; name the commit to compare with"
     else
         mistake "there is no commit '$base'; \`git branch --all\` lists the branches, and \`git fetch\` gets new ones"
     fi
 fi
+# Not every system sets CI.
+in_ci=${CI:-${JENKINS_URL:-${TF_BUILD:-${TEAMCITY_VERSION:-}}}}
 # With PREPARE, the configuration may be among what is made.
 if [ ! -f "$config" ] && [ -z "$prepare" ] && ! git cat-file -e "$commit:$config" 2> /dev/null; then
     mistake "there is no file '$config' in $top; list your kernels in it (\`gpukern help ci\`), or name another with --config"
@@ -104,7 +108,7 @@ escaped() {
 # Ends without a comparison, with the exit code $3: $1 says why, and the file $2 has messages. What is known of the candidate
 # is in the results. At a desk, a mistake keeps the results of the last run.
 end() {
-    if [ "$3" = 2 ] && [ ! -s "$results/candidate.json" ] && [ -d "$scratch/last" ] && [ -z "${CI:-}" ]; then
+    if [ "$3" = 2 ] && [ ! -s "$results/candidate.json" ] && [ -d "$scratch/last" ] && [ -z "$in_ci" ]; then
         rm -rf "$results"
         mv "$scratch/last" "$results"
         echo "$1 The results in $results are those of an earlier run."
@@ -112,7 +116,7 @@ end() {
         exit 2
     fi
     case $candidate_status in
-        0) headline=$1 ;;
+        0 | 4) headline=$1 ;;
         1) headline="$1 The candidate has wrong answers." ;;
         *) headline="$1 The candidate has failures." ;;
     esac
@@ -176,6 +180,8 @@ measure() {
     # shellcheck disable=SC2086
     run /dev/null "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
         ${allow:+--allow "$allow"} --processes "$1" "$file" "$record" || status=$?
+    # Commands of a pull request are named, as elsewhere.
+    if [ "$1" = 1 ]; then sed -n '/^running the /p' "$scratch/messages" | sort -u; fi
     keep_records
     [ -s "$results/candidate.json" ] && [ -s "$results/baseline.json" ]
 }
@@ -257,12 +263,14 @@ finish() {
 echo "$sides"
 : > "$scratch/baseline.messages"
 why=
+lost=
 run "$scratch/messages" . git worktree add --quiet --detach "$baseline" "$commit" \
     || end "Nothing was compared: git cannot check $base out." "$scratch/messages" 2
 if [ ! -f "$baseline/.gitmodules" ]; then
     :
 elif ! run "$scratch/messages" "$baseline" git submodule --quiet update --init --recursive; then
     why="The submodules of $base cannot be fetched, so there is nothing to compare with."
+    lost=true
     cp "$scratch/messages" "$scratch/baseline.messages"
 fi
 if [ -n "$prepare" ]; then
@@ -271,6 +279,7 @@ if [ -n "$prepare" ]; then
     cat "$scratch/messages" >&2
     if [ -z "$why" ] && ! run "$scratch/messages" "$baseline" sh -c "$prepare"; then
         why="\`$prepare\` fails at $base, so there is nothing to compare with."
+        if git cat-file -e "$commit:$config" 2> /dev/null; then lost=true; fi
         cp "$scratch/messages" "$scratch/baseline.messages"
     fi
 fi
@@ -308,6 +317,13 @@ if [ -n "$why" ]; then
     measure_candidate
     # What fails on both sides is said once, of the candidate.
     if cmp -s "$scratch/candidate.messages" "$scratch/baseline.messages"; then : > "$scratch/baseline.messages"; fi
+    # The kernels of the baseline are there, and nobody knows whether those of the candidate are slower.
+    if [ -n "$lost" ] && [ "$candidate_status" = 0 ]; then
+        case ,$allow, in
+            *,gone,*) ;;
+            *) end "$why If intentional, add --allow gone." "$scratch/baseline.messages" 1 ;;
+        esac
+    fi
     end "$why" "$scratch/baseline.messages" "$candidate_status"
 fi
 measure 1 || end "Nothing was compared: gpukern could not measure the kernels." "$scratch/messages" "$status"
@@ -315,6 +331,7 @@ candidate_status=$status
 if ! is_measured baseline; then
     # Why not, of the baseline's kernels, which have this in their names beside those of the candidate.
     sed -n 's/@baseline//p' "$scratch/messages" > "$scratch/baseline.messages"
+    if [ "$candidate_status" = 0 ]; then candidate_status=4; fi
     end "No kernel could be timed at $base, so there is nothing to compare with." "$scratch/baseline.messages" \
         "$candidate_status"
 fi
@@ -344,7 +361,7 @@ fi
 # If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
 # reference that is not installed, more processes do not help.
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
-    finish "A case cannot be judged before a mistake is mended." 2
+    finish "A case cannot be judged until a mistake is mended." 2
 elif [ "$status" = 4 ] && has undecided; then
     echo "undecided; $processes more processes"
     measure_up_to $((2 * processes))

@@ -42,6 +42,8 @@ pub(super) struct Sides {
     /// Ids of the candidate's cases whose check changed, or may have, each with the ids of the same kernel under the check of the
     /// baseline, and of the baseline's case.
     old_checks: BTreeMap<String, [String; 2]>,
+    /// Ids of the candidate's cases whose check became looser, each with what changed.
+    loosened: BTreeMap<String, String>,
     /// Ids of cases with unchanged code whose check changed, or may have, each with the id of the same case under the check of
     /// the baseline.
     rechecked: BTreeMap<String, String>,
@@ -66,49 +68,33 @@ impl Sides {
     ) -> Result<Self> {
         let (other, other_kernels) = read(baseline, request)?;
         let counterparts = counterparts(&other_kernels, kernels);
-        let renamed = counterparts.iter().filter(|(before, after)| before != after);
-        let renamed = renamed.map(|(before, after)| format!("{} → {}", printable(before), printable(after))).collect();
+        let renamed = renamed(&counterparts, &other_kernels, kernels);
         let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, ..Self::default() };
-        let mut unchanged = BTreeSet::new();
-        let mut under_old_checks = BTreeMap::new();
-        for before in &other_kernels {
-            let name = counterparts.get(&before.name);
-            let Some(after) = kernels.iter().find(|after| name == Some(&after.name)) else { continue };
-            let is_unchanged = is_same_code(before, after);
-            if is_unchanged {
-                unchanged.insert(&*before.name);
-            }
-            // Of kernels that do not compile, nothing else is known.
-            if before.problem.unusable.is_some() || after.problem.unusable.is_some() {
-                continue;
-            }
-            let changes = changed_check(&before.problem, &after.problem);
-            let is_judged_anew = !changes.is_empty() || has_commands(&before.problem);
-            if !allows_check && (is_judged_anew || !is_unchanged && has_no_reference(&before.problem)) {
-                let own = if is_unchanged { named(before, OLD_CHECK) } else { under_old_check(before, after) };
-                under_old_checks.insert(after.name.clone(), own);
-            }
-            if !changes.is_empty() {
-                sides.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
-            }
-        }
+        let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts, allows_check);
         for section in other.sections {
             for group in &section.groups {
                 let own = other_kernels.iter().find(|own| own.name == group.algorithm.name);
-                let Some(own) = own.filter(|own| !unchanged.contains(&*own.name)) else {
-                    // A built-in algorithm, or a kernel that did not change.
-                    let ids = ids_of(group);
-                    if let Some(own) = under_old_checks.get(&*group.algorithm.name) {
-                        let judged = added(group, own, kernels)?;
+                let name = own.and_then(|own| counterparts.get(&own.name));
+                // A kernel that did not change has its old name if the candidate lacks the size.
+                let same = own.filter(|own| unchanged.contains(&*own.name)).and_then(|own| {
+                    let after = name.and_then(|name| find_group(plan, name, group.spec.size));
+                    after
+                        .map(|(section, at)| section.groups[at].clone())
+                        .or((name == Some(&own.name)).then(|| group.clone()))
+                });
+                let Some(own) = own.filter(|_| same.is_none()) else {
+                    let same = same.unwrap_or_else(|| group.clone());
+                    let ids = ids_of(&same);
+                    if let Some(own) = under_old_checks.get(&*same.algorithm.name) {
+                        let judged = added(&same, own, kernels)?;
                         sides.rechecked.extend(ids.iter().cloned().zip(ids_of(&judged)));
                         plan.sections.push(answers_only(&section, judged));
                     }
                     sides.baseline.extend(ids.into_iter().map(|id| (id, None)));
-                    plan.sections.push(PlanSection { groups: vec![group.clone()], ..section.clone() });
+                    plan.sections.push(PlanSection { groups: vec![same], ..section.clone() });
                     continue;
                 };
                 let before = added(group, &named(own, BASELINE), kernels)?;
-                let name = counterparts.get(&own.name);
                 let Some((together, index)) = name.and_then(|name| find_group(plan, name, group.spec.size)) else {
                     sides.baseline.extend(ids_of(&before).into_iter().zip(names_of(group)));
                     plan.sections.push(PlanSection { groups: vec![before], ..section.clone() });
@@ -126,6 +112,44 @@ impl Sides {
             }
         }
         Ok(sides)
+    }
+
+    /// Compares the kernels of both sides. Returns the names of the baseline's kernels whose code did not change; and by the names
+    /// of the candidate, kernels that are to be checked as the baseline's are.
+    fn compare_kernels<'k>(
+        &mut self,
+        other_kernels: &'k [UserKernels],
+        kernels: &[UserKernels],
+        counterparts: &BTreeMap<String, String>,
+        allows_check: bool,
+    ) -> (BTreeSet<&'k str>, BTreeMap<String, UserKernels>) {
+        let mut unchanged = BTreeSet::new();
+        let mut under_old_checks = BTreeMap::new();
+        for before in other_kernels {
+            let name = counterparts.get(&before.name);
+            let Some(after) = kernels.iter().find(|after| name == Some(&after.name)) else { continue };
+            let is_unchanged = is_same_code(before, after);
+            if is_unchanged {
+                unchanged.insert(&*before.name);
+            }
+            // Of kernels that do not compile, nothing else is known.
+            if before.problem.unusable.is_some() || after.problem.unusable.is_some() {
+                continue;
+            }
+            if let Some(change) = loosened(&before.problem, &after.problem).filter(|_| !allows_check) {
+                self.loosened.insert(after.name.clone(), change);
+            }
+            let changes = changed_check(&before.problem, &after.problem);
+            let is_judged_anew = !changes.is_empty() || has_commands(&before.problem);
+            if !allows_check && (is_judged_anew || !is_unchanged && has_no_reference(&before.problem)) {
+                let own = if is_unchanged { named(before, OLD_CHECK) } else { under_old_check(before, after) };
+                under_old_checks.insert(after.name.clone(), own);
+            }
+            if !changes.is_empty() {
+                self.changed_checks.push(format!("{} ({})", after.name, changes.join(", ")));
+            }
+        }
+        (unchanged, under_old_checks)
     }
 
     /// Adds a group of the baseline, which takes turns with the one at `index`.
@@ -148,7 +172,8 @@ impl Sides {
         let mut sides = [&record, &record].map(|record| Record { cases: vec![], plan: None, ..(*record).clone() });
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
-                let outcome = self.outcome_by_old_check(case, record).unwrap_or_else(|| case.outcome.clone());
+                let outcome = self.outcome_by_old_check(case, record).or_else(|| self.outcome_if_loosened(case));
+                let outcome = outcome.unwrap_or_else(|| case.outcome.clone());
                 sides[1].cases.push(Case { outcome, ..case.clone() });
             }
             let Some(name) = self.baseline.get(&case.id) else { continue };
@@ -175,6 +200,15 @@ impl Sides {
         let [by, new] = if is_verified { ["check", "the new one"] } else { ["answer", "another"] };
         let worst = format!("by the baseline's {by} (`--allow check` accepts {new}): {}", verification.worst);
         Some(Outcome::Rejected(Verification { worst, ..verification.clone() }))
+    }
+
+    /// Returns the outcome of a candidate's case whose check became looser: the next change could use that.
+    fn outcome_if_loosened(&self, case: &Case) -> Option<Outcome> {
+        case.measured()?;
+        let change = self.loosened.get(&case.algorithm)?;
+        let reason =
+            format!("the answer is right, but its check became looser: {change}; if intentional, add --allow check");
+        Some(Outcome::Rejected(Verification::without_answer(reason)))
     }
 
     /// Returns the outcome of a case in the baseline: where the same code was checked twice, the times are those of the
@@ -337,6 +371,50 @@ fn has_no_reference(problem: &ResolvedProblem) -> bool {
     problem.points.iter().any(is_free)
 }
 
+/// Describes the first tolerance that became looser, or another kind, of which nobody can tell.
+fn loosened(before: &ResolvedProblem, after: &ResolvedProblem) -> Option<String> {
+    let is_looser = |old: &Tolerance, new: &Tolerance| match (old, new) {
+        (Tolerance::Close { rtol, atol }, Tolerance::Close { rtol: new_rtol, atol: new_atol }) => {
+            new_rtol > rtol || new_atol > atol
+        }
+        (Tolerance::Nmse(old), Tolerance::Nmse(new)) => new > old,
+        (Tolerance::Ulp(old), Tolerance::Ulp(new)) => new > old,
+        (_, Tolerance::Exact) => false,
+        (old, new) => old != new,
+    };
+    after.points.iter().find_map(|point| {
+        let earlier = before.points.iter().find(|earlier| earlier.values == point.values)?;
+        // Nothing is compared without a reference.
+        if earlier.reference == Reference::None {
+            return None;
+        }
+        point.buffers.iter().zip(&earlier.buffers).find_map(|(new, old)| {
+            let change = format!("the tolerance of {}: {} → {}", printable(&new.name), old.tolerance, new.tolerance);
+            is_looser(&old.tolerance, &new.tolerance).then_some(change)
+        })
+    })
+}
+
+/// Lists the kernels of another name, and those of another source.
+fn renamed(counterparts: &BTreeMap<String, String>, before: &[UserKernels], after: &[UserKernels]) -> Vec<String> {
+    let source = |side: &[UserKernels], name: &str| {
+        let own = side.iter().find(|own| own.name == name)?;
+        Some(printable(&own.problem.modules.first()?.name).into_owned())
+    };
+    let mut renamed = vec![];
+    for (old, new) in counterparts {
+        let sources = [source(before, old), source(after, new)];
+        if old != new {
+            renamed.push(format!("{} → {}", printable(old), printable(new)));
+        } else if let [Some(first), Some(second)] = &sources
+            && first != second
+        {
+            renamed.push(format!("the source of {} ({first} → {second})", printable(old)));
+        }
+    }
+    renamed
+}
+
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.
 fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<String> {
     let [old, new] = [before, after].map(data_files);
@@ -367,12 +445,25 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
     changes.into_iter().collect()
 }
 
-/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents.
-fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, Option<String>> {
-    let files = problem.files().into_iter().filter(|(what, _)| *what != "a source");
+/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents; and those beside a file
+/// of a command that have its ending, such as modules that a script imports.
+fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
+    let mut paths = BTreeSet::new();
+    for (what, path) in problem.files().into_iter().filter(|(what, _)| *what != "a source") {
+        if what == "a file of a command" && path.extension().is_some() {
+            let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+            let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+            paths.extend(beside.filter(|other| other.extension() == path.extension()).take(MAX_BESIDE));
+        }
+        paths.insert(path);
+    }
     let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
-    files.map(|(_, path)| (name(&path), std::fs::read(path).ok().map(|bytes| fingerprint(&[&bytes])))).collect()
+    let hash = |path: &Path| Some(fingerprint(&[&std::fs::read(path).ok()?]));
+    paths.iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
 }
+
+/// Most files beside a script that are read.
+const MAX_BESIDE: usize = 100;
 
 /// Returns the SPIR-V that passes run.
 fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> {
@@ -381,9 +472,24 @@ fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> 
 
 /// Whether two kernels are the same code with the same data, wherever their files are and however they are checked.
 fn is_same_code(a: &UserKernels, b: &UserKernels) -> bool {
-    let [a, b] = [a, b].map(|of| UserKernels { problem: without_checks(of.problem.clone()), ..of.clone() });
+    let [a, b] = [a, b].map(|of| UserKernels {
+        name: String::new(),
+        problem: without_names(without_checks(of.problem.clone())),
+        ..of.clone()
+    });
     let anywhere = |of: &UserKernels| UserKernels { problem: without_folders(of.problem.clone()), ..of.clone() };
     anywhere(&a) == anywhere(&b) && data_files(&a.problem) == data_files(&b.problem)
+}
+
+/// Removes the names of a kernel and of its files, which a rename changes.
+fn without_names(mut problem: ResolvedProblem) -> ResolvedProblem {
+    problem.name.clear();
+    problem.modules.iter_mut().for_each(|module| module.name.clear());
+    // Several kernels of one description compete by their names.
+    if let [only] = &mut problem.configurations[..] {
+        only.kernel.clear();
+    }
+    problem
 }
 
 /// Removes references with their modules, and tolerances.

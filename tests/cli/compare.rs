@@ -187,8 +187,8 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     gone  lu/case-1/f32/1024x1024: only in the baseline
 
     1 same, 1 gone (changes below 2 % do not matter)
-    1 case of the baseline did not run in the candidate; if that is meant, add
-      --allow gone.
+    1 case of the baseline did not run in the candidate; if intentional, add --allow
+      gone.
     ");
     findings(&[&a, &short, "--allow", "gone"], 0);
 }
@@ -319,8 +319,8 @@ fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
 
     threshold  *case-1*: undecided: the candidate measured none of its cases
     1 same, 1 gone, 1 threshold undecided (changes below 2 % do not matter)
-    1 case of the baseline did not run in the candidate; if that is meant, add
-      --allow gone.
+    1 case of the baseline did not run in the candidate; if intentional, add --allow
+      gone.
     ");
 }
 
@@ -830,13 +830,13 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("copy.comp", COPY[0]);
     git(path, &["mv", "copy.comp", "clone.comp"]);
     git(path, &["mv", "copy.toml", "clone.toml"]);
-    write("clone.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
     write("clone.toml", &COPY[1].replace("copy.comp", "clone.comp"));
     write("gpukern.toml", "[[run]]\ndescription = 'clone.toml'\n");
     let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
     command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
     let output = expect_exit(command.current_dir(path), 0);
     line(&stdout(&output), "Renamed: copy → clone");
+    assert!(stdout(&output).contains("measured once for both sides"), "{}", stdout(&output));
     let comparison = read_json(&path.join("gpukern-results/comparison.json"));
     assert_eq!(comparison["cases"][0]["id"], "clone/clone/u32/N=4096");
     assert_eq!(comparison["unmatched"].as_array().map(Vec::len), Some(0));
@@ -889,12 +889,27 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     git(path, &["commit", "--quiet", "--all", "--message=sizes"]);
     write("copy.toml", &other.replace("64]", "128]"));
     let gone = compare(1, &[]);
-    line(&gone, "1 case of the baseline did not run in the candidate; if that is meant, add --allow gone.");
+    line(&gone, "1 case of the baseline did not run in the candidate; if intentional, add --allow gone.");
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
     assert!(comment.starts_with("**Failed: 1 same, 1 gone, 1 new"), "{comment}");
     let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
     assert_eq!(junit.matches("<failure ").count(), 1, "{junit}");
     compare(0, &["--allow", "gone"]);
+    // Looser checks are for the next change to use.
+    write("copy.toml", &other.replace("[buffer.Y]\n", "[buffer.Y]\ncheck = { ulp = 1 }\n"));
+    let loose = compare(1, &[]);
+    assert!(words(&loose).contains("its check became looser: the tolerance of Y: \"exact\" → { ulp = 1 }"), "{loose}");
+    compare(0, &["--allow", "check"]);
+    // A check of the baseline that does not run says nothing.
+    let broken = other.replace("kernel = 'reference.comp'", "command = 'false {in} {out}'");
+    write("second.toml", &COPY[1].replace("[kernel]", "name = 'second'\n[kernel]"));
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'second.toml'\n");
+    git(path, &["add", "second.toml"]);
+    write("copy.toml", &broken);
+    git(path, &["commit", "--quiet", "--all", "--message=a reference that fails"]);
+    write("copy.toml", &other);
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
+    line(&compare(1, &[]), "2 cases of the baseline could not be judged, because its reference or inputs failed");
 }
 
 #[cfg(unix)]

@@ -82,8 +82,14 @@ fn an_empty_command_line_is_answered_with_help_and_not_with_an_error() {
 fn configurations_that_make_no_sense_are_refused_with_their_path() {
     let folder = tempfile::tempdir().expect("a folder");
     for (text, message) in [
-        ("", "configuration '@/config.toml' measures nothing; add a [[bench]] table"),
-        ("bench = []", "configuration '@/config.toml' measures nothing; add a [[bench]] table"),
+        (
+            "",
+            "configuration '@/config.toml' measures nothing; add a [[run]] table for a kernel of yours, or a [[bench]] table",
+        ),
+        (
+            "bench = []",
+            "configuration '@/config.toml' measures nothing; add a [[run]] table for a kernel of yours, or a [[bench]] table",
+        ),
         (
             "[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'",
             "@/config.toml:3: unknown field 'variants'; did you mean 'variant'? available: …",

@@ -193,6 +193,7 @@ pub struct Compared {
 }
 
 /// Case without a time on at least one side.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own in the document")]
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Unmatched {
     /// Case id.
@@ -219,6 +220,9 @@ pub struct Unmatched {
     pub interrupted: bool,
     /// Whether neither side could judge the case because of a mistake, such as a reference that fails; it is undecided.
     pub mistake: bool,
+    /// Whether a mistake kept the baseline from being judged, so that nobody knows what changed; the reason says which.
+    #[serde(skip)]
+    pub unjudged_before: bool,
     /// Candidate's figures for thresholds that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
     pub reached: Option<gate::Reached>,
@@ -264,6 +268,7 @@ impl Unmatched {
             (_, State::Absent) if baseline.is_right() => GONE,
             (State::Absent, _) if candidate.is_right() => NEW,
             (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
+            _ if self.unjudged_before && candidate.is_right() => NOT_COMPARED,
             _ if baseline.is_wrong() && candidate.is_right() => FIXED,
             (State::Rejected, State::Rejected) => STILL_WRONG,
             _ if self.mistake => MISTAKEN,

@@ -88,9 +88,16 @@ pub(super) fn pair_up<'a>(
         newly_wrong: after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
+        unjudged_before: is_mistake(baseline) && baseline.iter().any(|seen| has_failed_command(seen.case)),
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason,
     }))
+}
+
+/// Whether a command of the description failed. One whose kernel did not compile, and now does, is fixed.
+fn has_failed_command(case: &Case) -> bool {
+    let commands = ["the reference command", "the inputs command"];
+    matches!(&case.outcome, Outcome::Failed { error, .. } if commands.iter().any(|command| error.starts_with(command)))
 }
 
 /// Says why the answer of a case may be wrong although it has a time; empty without a reason.

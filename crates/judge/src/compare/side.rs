@@ -126,7 +126,7 @@ impl State {
     }
 
     /// Whether the case works, as far as it was tried.
-    pub(super) fn is_right(self) -> bool {
+    pub fn is_right(self) -> bool {
         matches!(self, Self::Measured | Self::VerifiedOnly | Self::Unverified | Self::Inspected)
     }
 

@@ -454,7 +454,9 @@ fn read_config(path: &Path) -> Result<(Vec<Selection>, Vec<RunTable>), Error> {
     let mut tables = HashSet::new();
     config.bench.retain(|table| tables.insert(format!("{table:?}")));
     if config.bench.is_empty() && config.run.is_empty() {
-        return Err(Error::Usage(format!("configuration '{file}' measures nothing; add a [[bench]] table")));
+        return Err(Error::Usage(format!(
+            "configuration '{file}' measures nothing; add a [[run]] table for a kernel of yours, or a [[bench]] table"
+        )));
     }
     let place = |table: toml::Spanned<RunTable>| {
         let line = line_number(&text, table.span().start);

@@ -281,7 +281,7 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     if settled {
         facts.push_str("within its max-slowdown\n");
     }
-    for reason in std::iter::once(&case.test).chain(&case.why) {
+    for reason in std::iter::once(&case.test).chain(case.why.iter().filter(|reason| **reason != case.test)) {
         let _ = writeln!(facts, "{reason}");
     }
     let class = class(&case.algorithm, &case.variant);
@@ -411,6 +411,7 @@ mod tests {
             newly_wrong,
             interrupted: false,
             mistake: false,
+            unjudged_before: false,
             reached: None,
         }
     }

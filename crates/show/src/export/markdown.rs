@@ -3,7 +3,7 @@
 
 use super::{NamedCase, named_cases, reason, status};
 use crate::compare::gate::Ruling;
-use crate::compare::{Change, Compared, Comparison, Verdict};
+use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Record};
@@ -18,6 +18,9 @@ use crate::report::long::share_text;
 use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
 use std::collections::BTreeSet;
+
+/// Most cases that are gone, and named, for one reason.
+const MAX_GONE: usize = 50;
 
 /// Converts a record: the tables of each device, and below them the cases without a time.
 pub(super) fn text(record: &Record) -> String {
@@ -120,10 +123,15 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     });
     let not_compared = not_compared(&comparison.unmatched).into_iter().map(|cases| {
         let case = cases[0];
-        let more = and_more(cases.len() - 1);
+        // A reviewer has to see what is gone, case by case.
+        let most = if case.label() == GONE { MAX_GONE } else { 0 };
+        let listed = &cases[1..cases.len().min(1 + most)];
+        let more = and_more(cases.len() - 1 - listed.len());
         let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { case.label().into() };
         let change = format!("{more}: {}{}", change_of_state(case), reason_of_change(case));
-        sign.plain(" ").code(&*case.id).plain(change)
+        let named =
+            listed.iter().fold(sign.plain(" ").code(&*case.id), |named, case| named.plain(", ").code(&*case.id));
+        named.plain(change)
     });
     let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(thresholds(ruling)).chain(inspected).chain(not_compared));
