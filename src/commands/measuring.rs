@@ -15,9 +15,10 @@ use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers}
 use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
+use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
-    Record, Request, Result, Setup, Shown, Timing, Tuned, input_file, report,
+    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
+    Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -126,7 +127,7 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if request.kernels.is_some() {
-        notes.push_str(&hints(&record, setup.kernels.iter().any(|kernels| kernels.problem.has_loops())));
+        notes.push_str(&hints(&record, &setup.kernels));
     }
     notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
@@ -165,8 +166,8 @@ fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
 }
 
-/// Says where to look for the cause of wrong answers of users' kernels; `have_loops` is whether some of them have loops.
-fn hints(record: &Record, have_loops: bool) -> String {
+/// Says where to look for the cause of wrong answers of users' kernels, and what a device may hide.
+fn hints(record: &Record, kernels: &[UserKernels]) -> String {
     let mut hints = String::new();
     if record.cases.iter().any(wrote_outside_buffers) {
         hints.push_str(
@@ -175,17 +176,27 @@ fn hints(record: &Record, have_loops: bool) -> String {
     }
     if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
-            "note      `gpukern sanitize` finds races and indices out of bounds; without any, look at the formula, the grid and the check\n",
+            "note      `gpukern sanitize` finds races and indices out of bounds; if it finds none, look at the formula, the grid and the check\n",
         );
-        let of_wrong = |device: &&DeviceInfo| {
-            record.cases.iter().any(|case| case.device == device.index && matches!(case.outcome, Outcome::Rejected(_)))
-        };
-        let limits = record.devices.iter().filter(of_wrong).filter_map(|device| device.limits.loop_iterations);
-        if let Some(most) = limits.min().filter(|_| have_loops) {
-            let _ = writeln!(hints, "note      this driver silently stops an invocation after {most} loop iterations");
-        }
+    }
+    let limit = record.devices.iter().filter_map(|device| device.limits.loop_iterations).min();
+    if let Some(most) = limit.filter(|most| kernels.iter().any(|own| may_be_stopped(record, own, *most))) {
+        let _ = writeln!(
+            hints,
+            "note      this driver silently stops an invocation after {most} loop iterations, also one of a reference"
+        );
     }
     hints
+}
+
+/// Whether a driver that stops loops may have made an answer of these kernels wrong: one that is wrong, or one at a large size
+/// that nothing but another kernel on the same device checks.
+fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
+    let is_of_device = |reference: &Reference| matches!(reference, Reference::None | Reference::Kernel(_));
+    let is_large = |value: &i64| u64::try_from(*value).is_ok_and(|value| value > most);
+    let is_suspect = |point: &ResolvedPoint| is_of_device(&point.reference) && point.values.iter().any(is_large);
+    let is_wrong = record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_)));
+    own.problem.has_loops() && (is_wrong || own.problem.points.iter().any(is_suspect))
 }
 
 /// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to

@@ -256,7 +256,7 @@ pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: 
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let names: Vec<&str> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
     let mut chosen = vec![];
-    for pattern in &selection.variant {
+    for pattern in &whole_names(&selection.variant) {
         chosen.extend(pattern::select(pattern, &format!("kernel of {}", kernels.name), &names).map_err(Error::Usage)?);
     }
     let mut groups = vec![];
@@ -275,6 +275,18 @@ pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: 
         return Err(Error::Usage(kernels.why_nothing_runs()));
     }
     PlanSection::of(groups, selection).map_err(Error::Usage)
+}
+
+/// Joins names that the command line split at the commas of their brackets: `k[BM=64,BN=32]`.
+fn whole_names(parts: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = vec![];
+    for part in parts {
+        match names.last_mut() {
+            Some(name) if name.contains('[') && !name.contains(']') => *name = format!("{name},{part}"),
+            _ => names.push(part.clone()),
+        }
+    }
+    names
 }
 
 /// Returns the fastest choice of specialization constants for each device and size, and the choices that may be as fast.
@@ -299,7 +311,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let others = tied.iter().chain([best]).filter(|case| case.id != first.id);
             let others = others.map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
-                "best of {}{left_out}: keep {default} at {extents}; too close to tell (a longer --max-time may): {others}",
+                "no clear winner of {}{left_out}: keep {default} at {extents}; too close to tell (a longer --max-time may): {others}",
                 timed.len()
             );
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
@@ -326,4 +338,16 @@ fn extents(case: &Case, plan: &Plan) -> String {
     let groups = plan.sections.iter().flat_map(|section| &section.groups);
     let mut ids = groups.flat_map(|group| group.variants.iter().map(|variant| group.id(variant)));
     ids.find(|id| id.to_string() == case.id).map(|id| id.extents).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_commas_in_brackets_is_whole_again() {
+        let names = |text: &str| whole_names(&text.split(',').map(String::from).collect::<Vec<_>>());
+        assert_eq!(names("k[BM=64,BN=32],k[BM=8,BN=8]"), ["k[BM=64,BN=32]", "k[BM=8,BN=8]"]);
+        assert_eq!(names("a,k[BM=64],b"), ["a", "k[BM=64]", "b"]);
+    }
 }

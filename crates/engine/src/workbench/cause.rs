@@ -93,6 +93,9 @@ impl PoisonedPart {
     }
 }
 
+/// Runs that have to give the same answer before memory is the cause of another one.
+const REPEATS: usize = 4;
+
 /// Number of unwritten elements after which no more are listed.
 const MAX_SUSPECTS: usize = 1 << 20;
 
@@ -197,7 +200,7 @@ impl Workbench {
     }
 
     /// Searches the cause of a user's wrong answer: memory that the kernel should not read, or elements that it never
-    /// writes. Gives up on kernels whose answers vary from run to run.
+    /// writes; or answers that vary from run to run.
     pub(super) fn find_cause(
         &mut self,
         loaded: &LoadedProblem,
@@ -209,12 +212,16 @@ impl Workbench {
         for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
             let Some(second) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
             let Some(element) = find_difference(loaded, &first, &second, &|_| true) else { continue };
-            let Some(again) = self.run_with_changed_poison(loaded, program, PoisonedPart::Nothing)? else {
-                return Ok(None);
-            };
-            // Fingerprints compare bits, so that NaN equals NaN.
-            if fingerprint(&again) != fingerprint(&first) {
-                return Ok(None);
+            // A race may give the same answer twice, and another one to the changed memory.
+            for (part, outputs) in [(PoisonedPart::Nothing, &first), (changed, &second)] {
+                for _ in 0..REPEATS {
+                    let Some(again) = self.run_with_changed_poison(loaded, program, part)? else { return Ok(None) };
+                    // Fingerprints compare bits, so that NaN equals NaN.
+                    if fingerprint(&again) != fingerprint(outputs) {
+                        let reason = "is not the same in each run, as with a race; `gpukern sanitize` names its lines";
+                        return Ok(Some(format!("{element} {reason}")));
+                    }
+                }
             }
             let unwritten: HashSet<_> = find_unwritten(loaded, &first, Poison::NaN).into_iter().collect();
             let second_unwritten: HashSet<_> = find_unwritten(loaded, &second, Poison::Number).into_iter().collect();

@@ -3,14 +3,18 @@
 use super::and_more;
 use super::bench::{median, row};
 use crate::basis::alike::{distinct, grouped};
+use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words};
 use crate::record::class::Class;
 use crate::record::{Case, Limit, Record};
-use crate::stats::noise;
+use crate::stats::{bootstrap, noise};
 use std::collections::{BTreeSet, HashMap};
 
 /// Minimum share of a limit that is worth mentioning.
 const MIN_MENTIONED_SHARE: f64 = 0.3;
+
+/// Fewest turns whose ratios say anything.
+const MIN_TURNS: usize = 5;
 
 /// Maximum number of names in a list.
 const MAX_NAMED: usize = 3;
@@ -132,9 +136,27 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
         let factor = if on_host { 2.0 } else { 1.0 };
         Some(summary.interval.unwrap_or([Nanos(summary.min.0 / factor), Nanos(summary.max.0 * factor)]))
     };
+    // On the host's processors, the device may have been slower during one of them, as the canary says.
+    let slower = canary(other).zip(canary(best)).map_or(1.0, |(other, best)| (other / best).max(1.0));
+    let spread = if on_host { (1.0 + spread) * slower - 1.0 } else { spread };
     let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
-    overlap || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
+    overlap || changed_places(best, other) || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
+}
+
+/// Returns the time of the canary, a kernel that never changes, beside a case.
+fn canary(case: &Case) -> Option<f64> {
+    case.measured()?.conditions.canary().map(|time| time.0)
+}
+
+/// Whether the ratios of two cases that took turns in a process do not tell which is faster.
+fn changed_places(best: &Case, other: &Case) -> bool {
+    let times = |case: &Case| -> Vec<f64> {
+        case.measured().map_or_else(Vec::new, |m| m.samples.iter().map(|sample| sample.time.0).collect())
+    };
+    let ratios = bootstrap::ratios_of_turns(&times(best), &times(other));
+    let ratio = if ratios.len() < MIN_TURNS { None } else { bootstrap::paired(&ratios, &mut generator(1, 0)) };
+    ratio.is_some_and(|ratio| ratio.interval[0] <= 1.0)
 }
 
 /// Returns the ratio of two cases in each of the processes that measured both.
@@ -284,6 +306,7 @@ mod tests {
             case.size = crate::basis::size::Size::Uniform(size).into();
             let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
             (measured.summary.median, measured.summary.interval) = (Nanos(time), Some([Nanos(time); 2]));
+            measured.samples.iter_mut().for_each(|sample| sample.time = Nanos(time));
             case
         };
         record.cases = times.iter().map(case).collect();
@@ -297,6 +320,30 @@ mod tests {
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
         assert_eq!(of(&close), "local and naive are too close to tell which is fastest");
+    }
+
+    #[test]
+    fn a_device_of_two_speeds_names_no_winner() {
+        let mut record = four_cases();
+        record.cases.retain(|case| case.measured().is_some());
+        record.cases.truncate(1);
+        record.cases.push(Case { variant: "other".into(), ..record.cases[0].clone() });
+        let slow = |record: &mut Record, case: usize, is_slow: &dyn Fn(usize) -> bool, median: f64| {
+            let Outcome::Measured(measured) = &mut record.cases[case].outcome else { panic!("it is measured") };
+            (measured.summary.median, measured.summary.interval) = (Nanos(median), Some([Nanos(median); 2]));
+            let sample = measured.samples[0];
+            let time = |at| Nanos(if is_slow(at) { 180e3 } else { 100e3 });
+            measured.samples = (0..40).map(|at| crate::record::Sample { time: time(at), ..sample }).collect();
+        };
+        // Equal kernels, of which one spent a little more than half of its samples at the lower speed.
+        slow(&mut record, 0, &|at| at < 19, 100e3);
+        slow(&mut record, 1, &|at| at > 18, 180e3);
+        let cases: Vec<_> = record.cases.iter().collect();
+        assert!(is_too_close(&record, cases[0], cases[1]));
+        slow(&mut record, 0, &|_| false, 100e3);
+        slow(&mut record, 1, &|_| true, 180e3);
+        let cases: Vec<_> = record.cases.iter().collect();
+        assert!(!is_too_close(&record, cases[0], cases[1]));
     }
 
     #[test]
