@@ -299,6 +299,8 @@ impl<'a> AnalyzedPass<'a> {
         }
         if self.is_by_group {
             groups[0] = Formula::Text("M".into());
+        } else if self.reach.as_ref().is_some_and(|reach| reach.has_one_group) {
+            groups.clear();
         }
         groups.resize(3, Formula::Text("1".into()));
         groups

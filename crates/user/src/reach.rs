@@ -63,6 +63,8 @@ pub(super) struct Reach {
     pub(super) is_depth: Vec<bool>,
     /// Elements along each axis that an invocation works on, by the comparisons of its position; infinite without any.
     pub(super) per_invocation: [f64; 3],
+    /// Whether no invocation knows its work-group, so that more than one would repeat the work.
+    pub(super) has_one_group: bool,
     /// Bytes behind the start of the array at the end of each root's block that the kernel may access; `None` if that
     /// is unknown.
     pub(super) bytes: Vec<Option<Polynomial>>,
@@ -277,6 +279,10 @@ impl<'a> Analysis<'a> {
         let is_number_of_groups = |((_, _, kind), value): (&(u32, Option<u32>, u32), &u32)| {
             (*kind, *value) == (Decoration::BuiltIn as u32, BuiltIn::NumWorkgroups as u32)
         };
+        let is_of_group = |((_, _, kind), value): (&(u32, Option<u32>, u32), &u32)| {
+            let group = [BuiltIn::GlobalInvocationId as u32, BuiltIn::WorkgroupId as u32];
+            *kind == Decoration::BuiltIn as u32 && group.contains(value)
+        };
         let has_grid_loop = self.decorations.iter().any(is_number_of_groups);
         for (axis, elements) in self.strides.values().flatten().filter(|_| !has_grid_loop) {
             per_invocation[*axis] = per_invocation[*axis].min(*elements);
@@ -290,6 +296,7 @@ impl<'a> Analysis<'a> {
             has_rows: self.row_lengths != 0,
             is_depth: is_in(self.rounds & !self.positions).collect(),
             per_invocation,
+            has_one_group: !self.decorations.iter().any(is_of_group),
             bytes: self.bytes.into_iter().map(Accessed::bound).collect(),
             is_array_used: self.is_array_used,
             elements: self.elements,

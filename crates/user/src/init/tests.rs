@@ -59,6 +59,9 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
     assert_eq!(bytes(&problem, "Y"), 4 * rows[0] as u64 * rows[1] as u64, "{text}");
     let (text, _) = described("comp", &source.replace("first + i", "gl_WorkGroupID.x * 128 + i"));
     assert!(text.contains("cdiv(N, local_x)"), "{text}");
+    // A group that does not know which one it is would repeat the work of the others.
+    let (text, _) = described("comp", &source.replace("gl_WorkGroupID.x * columns", "0"));
+    assert!(text.contains("groups = [\"1\", \"1\", \"1\"]"), "{text}");
 }
 
 /// Describes a kernel of `x`, `y` and `n`, with work-groups of 64, that has this body.
