@@ -1446,7 +1446,9 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
     pub prepare: String,
 
-    /// Options for `gpukern bench` [default: --no-peak --max-time 1s]
+    /// Options for `gpukern bench`
+    ///
+    /// [default: --no-peak --max-time 1s]
     #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, hide_default_value = true, allow_hyphen_values = true)]
     pub bench: String,
 
