@@ -13,6 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Minimum share of a limit that is worth mentioning.
 const MIN_MENTIONED_SHARE: f64 = 0.3;
 
+/// Smallest lead that is worth a winner.
+const MIN_LEAD: f64 = 0.02;
+
 /// Fewest turns whose ratios say anything.
 const MIN_TURNS: usize = 5;
 
@@ -124,8 +127,11 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
 /// each of several processes they took turns, so their ratios are compared, not medians that a busy process moved alike.
 pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
-    if let Some([low, _]) = paired_ratios(best, other).and_then(|ratios| noise::interval(&ratios)) {
-        return low <= 1.0;
+    if let Some(ratios) = paired_ratios(best, other)
+        && let Some([low, _]) = noise::interval(&ratios)
+    {
+        // As `compare`: a difference below this does not matter, and of many sizes some differ by chance.
+        return low <= 1.0 || crate::stats::median(&ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD);
     }
     let has_processes = record.processes.iter().any(|process| process.order.is_some());
     let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());

@@ -255,13 +255,14 @@ impl<'a> ChartGroup<'a> {
         // Sources that compare have the same axes.
         let comparable = self.comparable(&self.cases[indices[0]]).into_iter().filter(is_drawn);
         let measured = comparable.filter_map(|case| case.measured().map(|m| (case, m)));
-        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| extent(&case.size)), MAX_SIZE_LABELS)?;
+        let only = only_varying(measured.clone().map(|(case, _)| &case.size));
+        let x = LogAxis::at(measured.clone().filter_map(|(case, _)| position(&case.size, only)), MAX_SIZE_LABELS)?;
         let has_oblong = measured.clone().any(|(case, _)| !equal_extents(&case.size));
         // The bars of errors belong to the chart.
         let times = |m: &'a Measured| m.summary.interval.into_iter().flatten().chain([m.summary.median]);
         let values = measured.flat_map(|(case, m)| times(m).filter_map(move |time| quantity.value(case, time)));
         let y = LogAxis::round(values)?;
-        let series = self.plot_series(sources, indices, quantity, &is_drawn);
+        let series = self.plot_series(sources, indices, quantity, only, &is_drawn);
         if series.is_empty() {
             return None;
         }
@@ -270,7 +271,11 @@ impl<'a> ChartGroup<'a> {
             title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             description: format!("{} over size for {} variants, logarithmic axes", quantity.title(&y), series.len()),
-            x_title: if has_oblong { "size: geometric mean of its extents" } else { "size" }.into(),
+            x_title: match only {
+                Some(at) => axis_name(self.first, at),
+                None if has_oblong => "size: geometric mean of its extents".into(),
+                None => "size".into(),
+            },
             x,
             x_label: axis::size,
             y_label: quantity.label(&y),
@@ -288,6 +293,7 @@ impl<'a> ChartGroup<'a> {
         sources: &[ReportSource<'_>],
         indices: &[usize],
         quantity: PlotQuantity,
+        only: Option<usize>,
         is_drawn: &dyn Fn(&&Case) -> bool,
     ) -> Vec<Series> {
         let drawn = indices.iter().flat_map(|source| self.cases[*source].iter().copied()).filter(is_drawn);
@@ -297,10 +303,11 @@ impl<'a> ChartGroup<'a> {
         for (rank, source) in indices.iter().enumerate() {
             let mut points_by_variant: HashMap<String, Vec<ChartPoint>> = HashMap::new();
             for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
-                points_by_variant
-                    .entry(series(case))
-                    .or_default()
-                    .extend(quantity.point(case, &sources[*source].conditions));
+                points_by_variant.entry(series(case)).or_default().extend(quantity.point(
+                    case,
+                    only,
+                    &sources[*source].conditions,
+                ));
             }
             let cases = self.cases[*source].iter().filter(|case| is_drawn(case));
             let grows = do_grow(cases.map(|case| &case.size));
@@ -521,13 +528,14 @@ impl PlotQuantity {
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
-    fn point(self, case: &Case, conditions: &RunConditions) -> Option<ChartPoint> {
+    fn point(self, case: &Case, only: Option<usize>, conditions: &RunConditions) -> Option<ChartPoint> {
         let m = case.measured()?;
         let ends = m.summary.interval.and_then(|[low, high]| Some([self.value(case, low)?, self.value(case, high)?]));
-        let x = extent(&case.size)?;
+        let x = position(&case.size, only)?;
         let y = self.value(case, m.summary.median)?;
         let (tip, signs) = (tip(case, m, conditions), conditions.signs(case));
-        Some(ChartPoint { x, y, ends, on_line: equal_extents(&case.size), signs, tip })
+        let on_line = only.is_some() || equal_extents(&case.size);
+        Some(ChartPoint { x, y, ends, on_line, signs, tip })
     }
 }
 
@@ -757,6 +765,30 @@ fn extent(size: &CaseSize) -> Option<f64> {
     (mean > 0.0 && mean.is_finite()).then_some(mean)
 }
 
+/// Returns the only one of several extents in which sizes differ, if there is one.
+fn only_varying<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> Option<usize> {
+    let extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents())).collect();
+    let first =
+        extents.first().filter(|first| first.len() > 1 && extents.iter().all(|own| own.len() == first.len()))?;
+    let varying: Vec<_> = (0..first.len()).filter(|at| extents.iter().any(|own| own[*at] != first[*at])).collect();
+    if let [only] = varying[..] { Some(only) } else { None }
+}
+
+/// Returns the position of a size on an axis: the extent that varies alone, or the mean of all.
+fn position(size: &CaseSize, only: Option<usize>) -> Option<f64> {
+    match only {
+        Some(at) => size.known()?.extents().get(at).map(|extent| *extent as f64),
+        None => extent(size),
+    }
+}
+
+/// Names an extent of a case: `COLUMNS` of a user's kernel, N of a product.
+fn axis_name(case: &Case, at: usize) -> String {
+    let values = case.id.rsplit('/').next().unwrap_or_default();
+    let named = values.split(',').nth(at).and_then(|value| value.split_once('=')).map(|(name, _)| name);
+    shortened(named.unwrap_or(["M", "N", "K"].get(at).copied().unwrap_or("size")), MAX_NAME)
+}
+
 /// Whether each size is at least as large in every extent as the smaller ones, as in `1x256x256`, `1x512x512`.
 fn do_grow<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> bool {
     let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().clone())).collect();
@@ -800,6 +832,15 @@ fn tip(case: &Case, m: &Measured, conditions: &RunConditions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_extent_that_varies_alone_is_the_axis() {
+        let only =
+            |sizes: &[&str]| only_varying(sizes.iter().map(|text| CaseSize::from(*text)).collect::<Vec<_>>().iter());
+        assert_eq!(only(&["64x100", "64x1024"]), Some(1));
+        assert_eq!([only(&["64x100", "65x1024"]), only(&["64", "128"]), only(&["64x100"])], [None; 3]);
+        assert_eq!([position(&"64x100".into(), Some(1)), position(&"64x64".into(), None)], [Some(100.0), Some(64.0)]);
+    }
 
     #[test]
     fn a_size_lies_at_the_geometric_mean_of_its_extents() {
