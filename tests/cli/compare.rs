@@ -821,22 +821,23 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     commit_all(path);
     // Without a reference, the kernel before the change is one.
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
-    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-    command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
-    let wrong = stdout(&expect_exit(command.current_dir(path), 1));
+    let compare = |exit, allow: &[&str]| {
+        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]).args(allow);
+        stdout(&expect_exit(command.current_dir(path), exit))
+    };
+    let wrong = compare(1, &[]);
     let reason = "by the baseline's answer (`--allow check` accepts another): Y[0] is 1, the reference has 0";
     assert!(words(&wrong).contains(reason), "{wrong}");
-    expect_exit(command.args(["--allow", "check"]).current_dir(path), 0);
+    compare(0, &["--allow", "check"]);
     write("copy.comp", COPY[0]);
     git(path, &["mv", "copy.comp", "clone.comp"]);
     git(path, &["mv", "copy.toml", "clone.toml"]);
     write("clone.toml", &COPY[1].replace("copy.comp", "clone.comp"));
     write("gpukern.toml", "[[run]]\ndescription = 'clone.toml'\n");
-    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-    command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
-    let output = expect_exit(command.current_dir(path), 0);
-    line(&stdout(&output), "Renamed: copy → clone");
-    assert!(stdout(&output).contains("measured once for both sides"), "{}", stdout(&output));
+    let renamed = compare(0, &[]);
+    line(&renamed, "Renamed: copy → clone");
+    assert!(renamed.contains("measured once for both sides"), "{renamed}");
     let comparison = read_json(&path.join("gpukern-results/comparison.json"));
     assert_eq!(comparison["cases"][0]["id"], "clone/clone/u32/N=4096");
     assert_eq!(comparison["unmatched"].as_array().map(Vec::len), Some(0));

@@ -48,8 +48,9 @@ impl AnswerOfA {
         let name = |output: usize| points[0].buffers[output].name.clone();
         let saves = outputs.iter().map(|output| Save { buffer: name(*output), path: path(*output) }).collect();
         let saving = UserKernels { saves, ..kernels.clone() };
-        let groups = vec![added(&section.groups[0], &saving, &mut vec![])?];
-        let plan = Plan { sections: vec![PlanSection { groups, ..section.clone() }], run_tables: vec![] };
+        let plan_of =
+            |group| Plan { sections: vec![PlanSection { groups: vec![group], ..section.clone() }], run_tables: vec![] };
+        let plan = plan_of(added(&section.groups[0], &saving, &mut vec![])?);
         let tuned = Tuned::none();
         let options = MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line());
         let setup = setup.with_kernels(vec![saving]);
@@ -65,8 +66,7 @@ impl AnswerOfA {
         }
         let mut kernels = vec![];
         let group = added(&section.groups[0], &compared, &mut kernels)?;
-        let plan =
-            Plan { sections: vec![PlanSection { groups: vec![group.clone()], ..section.clone() }], run_tables: vec![] };
+        let plan = plan_of(group.clone());
         let setup = setup.with_kernels(kernels.clone());
         for _ in 0..SELF_CHECKS {
             let call = MeasurementCall::new(&plan, &setup, &options, host);
@@ -80,9 +80,7 @@ impl AnswerOfA {
         }
         Ok(Some(Self { _folder: folder, kernels, group, has_reference }))
     }
-}
 
-impl AnswerOfA {
     /// Says of a case of B that it was compared with A, whose answer may be wrong.
     pub(super) fn say_compared(&self, case: &mut Case) {
         match &mut case.outcome {

@@ -169,9 +169,16 @@ impl Origin {
 
 /// Whether a variable only says where a driver is found: a record names the driver itself.
 fn is_of_place(name: &str) -> bool {
-    let loaders = ["VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE"];
-    let places = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "LD_LIBRARY_PATH", "MESA_VK_DEVICE_SELECT"];
-    loaders.contains(&name) || places.contains(&name)
+    let places = [
+        "VK_DRIVER_FILES",
+        "VK_ICD_FILENAMES",
+        "VK_ADD_DRIVER_FILES",
+        "VK_LOADER_DRIVERS_SELECT",
+        "VK_LOADER_DRIVERS_DISABLE",
+        "LD_LIBRARY_PATH",
+        "MESA_VK_DEVICE_SELECT",
+    ];
+    places.contains(&name)
 }
 
 /// Whether a variable changes what a driver does. Those of gpukern stand for options, which records have.
