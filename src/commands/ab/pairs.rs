@@ -141,7 +141,7 @@ mod tests {
             ("local", "local*", Ok("local local-2d")),
             ("tile-*", "naive", Ok("tile-1d naive, tile-2d naive")),
             ("naive,local", "tiled,texel,v2", Err("-V names 3 and --against 2; name as many, or one for all")),
-            ("blocked", "tiled", Err("'blocked' is a variant of lu, not of matmul, which has: naive, ")),
+            ("blocked", "tiled", Err("'blocked' is a variant of lu, not of matmul; name lu before -V, or a ")),
             ("auto", "tiled", Err("'auto' is a choice, not a variant; `gpukern bench -V auto --explain` names what")),
             ("texel", "texe*", Err("'texe*' and 'texel' are the same variant")),
             ("naive", "*-subgruop", Err("no variant of matmul matches '*-subgruop'; nearest: subgroup")),

@@ -172,7 +172,9 @@ impl SearchAttempts {
         if self.dead_tiles.len() >= MAX_DEAD_TILES {
             return Err(refusal);
         }
-        self.dead_tiles.push((tile, refusal));
+        // Beside a tile that was timed, one that takes too long has lost: that is no failure of the search.
+        let has_lost = ended.how == EndKind::Hung && self.best.is_some_and(|(best, _)| best != tile);
+        self.dead_tiles.push((tile, if has_lost { Refusal::Unsupported(ended.to_string()) } else { refusal }));
         self.request.avoid.push(tile);
         if self.request.first_tile == Some(tile) {
             self.request.first_tile = None;
@@ -680,6 +682,25 @@ mod tests {
         let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
         let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
         assert_eq!((result.best.0, result.rivals), (OTHER, vec![("texel".to_string(), Nanos(10.0))]));
+    }
+
+    #[test]
+    fn a_tile_that_hangs_beside_one_with_a_time_has_only_lost() {
+        for (how, best, has_lost) in [
+            (EndKind::Hung, Some((BUILT_IN, Nanos(1.0))), true),
+            (EndKind::Hung, Some((OTHER, Nanos(1.0))), false),
+            (EndKind::Hung, None, false),
+            (EndKind::Crashed, Some((BUILT_IN, Nanos(1.0))), false),
+        ] {
+            let request = SearchRequest { first_tile: None, avoid: vec![], budget: Duration::ZERO, rivals: true };
+            let mut attempts =
+                SearchAttempts { request, tried: vec![OTHER], best, dead_tiles: vec![], was_killed: false };
+            let on_device = Some(OTHER.to_string());
+            let end = WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None };
+            attempts.avoid_dead_tile(&end).expect("the search goes on");
+            let refusal = &attempts.dead_tiles[0].1;
+            assert_eq!(matches!(refusal, Refusal::Unsupported(_)), has_lost, "{how:?} {best:?}");
+        }
     }
 
     #[test]

@@ -98,7 +98,11 @@ impl Catalogue {
             }
             let own: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
             let Algorithm { name: algorithm, .. } = algorithm;
-            format!("'{name}' is a variant of {owners}, not of {algorithm}, which has: {}", own.join(", "))
+            format!(
+                "'{name}' is a variant of {owners}, not of {algorithm}; name {owners} before -V, or a variant of \
+                 {algorithm}: {}",
+                own.join(", ")
+            )
         })
     }
 }

@@ -494,7 +494,10 @@ fn headline_of(
             parts.push(nothing.into());
         }
         let changes = changes.or_else(|| widest(&undecided)).map_or_else(String::new, |changes| format!(": {changes}"));
-        parts.push(format!("{} undecided{changes}", counted(undecided.len(), "case")));
+        // Such cases do not fail a job, so that the headline must not read as if they could.
+        let is_not_slower = undecided.iter().all(|(case, _)| case.excludes_slowdown(comparison.min_effect));
+        let but = if is_not_slower { ", but not slower" } else { "" };
+        parts.push(format!("{} undecided{but}{changes}", counted(undecided.len(), "case")));
     }
     match comparison.count(Verdict::Same) {
         0 => {}
@@ -718,6 +721,14 @@ mod tests {
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),
             "2 cases undecided: matmul/naive/f32/64x64x64 may take 1.5× as long (1 … 1.2)"
+        );
+        let mut faster = many();
+        faster.cases.truncate(1);
+        let case = &mut faster.cases[0];
+        (case.verdict, case.ratio, case.interval, case.obstacle) = (open, Some(0.5), Some([0.4, 1.01]), None);
+        assert_eq!(
+            headline(&faster, &Ruling::default()).as_deref(),
+            Some("1 case undecided, but not slower: matmul/naive/f32/64x64x64 may be 2× as fast (0.4 … 1.01)")
         );
         assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
         assert_eq!(headline(&Comparison { cases: vec![], ..many() }, &Ruling::default()), None);
