@@ -344,7 +344,7 @@ impl Progress {
     }
 
     pub(crate) fn message(&self, text: &str) {
-        self.update(|forecast| forecast.current = text.into());
+        self.update(|forecast| (forecast.current, forecast.last_change) = (text.into(), Instant::now()));
     }
 
     pub(crate) fn advance(&self) {

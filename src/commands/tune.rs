@@ -294,7 +294,8 @@ impl Tuning<'_> {
     fn finish(self) -> Result<CommandOutput> {
         let Self { path, mut answer, has_saved, tables, host, .. } = self;
         if answer.exit == Exit::Success && tables.is_empty() {
-            let others = "`gpukern bench` with `-V all` times the variants that have none";
+            let others =
+                "other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without";
             return Err(usage!("no tile was found; {others}:\n{}", answer.notes.trim_end()));
         }
         if has_saved {

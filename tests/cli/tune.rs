@@ -275,7 +275,7 @@ fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let said = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
     check_text(
         &said,
-        "1 problem, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nerror: no tile was found; `gpukern bench` with `-V all` times the variants that have none:\nskipped   tiled f32 64: the \
+        "1 problem, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nerror: no tile was found; other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without:\nskipped   tiled f32 64: the \
          driver does not tell what a kernel spills\n",
     );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));

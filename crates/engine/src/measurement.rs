@@ -12,6 +12,7 @@ use super::runner::Timing;
 use super::session::{Session, Setup};
 use super::{at_once, resume};
 use crate::basis::error::Error;
+use crate::basis::layout::Layout;
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -669,7 +670,9 @@ fn check_measured_any(cases: &[Case], left_out: Option<&str>) -> Result<(), Erro
         1 => String::new(),
         count => format!("; all {count} cases are skipped, this one first"),
     };
-    Err(Error::Usage(format!("nothing to measure: {}: {reason}{others}", first.id)))
+    let layout =
+        if first.layout == Layout::default() { "" } else { "; more variants have `--layout nn`, or another --dtype" };
+    Err(Error::Usage(format!("nothing to measure: {}: {reason}{others}{layout}", first.id)))
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.

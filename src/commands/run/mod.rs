@@ -9,12 +9,13 @@ use super::document::Files;
 use super::measuring::{self, PlanToMeasure};
 use super::verify::RACES_NOTE;
 use super::{CommandOutput, ab, bench};
-use crate::basis::alike::grouped_where;
+use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::pattern;
 use crate::basis::printable::shown_word;
 use crate::commands::cli::RunArgs;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
+use crate::report::choices::{Choices, VariantSet};
 use crate::report::fastest::is_too_close;
 use crate::report::table;
 use crate::user::description::{Described, Fault};
@@ -292,8 +293,12 @@ fn whole_names(parts: &[String]) -> Vec<String> {
 /// Returns the fastest choice of specialization constants for each device and size, and the choices that may be as fast.
 fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usize) -> String {
     let mut text = String::new();
+    let planned = plan.ids();
+    let processes = record.processes.iter().filter(|process| process.order.is_some()).count().max(1);
     for cases in grouped_where(&record.cases, |a, b| (a.device, &a.size) == (b.device, &b.size)) {
-        let timed: Vec<_> = cases.iter().filter_map(|case| Some((*case, median(case)?))).collect();
+        // The order of a record is that of its ids if it has several processes; the first choice is the default.
+        let mut timed: Vec<_> = cases.iter().filter_map(|case| Some((*case, median(case)?))).collect();
+        timed.sort_by_key(|(case, _)| planned.iter().position(|id| *id == case.id));
         let Some((best, best_time)) = timed.iter().min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)) else { continue };
         let extents = extents(best, plan);
         let choice = kernels.choice(&best.variant);
@@ -311,8 +316,9 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let others = tied.iter().chain([best]).filter(|case| case.id != first.id);
             let others = others.map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
-                "no clear winner of {}{left_out}: keep {default} at {extents}; too close to tell (a longer --max-time may): {others}",
-                timed.len()
+                "no clear winner of {}{left_out}: keep {default} at {extents}; too close to tell (--processes {} may): {others}",
+                timed.len(),
+                if processes == 1 { 5 } else { 2 * processes }
             );
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;
@@ -326,9 +332,25 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         if let [rival, others @ ..] = &tied[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
             let pair = format!("{},{}", best.variant, rival.variant);
-            let line = format!("  too close to tell: {}{more}; `--ab -V {}` decides", rival.variant, shown_word(&pair));
+            let line = format!(
+                "  too close to tell: {}{more}; `--ab -V {}` in place of --tune decides",
+                rival.variant,
+                shown_word(&pair)
+            );
             text.push_str(&table::prose(&line, width, 4));
         }
+    }
+    let sizes = distinct(record.cases.iter().map(|case| &case.size)).len();
+    let sets = Choices::new(&[record]).sets;
+    for VariantSet { variants, geometric_mean, worst, worst_size, .. } in
+        sets.iter().filter(|set| sizes > 1 && set.variants.len() == 1)
+    {
+        let loss = match worst {
+            ..1.005 => "the shortest time at each".into(),
+            _ => format!("{geometric_mean:.2} times the shortest in the mean, {worst:.2} at {worst_size}"),
+        };
+        let line = format!("for all {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
+        let _ = write!(text, "\n{}", table::prose(&line, width, 2));
     }
     text
 }

@@ -136,6 +136,7 @@ impl Executor<'_> {
             best,
             built_in: (built_in, built_in_time),
             gain: None,
+            unclear: None,
             rivals: vec![],
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
@@ -400,13 +401,17 @@ impl<'a> TileSearch<'a> {
 
     /// Times rivals, then tries tiles while there is time, at least one, then compares the best ones in a run-off.
     fn run(mut self, runner: &mut Runner) -> TuneResult {
-        self.time_rivals(runner);
+        self.time_rivals(runner, 0);
         while self.tiles.tried < self.required || !self.time_left(runner).is_zero() {
             if self.is_stopped(runner) {
                 break;
             }
             let Some(batch) = self.verify_batch(runner) else { break };
             self.time_batch(runner, batch);
+        }
+        // Loading the problem may have used the time up.
+        if self.tiles.rivals.is_empty() {
+            self.time_rivals(runner, 1);
         }
         let mut entries = self.run_off_entries();
         self.run_off(runner, &mut entries);
@@ -424,10 +429,11 @@ impl<'a> TileSearch<'a> {
         rivals.into_iter().filter_map(|rival| Some((rival.name.to_string(), program(rival).ok()?))).collect()
     }
 
-    /// Times the rivals: where no tile can win, a short search has to say so too.
-    fn time_rivals(&mut self, runner: &mut Runner) {
-        for (name, program) in self.rivals() {
-            if self.is_stopped(runner) || self.time_left(runner).is_zero() {
+    /// Times the rivals, the first `required` of them even after the budget: where no tile can win, a short search has to say
+    /// so too.
+    fn time_rivals(&mut self, runner: &mut Runner, required: usize) {
+        for (index, (name, program)) in self.rivals().into_iter().enumerate() {
+            if self.is_stopped(runner) || index >= required && self.time_left(runner).is_zero() {
                 return;
             }
             let Ok(candidate) = runner.verify_candidate(name.clone(), &self.loaded, program) else { continue };
@@ -577,14 +583,17 @@ impl TriedTiles {
             return Ok(None);
         }
         let mut gain = gain(entries, built_in, best.0);
+        let mut unclear = None;
         if let Some(time) = built_in_time
             && (time.0 < best.1.0 * MIN_GAIN || gain.is_some_and(|[low, _]| low <= 1.0))
         {
+            unclear = (time.0 >= best.1.0 * MIN_GAIN).then_some(best);
             best = (built_in, time);
             gain = None;
         }
+        let built_in = (built_in, built_in_time);
         let Self { refused, tried, .. } = self;
-        Ok(Some(SearchResult { best, built_in: (built_in, built_in_time), gain, rivals, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, tried, space, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -649,10 +658,12 @@ mod tests {
     fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
         // At 98.5 the medians differ by more than 1 %, and their intervals overlap.
         for (other, best) in [(99.5, BUILT_IN), (98.5, BUILT_IN), (97.0, OTHER), (100.0, BUILT_IN)] {
+            let unclear = if other == 98.5 { Some((OTHER, Nanos(98.5))) } else { None };
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
             let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
             assert_eq!((result.best.0, result.tried, result.space), (best, 2, 7), "{other}");
+            assert_eq!(result.unclear, unclear, "{other}");
             assert_eq!(result.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
     }

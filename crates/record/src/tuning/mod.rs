@@ -68,6 +68,9 @@ pub struct SearchResult {
     pub built_in: (Tile, Option<Nanos>),
     /// Between which the time of the built-in tile ÷ that of the best lies; `None` if they did not alternate.
     pub gain: Option<[f64; 2]>,
+    /// Tile with a shorter median than the built-in one, which is kept because their intervals overlap.
+    #[serde(default)]
+    pub unclear: Option<(Tile, Nanos)>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
     /// Number of tried tiles.

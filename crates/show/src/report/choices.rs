@@ -40,7 +40,7 @@ pub struct Choices {
     /// Each problem on each device, with its variants.
     problems: Vec<Race>,
     /// The best sets of one variant, of two and so on, for each kind of problem.
-    pub(super) sets: Vec<VariantSet>,
+    pub sets: Vec<VariantSet>,
 }
 
 /// Variants of a problem on a device.
@@ -71,8 +71,9 @@ pub struct Race {
     device_id: u32,
     /// The driver's version.
     driver: String,
-    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. One with too few
-    /// samples (no `error`), or beyond 1.5 times the shortest median, is not among them. Empty if no variant has a right answer there.
+    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. Beside the one with
+    /// the shortest median, none with too few samples (no `error`) or beyond 1.5 times that median is among them. Empty if no variant
+    /// has a right answer there.
     pub(super) fastest: Vec<String>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
@@ -119,13 +120,14 @@ pub struct VariantSet {
     /// The kind of problem: `matmul f32`.
     pub(super) problem: String,
     /// The variants.
-    pub(super) variants: Vec<String>,
-    /// Geometric mean, over sizes and devices, of the time of the set's best variant divided by that of the fastest.
-    pub(super) geometric_mean: f64,
+    pub variants: Vec<String>,
+    /// Geometric mean of the time of the set's best variant divided by that of the fastest: over the sizes of each device, and of
+    /// these over the devices, however many sizes each has.
+    pub geometric_mean: f64,
     /// The largest of these ratios.
-    pub(super) worst: f64,
+    pub worst: f64,
     /// The size of the largest.
-    pub(super) worst_size: String,
+    pub worst_size: String,
     /// The device of the largest.
     pub(super) worst_device: String,
 }
@@ -256,11 +258,14 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
     names.truncate(MAX_CANDIDATES);
     // Logarithms of the ratios of each variant, one for each race.
     let ratios: Vec<Vec<f64>> = names.iter().map(|name| races.iter().map(|race| loss(race, name)).collect()).collect();
+    let devices = distinct(races.iter().map(|race| race.device.as_str()));
+    let on_device = |device: &str| races.iter().filter(|race| race.device == device).count() * devices.len();
+    let weights: Vec<f64> = races.iter().map(|race| 1.0 / on_device(&race.device) as f64).collect();
     let mut best_sets: Vec<VariantSet> = vec![];
     for count in 1..=names.len().min(MAX_SET) {
         let mut best: Option<(f64, Vec<usize>)> = None;
         for set in combinations(names.len(), count) {
-            let total: f64 = (0..races.len()).map(|race| of_set(&set, &ratios, race)).sum();
+            let total: f64 = (0..races.len()).map(|race| weights[race] * of_set(&set, &ratios, race)).sum();
             if total.is_finite() && best.as_ref().is_none_or(|(least, _)| total < *least) {
                 best = Some((total, set));
             }
@@ -270,7 +275,7 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
         let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else {
             break;
         };
-        let geometric_mean = (total / races.len() as f64).exp();
+        let geometric_mean = total.exp();
         best_sets.push(VariantSet {
             problem: races[0].problem.clone(),
             variants: set.iter().map(|index| names[*index].to_string()).collect(),
@@ -361,9 +366,10 @@ mod tests {
         let sets = sets(&races.iter().collect::<Vec<_>>());
         let told: Vec<_> =
             sets.iter().map(|set| (set.variants.join("+"), (set.geometric_mean * 100.0).round())).collect();
-        // `gemv` alone cannot solve the others; all three lose nothing.
-        assert_eq!(told, [("texel".into(), 229.0), ("gemv+tiled".into(), 126.0), ("gemv+texel+tiled".into(), 100.0)]);
-        assert_eq!((sets[0].worst.round(), &*sets[0].worst_size, &*sets[0].worst_device), (4.0, "1x64x64", "A"));
+        // `gemv` alone cannot solve the others; all three lose nothing. A, with two sizes, weighs no more than B: over the three
+        // sizes, `texel` would lose less than `tiled`.
+        assert_eq!(told, [("tiled".into(), 200.0), ("gemv+tiled".into(), 119.0), ("gemv+texel+tiled".into(), 100.0)]);
+        assert_eq!((sets[0].worst.round(), &*sets[0].worst_size, &*sets[0].worst_device), (8.0, "1x64x64", "A"));
         assert_eq!((sets[1].worst.round(), &*sets[1].worst_size, &*sets[1].worst_device), (2.0, "64", "A"));
         // A device with one variant needs it, however fast the others are elsewhere.
         let races = [races[1..].iter().take(2).collect::<Vec<_>>(), vec![&alone]].concat();

@@ -115,13 +115,14 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
     let [best, _, ..] = cases[..] else { return None };
-    let tied = cases.iter().take_while(|case| is_too_close(record, best, case)).count();
-    let (winners, others) = cases.split_at(tied);
+    // A scattered time may be too close to tell although a shorter, steadier one is not.
+    let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);
+    let (winners, others): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(is_tied);
     let ratios = others.first().and_then(|next| paired_ratios(best, next)).unwrap_or_default();
     let interval = noise::interval(&ratios);
     let paired = interval.and_then(|_| crate::stats::median(&ratios));
     let runner_up = others.first().map(|next| (&*next.variant, paired.unwrap_or_else(|| time(next) / time(best))));
-    Some(Race { size, winners: winners.to_vec(), runner_up, interval })
+    Some(Race { size, winners, runner_up, interval })
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
@@ -183,7 +184,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize) -> Option<String> {
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race), share_reached(&race.winners, false))
             }
-            tied => format!("{} are too close to tell which is fastest", list(tied)),
+            tied => format!("{} {} which is fastest", list(tied), why_tied(&race.winners)),
         }),
         _ => Some(describe_several_races(races, races.len() < all_sizes)),
     }
@@ -224,12 +225,19 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
     let sorted_names = |race: &&Race<'_>| {
         let mut names = race.names();
         names.sort_unstable();
-        names.join(" ")
+        (names.join(" "), why_tied(&race.winners))
     };
     for tied in grouped(tied, sorted_names) {
-        parts.push(format!("{} are too close to tell at {}", list(&tied[0].names()), span(&tied)));
+        let why = why_tied(&tied[0].winners);
+        parts.push(format!("{} {why} at {}", list(&tied[0].names()), span(&tied)));
     }
     parts.join("; ")
+}
+
+/// Says why nobody can tell which of `tied` is fastest.
+fn why_tied(tied: &[&Case]) -> &'static str {
+    let has_interval = |case: &&Case| case.measured().is_some_and(|measured| measured.summary.interval.is_some());
+    if tied.iter().all(has_interval) { "are too close to tell" } else { "have too few samples to tell" }
 }
 
 /// Describes the lead of the winner over the runner-up.
@@ -369,6 +377,17 @@ mod tests {
         let Outcome::Measured(measured) = &mut even.outcome else { panic!("it is measured") };
         measured.process_medians.reverse();
         assert!(is_too_close(&record, fast, &even));
+        // A third case whose median is longer, but not in each process, ties although the second does not.
+        let mut scattered = slow.clone();
+        scattered.variant = "scattered".into();
+        let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
+        measured.process_medians = [1.0, 20.0, 9.0].map(|time| Nanos(time * 1e6)).to_vec();
+        measured.summary.median = Nanos(9e6);
+        let race = find_winners(&record, vec![&scattered, slow, fast]).expect("a race");
+        assert_eq!(race.names(), [&*fast.variant, "scattered"]);
+        let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
+        measured.summary.interval = None;
+        assert_eq!(why_tied(&[fast, &scattered]), "have too few samples to tell");
     }
 
     #[test]

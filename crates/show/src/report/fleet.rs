@@ -70,7 +70,11 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
         let name = format!("{} {}", problem[0].problem, problem[0].size);
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
-            if names.is_empty() { "none is right".into() } else { names.join(" or ") }
+            match &names[..] {
+                [] => "none is right".into(),
+                [first, second, _, others @ ..] => format!("{first}, {second} or {} more", 1 + others.len()),
+                few => few.join(" or "),
+            }
         };
         let races: Vec<_> = problem.into_iter().map(|race| (sorted(race.fastest), race.device)).collect();
         if races.len() > 1 {
@@ -112,6 +116,7 @@ fn fewest(records: &[&Record], max_name: usize) -> Option<Table> {
         let [mean, worst] = [set.geometric_mean, set.worst].map(significant);
         let place = match set.worst {
             ..1.005 => String::new(),
+            _ if fleet_devices(records).len() == 1 => set.worst_size.clone(),
             _ => format!("{} on {}", set.worst_size, devices.0[&set.worst_device]),
         };
         table.row([problem, printable(&set.variants.join(", ")).into_owned(), mean, worst, place]);
@@ -148,7 +153,7 @@ fn failures(records: &[&Record]) -> Vec<String> {
     grouped(failures, |(device, status, _)| (device.clone(), *status)).into_iter().map(line).collect()
 }
 
-/// Prints the tables of records; empty for fewer than two devices.
+/// Prints the tables of records; of one device, only the variants to ship for its sizes.
 pub fn text(records: &[&Record], width: usize) -> String {
     let mut document = Document::default();
     if fleet_devices(records).len() > 1 {
@@ -164,6 +169,8 @@ pub fn text(records: &[&Record], width: usize) -> String {
         if records.iter().any(|record| method(record) != method(records[0])) {
             document.line("note: the records differ in clock, caches or validation layers, and so may their times");
         }
+    } else {
+        write(&mut document, width, |max_name| fewest(records, max_name).into_iter().collect());
     }
     document.terminal(width)
 }

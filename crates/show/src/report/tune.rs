@@ -98,6 +98,13 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
     }
     for TunedRow { variant, spec, work, found } in rows {
         let problem = format!("{} {}", axes::brief(spec), spec.size);
+        if let Some((tile, time)) = found.unclear {
+            document.line(format!(
+                "{variant} {problem}: {tile}, at {} GFLOP/s, may be faster than the built-in tile; the times overlap, and more \
+                 --budget may tell",
+                work.rate(time)
+            ));
+        }
         if found.rivals.is_empty() {
             document.line(format!(
                 "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
@@ -172,6 +179,7 @@ mod tests {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
             gain: Some([1.21, 1.29]),
+            unclear: Some((parsed(tile), Nanos(1.1e6))),
             rivals: vec![("texel".into(), Nanos(2e6))],
             tried: 12,
             space: 2412,
