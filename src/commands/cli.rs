@@ -784,7 +784,7 @@ impl RunArgs {
         Request {
             kernels: Some(KernelFiles { kernel, fields: self.fields(), against, tune: self.tune }),
             selection: Selection {
-                variant: self.variant.clone(),
+                variant: super::run::whole_names(&self.variant),
                 device: self.on.device.clone(),
                 axes: self.seed.into_iter().fold(AxisValues::default(), |axes, seed| axes.with("seed", seed)),
                 sampling: self.sampling.0.clone(),

@@ -92,10 +92,8 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
             files[0].shown()
         ));
     }
-    if let Some(variant) = args.variant.first() {
-        return Err(usage!("--variant {} chooses built-in kernels; your own are those of the files", brief(variant)));
-    }
-    let selection = Selection { algorithm: vec![], size: vec![], ..selection };
+    let selection =
+        Selection { algorithm: vec![], size: vec![], variant: user_run::whole_names(&args.variant), ..selection };
     add_files(plan, &files, args, &selection)
 }
 

@@ -141,8 +141,6 @@ fn algorithms_and_files_are_not_inspected_together() {
         "
         $ gpukern inspect matmul k.toml
         'matmul' is an algorithm and 'k.toml' a file; inspect them one after the other
-        $ gpukern inspect k.toml -V naive
-        --variant naive chooses built-in kernels; your own are those of the files
         $ gpukern inspect matmul --spec BM=1
         --spec BM=1 is for your own kernels; built-in ones have variants and tiles
         $ gpukern inspect matmul --set spec.BM=1

@@ -350,6 +350,12 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
     let text = stdout(&expect_exit(&mut command(path, &tune), 0));
     assert!(text.contains("WORK=1") && text.contains("WORK=300") && !text.contains("WORK=600"), "{text}");
     assert!(text.contains(": WORK = 1, "), "{text}");
+    // Named choices are timed in the order of their names.
+    let named = ["--config=@/double.toml", "--set=spec.WORK=[1,2,3]", "-V=double[WORK=3],double[WORK=1]", "--json=-"];
+    let output = expect_exit(&mut command(path, &named), 0);
+    let names: Vec<_> = cases(&output).iter().map(|case| case["variant"].as_str().expect("text").to_string()).collect();
+    assert_eq!(names, ["double[WORK=3]", "double[WORK=1]"]);
+    assert!(!stderr(&output).contains("the first of"), "{}", stderr(&output));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
     CATALOGUE, Case, CaseGroup, CaseSpec, Error, Exit, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
-    Selection, Setup, Shown, UserKernels, VulkanOptions, brief, printable,
+    Selection, Setup, Shown, UserKernels, Variant, VulkanOptions, brief, printable,
 };
 use elements::WantedBuffers;
 use std::fmt::Write;
@@ -90,7 +90,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     if answer.exit == Exit::Success {
         host.messages.line(RACES_NOTE);
     }
-    if !args.tune {
+    if !args.tune && !names_choices(&request.selection) {
         for kernels in &setup.kernels {
             if let Some(choices) = kernels.first_choices() {
                 let _ = writeln!(answer.notes, "note      {}: {choices}; --tune times all", kernels.name);
@@ -257,17 +257,19 @@ pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: 
     let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
     let names: Vec<&str> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
     let mut chosen = vec![];
-    for pattern in &whole_names(&selection.variant) {
+    for pattern in &selection.variant {
         chosen.extend(pattern::select(pattern, &format!("kernel of {}", kernels.name), &names).map_err(Error::Usage)?);
     }
     let mut groups = vec![];
     for (point, size) in kernels.problem.sizes().into_iter().enumerate() {
         let spec = CaseSpec::new(&algorithm, size, kernels.dtype())
             .with(|options| options.seed = selection.axes.seed().unwrap_or(options.seed));
-        let choices = kernels.choices(point, all_choices);
+        let choices = kernels.choices(point, all_choices || names_choices(selection));
         let variants = choices.map(|choice| algorithm.variants[choice].clone());
-        let variants: Vec<_> =
-            variants.filter(|variant| chosen.is_empty() || chosen.contains(&&*variant.name)).collect();
+        // In the order of the names that were typed: with --ab, the first is the baseline.
+        let place = |variant: &Variant| chosen.iter().position(|name| *name == variant.name);
+        let mut variants: Vec<_> = variants.filter(|variant| chosen.is_empty() || place(variant).is_some()).collect();
+        variants.sort_by_key(place);
         if !variants.is_empty() {
             groups.push(CaseGroup::new(algorithm.clone(), spec, variants));
         }
@@ -278,8 +280,13 @@ pub(super) fn plan_section(kernels: &UserKernels, all_choices: bool, selection: 
     PlanSection::of(groups, selection).map_err(Error::Usage)
 }
 
+/// Whether names of choices are stated: whoever does means these, and not only the first of each kernel.
+fn names_choices(selection: &Selection) -> bool {
+    selection.variant.iter().any(|name| name.contains('['))
+}
+
 /// Joins names that the command line split at the commas of their brackets: `k[BM=64,BN=32]`.
-fn whole_names(parts: &[String]) -> Vec<String> {
+pub(super) fn whole_names(parts: &[String]) -> Vec<String> {
     let mut names: Vec<String> = vec![];
     for part in parts {
         match names.last_mut() {
