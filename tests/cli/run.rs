@@ -638,6 +638,9 @@ fn a_kernel_that_does_not_compile_fails_its_own_cases() {
     let output = bench("--json=@/after.json", 2);
     let expected = "broken.comp:8: error: 'gl_Nothing' : undeclared identifier";
     assert!(line(&stderr(&output), "failed  ").contains(expected), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("8 | "), "in one line, without the source: {}", stderr(&output));
+    let alone = stderr(&expect_exit(&mut gpukern(&["run", &within(path, "@/broken.toml")]), 2));
+    line(&alone, "  8 | uint i = gl_Nothing.x;");
     assert!(stdout(&output).contains("double f32"), "{}", stdout(&output));
     let records = ["@/before.json", "@/after.json"].map(|record| within(path, record));
     let compared = stdout(&expect_exit(&mut gpukern(&["compare", &records[0], &records[1], "--min-effect=400%"]), 1));

@@ -7,7 +7,7 @@ use super::loaded::bytes;
 use super::options::similar;
 use crate::basis::destination::Scratch;
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief};
+use crate::basis::printable::{Shown, brief, excerpt};
 use crate::basis::threads::{CANNOT_START, explained};
 use crate::basis::units::{Bytes, counted};
 use crate::kernel::instructions::{HEADER, MAGIC};
@@ -275,7 +275,7 @@ impl KernelSource {
         let artifact = compiler.compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options));
         match artifact {
             Ok(artifact) => Ok(artifact.as_binary().to_vec()),
-            Err(shaderc::Error::CompilationError(_, text)) => Err(brief_errors(&text)),
+            Err(shaderc::Error::CompilationError(_, text)) => Err(brief_errors(&text, source, shown)),
             // shaderc catches failed allocations.
             Err(shaderc::Error::InternalError(_)) => {
                 Err(format!("{shown}: its compiler ran out of memory or failed; split it into smaller parts"))
@@ -458,8 +458,9 @@ struct Includes {
     refused: Option<String>,
 }
 
-/// Returns the first errors of shaderc. After an include that is not found, the others are about what it declares.
-fn brief_errors(text: &str) -> String {
+/// Returns the first errors of shaderc, below the first one its line of the `source` that is called `shown`. After an include that
+/// is not found, the others are about what it declares.
+fn brief_errors(text: &str, source: &str, shown: &str) -> String {
     let without_ending = |line: &'_ str| line.split(" for header name: ").next().unwrap_or_default().to_string();
     let mut errors: Vec<String> = text.trim_end().lines().map(without_ending).collect();
     if errors.iter().any(|error| error.contains(NOT_FOUND)) {
@@ -468,6 +469,11 @@ fn brief_errors(text: &str) -> String {
     if let Some(rest) = errors.len().checked_sub(MAX_ERRORS).filter(|rest| *rest > 0) {
         errors.truncate(MAX_ERRORS);
         errors.push(format!("and {}", counted(rest, "other line")));
+    }
+    let number = errors[0].strip_prefix(shown).and_then(|rest| rest.strip_prefix(':')?.split(':').next()?.parse().ok());
+    let line = number.and_then(|number: usize| source.lines().nth(number.checked_sub(1)?));
+    if let (Some(number), Some(line)) = (number, line.map(str::trim).filter(|line| !line.is_empty())) {
+        errors.insert(1, format!("  {number} | {}", excerpt(line)));
     }
     errors.join("\n")
 }

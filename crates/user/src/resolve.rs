@@ -295,9 +295,15 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
         name,
         configurations,
         points,
-        unusable: Some(reason.lines().map(str::trim).collect::<Vec<_>>().join("; ")),
+        unusable: Some(in_one_line(&reason)),
         ..ResolvedProblem::default()
     })
+}
+
+/// Joins the lines of a compiler's message, without those of the source, which begin with their number.
+fn in_one_line(message: &str) -> String {
+    let lines = message.lines().map(str::trim).filter(|line| !line.starts_with(|first: char| first.is_ascii_digit()));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 impl Resolver<'_> {
