@@ -9,9 +9,10 @@ use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
 use crate::record::{Case, Measured, Outcome, Verification};
 use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance};
+use crate::user::{options, resolve};
 use crate::{
-    CATALOGUE, CaseGroup, Error, Plan, PlanSection, Record, Request, Result, Shown, Size, UserKernels, Variant,
-    printable,
+    CATALOGUE, CaseGroup, Error, FieldOptions, Plan, PlanSection, Record, Request, Result, Shown, Size, UserKernels,
+    Variant, printable,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,8 +67,13 @@ impl Sides {
         request: &Request,
         allows_check: bool,
     ) -> Result<Self> {
-        let (other, other_kernels) = read(baseline, request)?;
+        let (other, mut other_kernels) = read(baseline, request)?;
         let counterparts = counterparts(&other_kernels, kernels);
+        for before in &mut other_kernels {
+            if let Some(after) = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
+                add_points(before, after);
+            }
+        }
         let renamed = renamed(&counterparts, &other_kernels, kernels);
         let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, ..Self::default() };
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts, allows_check);
@@ -111,7 +117,40 @@ impl Sides {
                 }
             }
         }
+        for before in other_kernels.iter().filter(|before| !unchanged.contains(&*before.name)) {
+            if let Some(own) = counterparts.get(&before.name).and_then(|name| under_old_checks.get(name)) {
+                sides.add_new_sizes(plan, kernels, before, own)?;
+            }
+        }
         Ok(sides)
+    }
+
+    /// Adds, to `plan`, what judges the candidate at sizes that only it has: its kernel as `own`, under the check of the baseline,
+    /// and the kernel of the baseline, `before`.
+    fn add_new_sizes(
+        &mut self,
+        plan: &mut Plan,
+        kernels: &mut Vec<UserKernels>,
+        before: &UserKernels,
+        own: &UserKernels,
+    ) -> Result<()> {
+        let name = own.name.trim_end_matches(OLD_CHECK);
+        for section in plan.sections.clone() {
+            for group in section.groups.iter().filter(|group| group.algorithm.name == name) {
+                let ids = ids_of(group);
+                if ids.iter().any(|id| self.old_checks.contains_key(id)) {
+                    continue;
+                }
+                let of = |own: &UserKernels, kernels: &mut Vec<UserKernels>| {
+                    added(&CaseGroup { turns: None, ..group.clone() }, own, kernels)
+                };
+                let [judged, before] = [of(own, kernels)?, of(&named(before, BASELINE), kernels)?];
+                let judges = ids_of(&judged).into_iter().zip(ids_of(&before)).map(<[String; 2]>::from);
+                self.old_checks.extend(ids.into_iter().zip(judges));
+                plan.sections.extend([judged, before].map(|group| answers_only(&section, group)));
+            }
+        }
+        Ok(())
     }
 
     /// Compares the kernels of both sides. Returns the names of the baseline's kernels whose code did not change; and by the names
@@ -309,6 +348,30 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
         }
     }
     counterparts
+}
+
+/// Adds the sizes of the candidate to a kernel of the baseline, as far as its description has them, so that its check judges
+/// those, too.
+fn add_points(before: &mut UserKernels, after: &UserKernels) {
+    let ResolvedProblem { axes, free, .. } = &after.problem;
+    let description = before.problem.sources.first().filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let Some(description) = description.filter(|_| before.problem.axes == *axes).cloned() else { return };
+    for point in &after.problem.points {
+        if before.problem.points.iter().any(|earlier| earlier.values == point.values) {
+            continue;
+        }
+        let is_free = |axis: &usize| free.is_empty() || free.contains(axis);
+        let size = |axis: usize| format!("{}={}", axes[axis], point.values[axis]);
+        let fields =
+            FieldOptions { size: (0..axes.len()).filter(is_free).map(size).collect(), ..FieldOptions::default() };
+        let described = options::describe(&[], Some(&description), &fields);
+        let resolved = described.map(|described| resolve::resolve(&CATALOGUE, &described));
+        if let Ok(Ok(resolved)) = resolved
+            && resolved.modules == before.problem.modules
+        {
+            before.problem.points.extend(resolved.points);
+        }
+    }
 }
 
 /// Returns the candidate's kernels with the data and the check of the baseline, at the points where both have the same

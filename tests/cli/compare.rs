@@ -915,6 +915,29 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
 
 #[cfg(unix)]
 #[test]
+fn the_check_of_the_baseline_judges_new_sizes_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let described = |kernel: &str, reference: &str, sizes: &str| {
+        write("copy.comp", &COPY[0].replace("x[i];", kernel));
+        write("reference.comp", &COPY[0].replace("x[i];", reference));
+        let description = COPY[1].replace("N = 4096", sizes);
+        write("copy.toml", &format!("{description}[reference]\nkernel = 'reference.comp'\n"));
+    };
+    described("x[i];", "x[i] | 0;", "N = 4096");
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    commit_all(path);
+    described("x[i] + 1;", "x[i] - 4294967295u;", "N = [256, 128]");
+    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--allow", "gone"]);
+    command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
+    let wrong = stdout(&expect_exit(command.current_dir(path), 1));
+    let reason = "by the baseline's check (`--allow check` accepts the new one): Y[";
+    assert_eq!(wrong.matches(reason).count(), 2, "{wrong}");
+}
+
+#[cfg(unix)]
+#[test]
 fn further_processes_forget_no_wrong_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

@@ -295,7 +295,7 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
         name,
         configurations,
         points,
-        unusable: Some(in_one_line(&reason)),
+        unusable: Some(in_one_line(reason)),
         ..ResolvedProblem::default()
     })
 }
