@@ -1521,6 +1521,8 @@ pub struct ReportArgs {
     pub json: Option<PathBuf>,
 
     /// Also write the charts as SVG files to this folder
+    ///
+    /// `column-*.svg` are the same charts with text that is legible at 8.5 cm, the width of a paper's column.
     #[arg(long, value_name = "DIR", requires = "output")]
     #[serde(serialize_with = "command_line::path")]
     pub svg: Option<PathBuf>,

@@ -107,12 +107,13 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         return Ok(answer);
     };
     let report = html::report(&runs, comparison.as_ref());
-    let charts = args.svg.iter().flat_map(|folder| report.charts.iter().map(|(name, _)| folder.join(name)));
-    files.written("--svg", charts).check(host)?;
+    let charts = [&report.charts[..], &report.column_charts].concat();
+    let chart_files = args.svg.iter().flat_map(|folder| charts.iter().map(|(name, _)| folder.join(name)));
+    files.written("--svg", chart_files).check(host)?;
     let target = Target::open(["a report", "--output"], output)?;
     if let Some(folder) = &args.svg {
         create_folder(folder, "write charts to", "--svg folder")?;
-        write_files(["a chart", "--svg"], folder, &report.charts)?;
+        write_files(["a chart", "--svg"], folder, &charts)?;
     }
     let output = target.deliver(&report.html)?.unwrap_or_default();
     let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));

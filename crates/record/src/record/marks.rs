@@ -42,6 +42,19 @@ impl Mark {
     }
 }
 
+/// Returns the meaning of a sign of [`RunConditions::signs`] in a word or two, for a chart.
+pub fn brief_meaning(sign: &str) -> &'static str {
+    match sign {
+        "u" => "unverified",
+        "w" => "weak check",
+        "i" => "interrupted",
+        "p" => "paused",
+        "!" => "above the limit",
+        "±" => "uncertain",
+        _ => "disturbed",
+    }
+}
+
 /// Distribution of a figure over the cases of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TypicalFigure {

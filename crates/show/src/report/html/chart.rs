@@ -5,7 +5,9 @@ use super::super::join_filled;
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
+use crate::record::marks::brief_meaning;
 use crate::record::{Case, Measured};
+use crate::stats::quantile;
 use plotters::prelude::*;
 use std::fmt::{self, Write};
 
@@ -189,6 +191,8 @@ pub(super) struct Plot {
     pub(super) title: String,
     /// Name of the source, or of the two with solid and with dashed lines.
     pub(super) sources: Vec<String>,
+    /// Meaning of the intervals; empty if there are none.
+    pub(super) error_bars: String,
     /// Description for readers who cannot see the chart.
     pub(super) description: String,
     pub(super) x_title: String,
@@ -261,7 +265,8 @@ impl Plot {
         };
         let has_gray = self.series.iter().any(|series| series.style.is_none());
         let signs = self.series.iter().flat_map(|series| &series.points).map(|point| &*point.signs);
-        join_filled(&[&source, if has_gray { "thin gray: all others" } else { "" }, &about_signs(signs)], "; ")
+        let gray = if has_gray { "thin gray: all others" } else { "" };
+        join_filled(&[&source, gray, &self.error_bars, &about_signs(signs)], "; ")
     }
 
     /// Returns the names at the right of a wide chart: important series and level limits. A phone has no room for them.
@@ -546,10 +551,10 @@ pub(super) fn label(x: u32, y: u32, anchor: &str, color: Color, text: &str) -> S
     )
 }
 
-/// Says where the signs in a chart are explained, if it has any.
+/// Explains the signs in a chart, each in a word or two: a chart may stand alone in a paper.
 pub(super) fn about_signs<'s>(signs: impl Iterator<Item = &'s str>) -> String {
     let signs = crate::basis::alike::distinct(signs.flat_map(str::split_whitespace));
-    if signs.is_empty() { String::new() } else { format!("{}: see `gpukern help times`", signs.join(", ")) }
+    signs.into_iter().map(|sign| format!("{sign}: {}", brief_meaning(sign))).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn with_tooltip(tip: &str, drawing: &str) -> String {
@@ -672,6 +677,8 @@ pub(super) struct Bar {
     /// Name, or an empty text if the bar belongs to the row of the one above.
     pub(super) name: String,
     pub(super) value: f64,
+    /// Ends of the interval around `value`.
+    pub(super) ends: Option<[f64; 2]>,
     /// Text at the end of the bar.
     pub(super) text: String,
     pub(super) style: usize,
@@ -689,6 +696,9 @@ pub(super) struct Bars {
 }
 
 pub(super) const CHARACTER_WIDTH: u32 = 7;
+
+/// Factor beyond the largest value up to which an interval is drawn.
+pub(super) const MAX_INTERVAL_OVERHANG: f64 = 1.5;
 
 impl Bars {
     /// Returns the maximum length of a name beside the bars, in characters. `None` if names stand above their bars,
@@ -721,29 +731,39 @@ impl Bars {
             rows.push((bar, end - skipped(bar)));
             end += row - skipped(bar);
         }
-        let scale = self.scale(pixels - left);
+        let longest = self.items.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
+        let limit = MAX_INTERVAL_OVERHANG * longest;
+        // The right end of a bar with its interval.
+        let reach = |bar: &Bar| bar.ends.map_or(bar.value, |[_, high]| high.min(limit).max(bar.value));
+        let scale = self.scale(pixels - left, self.items.iter().map(reach).fold(longest, f64::max));
         let to_pixels = |value: f64| left + (value * scale) as u32;
         let mut out = opening([&self.title, &self.source], &self.description, pixels, end + 8 + legend.height());
         for (bar, y) in &rows {
             let y = y + bar_top;
             let length = (bar.value * scale).max(1.0) as u32;
             out.push_str(&styled_bar((left, y), (left + length, y + 12), bar.style));
+            if let Some([low, high]) = bar.ends {
+                let caps = [low, high].into_iter().filter(|end| (0.0..=limit).contains(end));
+                let caps: String = caps.map(|end| format!("M{} {}v8", to_pixels(end), y + 2)).collect();
+                let [from, to] = [low, high].map(|end| to_pixels(end.clamp(0.0, limit)));
+                let path = format!("M{from} {}H{to}{caps}", y + 6);
+                let _ = write!(out, r#"<path d="{path}" fill="none" stroke="{INK}" stroke-width="1.5"/>"#);
+            }
         }
         for (bar, y) in rows {
             let area = hover_area(y + skipped(bar), pixels, row - skipped(bar));
             let name = label(MARGIN, y + base, "start", INK, &shortened(&bar.name, max_name));
-            let text = label(to_pixels(bar.value) + 6, y + bar_top + 10, "start", QUIET, &bar.text);
+            let text = label(to_pixels(reach(bar)) + 6, y + bar_top + 10, "start", QUIET, &bar.text);
             out.push_str(&with_tooltip(&bar.tip, &format!("{area}{name}{text}")));
         }
         out.push_str(&legend.close_chart(end + 6));
         out
     }
 
-    /// Returns the pixels per unit of value that leave room for the text at the end of the longest bar.
-    fn scale(&self, width: u32) -> f64 {
-        let most = self.items.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    /// Returns the pixels per unit of value that leave room for the text at the end of the longest bar, of value `most`.
+    fn scale(&self, width: u32, most: f64) -> f64 {
         let longest_text = self.items.iter().map(|bar| bar.text.chars().count()).max().unwrap_or(0) as u32;
-        f64::from(width - (CHARACTER_WIDTH * longest_text).clamp(70, 140)) / most.max(f64::MIN_POSITIVE)
+        f64::from(width - (CHARACTER_WIDTH * longest_text + 16).clamp(70, 190)) / most
     }
 }
 
@@ -782,20 +802,31 @@ pub(super) fn line([(x, y), (to_x, to_y)]: [(u32, u32); 2], color: Color) -> Str
 
 const MAX_BINS: usize = 40;
 
+/// Returns the largest of `sorted` samples that a histogram shows: a few far above the others would leave no room for them.
+fn highest_shown(sorted: &[f64]) -> f64 {
+    let [lower, upper, most] = [0.25, 0.75, 0.95].map(|p| quantile(sorted, p));
+    let limit = most.max(upper + 3.0 * (upper - lower));
+    sorted.iter().copied().rfind(|sample| *sample <= limit).unwrap_or(most)
+}
+
 /// Draws a histogram of the samples of a case, with the interval of the median.
 pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
     let pixels = width.pixels();
     let height = 164;
-    let samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.time).0).collect();
-    let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = samples.iter().copied().fold(0.0, f64::max);
+    let mut samples: Vec<f64> = m.samples.iter().map(|sample| case.shown(sample.time).0).collect();
+    samples.sort_by(f64::total_cmp);
     let median = case.shown(m.summary.median);
-    let [least, most] = [low, high].map(Nanos);
-    let description = format!("{} samples from {least} to {most}, median {median}", samples.len());
-    let mut out = opening(["samples", &case.id], &description, pixels, height);
-    if samples.is_empty() || !low.is_finite() || !high.is_finite() {
+    let [low, last] = [samples.first(), samples.last()].map(|sample| sample.copied().unwrap_or(f64::NAN));
+    let description = format!("{} samples from {} to {}, median {median}", samples.len(), Nanos(low), Nanos(last));
+    let meaning =
+        if m.summary.interval.is_some() { "line: median, bar below: its 95 % interval" } else { "line: median" };
+    let mut out = opening(["samples", &format!("{}; {meaning}", case.id)], &description, pixels, height);
+    if !low.is_finite() || !last.is_finite() {
         return out + "</svg>";
     }
+    let high = highest_shown(&samples);
+    let beyond = samples.len() - samples.partition_point(|sample| *sample <= high);
+    samples.truncate(samples.len() - beyond);
     let bins = ((samples.len() as f64).sqrt().ceil() as usize * 2).clamp(1, MAX_BINS);
     let span = (high - low).max(high * 1e-6).max(f64::MIN_POSITIVE);
     let mut counts = vec![0u32; bins];
@@ -818,8 +849,9 @@ pub(super) fn histogram(case: &Case, m: &Measured, width: Width) -> String {
         out.push_str(&filled((from, base + 2), (to.max(from + 2), base + 5), INK));
     }
     out.push_str(&line([(to_pixels(median.0), 52), (to_pixels(median.0), base + 5)], INK));
-    out.push_str(&label(10, height - 8, "start", QUIET, &least.to_string()));
-    out.push_str(&label(pixels - 10, height - 8, "end", QUIET, &most.to_string()));
+    out.push_str(&label(10, height - 8, "start", QUIET, &Nanos(low).to_string()));
+    let omitted = if beyond > 0 { format!("; {beyond} beyond, up to {}", Nanos(last)) } else { String::new() };
+    out.push_str(&label(pixels - 10, height - 8, "end", QUIET, &format!("{}{omitted}", Nanos(high))));
     out + "</svg>"
 }
 
@@ -869,8 +901,14 @@ mod tests {
 
     #[test]
     fn bars_of_one_case_lie_together_below_their_name() {
-        let bar =
-            |name: &str, value| Bar { name: name.into(), value, text: "9 %".into(), style: 0, tip: String::new() };
+        let bar = |name: &str, value| Bar {
+            name: name.into(),
+            value,
+            ends: Some([0.5, 9.0]),
+            text: "9 %".into(),
+            style: 0,
+            tip: String::new(),
+        };
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
         let items = vec![bar(long, 0.97), bar("", 0.8), bar(long, 0.7)];
@@ -884,6 +922,16 @@ mod tests {
         assert!(second - first < third - second, "{tops:?}");
         let names = page.descendants().filter(|node| node.text() == Some(long)).filter_map(|node| number(&node, "y"));
         assert!(names.zip([first, third]).all(|(base, bar)| base < bar), "{svg}");
+        // An interval that ends far outside is cut, without a cap.
+        assert_eq!((svg.matches(&format!(r#"stroke="{INK}""#)).count(), svg.matches("v8\"").count()), (3, 3), "{svg}");
+    }
+
+    #[test]
+    fn a_histogram_leaves_out_a_few_samples_far_above_and_no_second_mode() {
+        let tight: Vec<f64> = (0..99).map(|index| 10.0 + 0.01 * f64::from(index)).collect();
+        assert_eq!(highest_shown(&[&tight[..], &[1000.0]].concat()), tight[98]);
+        assert_eq!(highest_shown(&[&[1.0; 90][..], &[2.0; 10]].concat()), 2.0);
+        assert_eq!([highest_shown(&tight), highest_shown(&[3.0])], [tight[98], 3.0]);
     }
 
     #[test]
@@ -908,6 +956,7 @@ mod tests {
         let plot = Plot {
             title: String::new(),
             sources: vec![],
+            error_bars: String::new(),
             description: String::new(),
             x_title: String::new(),
             x: axis.clone(),

@@ -87,6 +87,8 @@ pub struct Page {
     pub html: String,
     /// Charts as SVG: the name of a file, and its content.
     pub charts: Vec<(String, String)>,
+    /// The same charts, drawn for a column of a paper.
+    pub column_charts: Vec<(String, String)>,
     omitted: Omitted,
     /// Offset in the text for the note on omitted parts.
     note_at: usize,
@@ -669,7 +671,9 @@ impl Page {
         self.line(r#"<div class="charts">"#);
         for Chart { name, drawings } in charts {
             if self.write_within(end, |page| page.figure(&drawings)) {
-                self.charts.push((self.file_name(&name), standalone(&drawings[0])));
+                let name = self.file_name(&name);
+                self.column_charts.push((format!("column-{name}"), standalone(&drawings[1])));
+                self.charts.push((name, standalone(&drawings[0])));
             } else {
                 self.omitted.charts += 1;
             }
@@ -1366,6 +1370,24 @@ mod tests {
     }
 
     #[test]
+    fn a_chart_for_a_paper_explains_its_intervals_and_signs_and_names_no_command() {
+        let mut record = full();
+        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("a measured case") };
+        m.warnings = vec![crate::record::Warning::Interrupted];
+        let one_size = Record { cases: record.cases[..6].to_vec(), ..record.clone() };
+        for record in [record, one_size] {
+            let page = page_of(record);
+            assert_eq!(page.charts.len(), page.column_charts.len());
+            for (name, chart) in page.charts.iter().chain(&page.column_charts) {
+                let text = texts(chart, "text").join(" ");
+                let has_intervals = text.contains("95 % intervals of medians within a process");
+                assert_eq!(has_intervals, !name.contains("roofline"), "{name}: {text}");
+                assert!(text.contains("i: interrupted") && !text.contains("gpukern"), "{name}: {text}");
+            }
+        }
+    }
+
+    #[test]
     fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
         assert!(!page_of(six_cases()).html.contains("oofline"));
         let note = |record: &Record| {
@@ -1458,10 +1480,13 @@ mod tests {
         let mut record = six_cases();
         set_shares(&mut record, Limit::Compute, 1.0, 0.1);
         let bars = |record: &Record| texts(chart(&page_of(record.clone()), "time"), "text").join(", ");
-        let expected = "; % of the compute limit, local, 125.0 µs, 10.0 %, naive, 250.0 µs, 10.0 %";
-        assert!(bars(&record).ends_with(expected), "{}", bars(&record));
+        let intervals = "error bars: 95 % intervals of medians within a process";
+        let expected =
+            format!("; % of the compute limit; {intervals}, local, 125.0 µs, 10.0 %, naive, 250.0 µs, 10.0 %");
+        assert!(bars(&record).ends_with(&expected), "{}", bars(&record));
         record.cases[0].share = Some(Share { limit: Limit::Memory, ..record.cases[1].share.expect("a share") });
-        assert!(bars(&record).ends_with("software, local, 125.0 µs, naive, 250.0 µs"), "{}", bars(&record));
+        let expected = format!("software; {intervals}, local, 125.0 µs, naive, 250.0 µs");
+        assert!(bars(&record).ends_with(&expected), "{}", bars(&record));
     }
 
     #[test]

@@ -267,9 +267,11 @@ impl<'a> ChartGroup<'a> {
             return None;
         }
         let subject = operation.unwrap_or(&self.first.algorithm);
+        let drawn = indices.iter().flat_map(|source| &self.cases[*source]).copied().filter(is_drawn);
         let plot = Plot {
             title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
+            error_bars: error_bars("error bars beyond marks", drawn),
             description: format!("{} over size for {} variants, logarithmic axes", quantity.title(&y), series.len()),
             x_title: match only {
                 Some(at) => axis_name(self.first, at),
@@ -376,7 +378,8 @@ impl<'a> ChartGroup<'a> {
         let forms = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let cases = indices.iter().flat_map(|source| &self.cases[*source]).copied();
         let drawn = cases.filter(|case| case.row() == size && case.measured().is_some());
-        let limit = drawn.clone().find_map(finite_share).filter(|_| !limits_differ(drawn)).map(|share| share.limit);
+        let limit =
+            drawn.clone().find_map(finite_share).filter(|_| !limits_differ(drawn.clone())).map(|share| share.limit);
         let to_bar = |source: usize, case: &Case| {
             let conditions = &sources[source].conditions;
             let m = case.measured()?;
@@ -387,7 +390,8 @@ impl<'a> ChartGroup<'a> {
             let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");
             let text = join_filled(&[&text, &conditions.signs(case)], " ");
             let tip = tip(case, m, conditions);
-            Some(Bar { name: series(case), value: time.0, text, style: form.unwrap_or(0), tip })
+            let ends = m.summary.interval.map(|ends| ends.map(|end| case.shown(end).0));
+            Some(Bar { name: series(case), value: time.0, ends, text, style: form.unwrap_or(0), tip })
         };
         let items = self.bars_of_size(indices, &size, &to_bar);
         // A single bar compares with nothing.
@@ -403,9 +407,10 @@ impl<'a> ChartGroup<'a> {
         let signs =
             |source: &usize| of_size(source).map(|case| sources[*source].conditions.signs(case)).collect::<Vec<_>>();
         let signs: Vec<_> = indices.iter().flat_map(signs).collect();
+        let about_signs = about_signs(signs.iter().map(|signs| &**signs));
         let bars = Bars {
             title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
-            source: join_filled(&[&names.join(", "), &share, &about_signs(signs.iter().map(|signs| &**signs))], "; "),
+            source: join_filled(&[&names.join(", "), &share, &error_bars("error bars", drawn), &about_signs], "; "),
             description: format!("{time} of {} variants", items.len()),
             legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
             items,
@@ -583,6 +588,7 @@ impl ChartGroup<'_> {
         let plot = Plot {
             title: format!("{} {} roofline, {unit}", self.first.algorithm, self.first.dtype),
             sources: vec![source.name.clone()],
+            error_bars: String::new(),
             description,
             x_title: "operations per byte".into(),
             x,
@@ -594,6 +600,17 @@ impl ChartGroup<'_> {
         };
         Some(Chart::new(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
     }
+}
+
+/// Explains the intervals of `cases`, which a chart shows as `bars`; empty without any.
+fn error_bars<'c>(bars: &str, cases: impl Iterator<Item = &'c Case>) -> String {
+    let mut measured = cases.filter_map(Case::measured).filter(|m| m.summary.interval.is_some()).peekable();
+    if measured.peek().is_none() {
+        return String::new();
+    }
+    let processes =
+        if measured.any(|m| m.process_medians.len() > 1) { "between processes" } else { "within a process" };
+    format!("{bars}: 95 % intervals of medians {processes}")
 }
 
 fn intensity(case: &Case) -> f64 {

@@ -1,8 +1,8 @@
 //! Chart of a comparison: the ratio of each case with its interval, around 1 and the changes that do not matter.
 
 use super::chart::{
-    AXIS, BACKGROUND, CHARACTER_WIDTH, GREEN, GRID, HEADING, INK, Legend, MARGIN, QUIET, RED, Width, circle, filled,
-    hover_area, label, line, opening, shape, shortened, with_tooltip,
+    AXIS, BACKGROUND, CHARACTER_WIDTH, GREEN, GRID, HEADING, INK, Legend, MARGIN, MAX_INTERVAL_OVERHANG, QUIET, RED,
+    Width, circle, filled, hover_area, label, line, opening, shape, shortened, with_tooltip,
 };
 use crate::basis::units::{ratio, trimmed};
 use crate::compare::{Compared, Verdict};
@@ -10,9 +10,6 @@ use std::fmt::Write;
 
 /// Maximum number of rows of a chart, which then fits on a sheet of paper below a heading; the tables have all.
 const MAX_ROWS: usize = 30;
-
-/// Factor beyond the outermost ratio up to which an interval is drawn.
-const MAX_INTERVAL_OVERHANG: f64 = 1.5;
 
 /// Ratios that an axis may mark, from 1 outwards.
 const TICKS: [f64; 14] = [1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
