@@ -5,6 +5,7 @@
 use super::bench::{self, Section, heading, main_sections, median, row};
 use super::document::Document;
 use super::fastest;
+use super::join_filled;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
@@ -27,13 +28,15 @@ const MIN_CASES: usize = 100;
 #[derive(Clone, Default)]
 struct TimeCell {
     time: Option<Nanos>,
+    /// Relative half-width of the median's interval: `±2 %`.
+    error: String,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
 }
 
 impl TimeCell {
     fn without_time(text: impl Into<Cell>) -> Self {
-        Self { time: None, cell: text.into() }
+        Self { cell: text.into(), ..Self::default() }
     }
 
     /// Returns the cell of a case: its time, with share and marks, or why it has none.
@@ -43,7 +46,9 @@ impl TimeCell {
             return Self::without_time(case.outcome.status());
         }
         let detail = case.share.map(|share| share.told(percent)).unwrap_or_default();
-        Self { time, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
+        let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
+        let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+        Self { time, error, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }
 
@@ -108,18 +113,27 @@ impl<'a> Section<'a> {
 
     /// Says what the figures of a table are.
     pub fn figures(&self, table: Option<&Table>) -> String {
-        let has_shares = table.is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+        let has_errors = table.is_some_and(|table| table.any(|cell| cell.detail.starts_with('±')));
+        let has_shares = table.is_some_and(|table| {
+            table.any(|cell| cell.detail.split(", ").any(|detail| !detail.is_empty() && !detail.starts_with('±')))
+        });
+        let errors = if has_errors { " ± half its 95 % interval" } else { "" };
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.cases[0].chain {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        format!("{times}{shares}")
+        format!("{times}{errors}{shares}")
     }
 
-    /// Returns the table of times with shares and marks: a row for each size, a column for each variant and for the host.
+    /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
+    /// the host.
     pub fn table(&self, conditions: &RunConditions) -> Table {
-        time_table(&self.sizes(), &self.lines(&self.variants(), conditions))
+        let mut lines = self.lines(&self.variants(), conditions);
+        for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
+            cell.detail = join_filled(&[error, &cell.detail], ", ");
+        }
+        time_table(&self.sizes(), &lines)
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -158,7 +172,7 @@ fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, mut cell } = line.cells[index].clone();
+            let TimeCell { time, mut cell, .. } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
                 cell.text = unit.number(time);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
