@@ -5,7 +5,7 @@ use super::table::Cell;
 use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
-use crate::basis::units::{Nanos, counted};
+use crate::basis::units::{Nanos, counted, in_words};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
@@ -156,6 +156,9 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
+    for variants in variants_of_same_code(record) {
+        let _ = writeln!(out, "note      {} run the same SPIR-V", in_words(&variants, "and"));
+    }
     let (on_host, others): (Vec<&Caveat>, Vec<&Caveat>) = record.caveats.iter().partition(|caveat| match caveat {
         Caveat::OneProcess { device, .. } => is_on_host(record, *device),
         Caveat::Disturbed { .. } => false,
@@ -165,6 +168,16 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
         let _ = writeln!(out, "note      {caveat}");
     }
     out
+}
+
+/// Returns the variants of users' kernels, by problem, whose modules, constants, grids and push constants are the same:
+/// their times differ by noise alone.
+fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
+    let users = record.cases.iter().filter(|case| case.entry.algorithm.is_none() && !case.kernels.is_empty());
+    let code = |case: &Case| case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    let groups = grouped(users, |case| (case.device, case.row(), code(case)));
+    let variants = groups.iter().map(|cases| distinct(cases.iter().map(|case| &*case.variant)));
+    distinct(variants.filter(|variants| variants.len() > 1))
 }
 
 /// Explains missing and wrong answers: each wrong one in a line, skipped ones or many failed ones with the same reason in one; then lists the remarks of problems and variants.
@@ -322,6 +335,7 @@ pub mod tests {
     use super::super::grid::compact;
     use super::super::long::{View, joined, long};
     use super::*;
+    use crate::case::compiled::CompiledKernel;
     use crate::kernels::CATALOGUE;
     use crate::record::Repeated;
     use crate::record::fixture::{case, four_cases, timed, verification};
@@ -370,6 +384,22 @@ pub mod tests {
             record.cases[index].notes.push(note.into());
         }
         insta::assert_snapshot!(notes(&record, false));
+    }
+
+    #[test]
+    fn users_kernels_of_the_same_code_are_named_once() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        let kernel =
+            |hash: &str| CompiledKernel { name: "k".into(), hash: hash.into(), statistics: vec![], inspection: None };
+        for case in &mut record.cases {
+            case.kernels = vec![kernel("1")];
+            case.entry.algorithm = None;
+        }
+        let note = "note      naive and local run the same SPIR-V\n";
+        assert_eq!(notes(&record, false).matches(note).count(), 1, "{}", notes(&record, false));
+        record.cases[1].kernels = vec![kernel("2")];
+        assert!(!notes(&record, false).contains("SPIR-V"));
     }
 
     #[test]
