@@ -7,7 +7,7 @@ use crate::compare::{
     self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, Obstacle, STILL_FAILED, STILL_WRONG,
     State, Unmatched, Verdict,
 };
-use crate::{Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
+use crate::{CATALOGUE, Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -120,9 +120,9 @@ pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
 /// Returns the error for sides without a common case, with the id of an example from each.
 pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidate: Option<&String>) -> Error {
     let [before, after] = [only_in_baseline, only_in_candidate].map(|id| id.map_or("none".into(), |id| printable(id)));
-    // Two variants, or two kernel files, of one problem.
-    let is_one_problem = before.split('/').next() == after.split('/').next();
-    let remedy = if is_one_problem {
+    // Two variants of one problem, or two kernel files, which may have any names.
+    let problem = |id: &str| id.split('/').next().and_then(|name| CATALOGUE.known(name)).map(|known| &*known.name);
+    let remedy = if problem(&before).is_none() || problem(&before) == problem(&after) {
         "; cases are matched by their ids; two variants or kernels compete in one run: `gpukern ab`, `gpukern run k.toml \
          a.comp b.comp --ab`"
     } else {
@@ -204,6 +204,18 @@ mod tests {
             check_judged(&comparison).expect("a case is judged");
             let nothing = Comparison { cases: vec![], ..comparison };
             assert!(check_judged(&nothing).is_err(), "nothing is judged");
+        }
+    }
+
+    #[test]
+    fn kernels_of_any_names_that_share_no_case_have_a_remedy_and_two_problems_have_none() {
+        for (before, after, has_remedy) in [
+            ("double/double/f32/N=1000", "double-vec4/double-vec4/f32/N=1000", true),
+            ("lu/naive/f32/8", "lu/blocked/f32/8", true),
+            ("lu/naive/f32/8", "matmul/naive/f32/8x8x8", false),
+        ] {
+            let error = no_common_case(Some(&before.into()), Some(&after.into())).to_string();
+            assert_eq!(error.contains("`gpukern run k.toml a.comp b.comp --ab`"), has_remedy, "{error}");
         }
     }
 
