@@ -4,6 +4,7 @@ use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measurin
 use crate::basis::alike::distinct;
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::error;
+use crate::basis::input_file;
 use crate::basis::pattern::{is_pattern, matches};
 use crate::basis::printable::shown_word;
 use crate::basis::prose::wrapped_lines;
@@ -11,6 +12,7 @@ use crate::basis::units::in_words;
 use crate::commands::cli::{ReportArgs, TableForm};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::fleet_devices;
+use crate::compare::paired::{AB_SCHEMA, Trials};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::Kind;
@@ -20,7 +22,7 @@ use crate::report::choices::Choices;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
-use crate::{Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
+use crate::{CATALOGUE, Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,11 @@ pub(super) fn export(
     let mut notes = String::new();
     let mut text = String::new();
     for run in runs {
-        let rows = format.export(&read_record(run, &mut notes)?.record)?;
+        // With several files, all are records: the result of `ab` has other columns.
+        let rows = match read_trials(runs)? {
+            Some(trials) => format.export_trials(&trials)?,
+            None => format.export(&read_record(run, &mut notes)?.record)?,
+        };
         // Every record has the same columns, which the first one names.
         let heading =
             if format == Format::Csv && !text.is_empty() { rows.find('\n').map_or(0, |end| end + 1) } else { 0 };
@@ -57,6 +63,65 @@ pub(super) fn export(
     }
     let target = Target::open([format.name(), "--output"], output.unwrap_or(Path::new("-")))?;
     Ok(CommandOutput::document(target.deliver(&text)?.unwrap_or_default(), notes))
+}
+
+/// Reads the result of `ab` in the only one of `files`; `None` if that is no such result, which the reader of records
+/// explains.
+fn read_trials(files: &[PathBuf]) -> Result<Option<Trials>> {
+    // A stream can be read only once.
+    let [path] = files else { return Ok(None) };
+    let bytes = if path.is_file() { input_file::read(path, MAX_TRIALS_BYTES).unwrap_or_default() } else { vec![] };
+    let schema = format!(r#""{AB_SCHEMA}""#);
+    if !bytes[..bytes.len().min(100)].windows(schema.len()).any(|part| part == schema.as_bytes()) {
+        return Ok(None);
+    }
+    let mut trials: Trials = serde_json::from_slice(&bytes)
+        .map_err(|e| usage!("cannot use '{}': it is damaged: {}", path.shown(), printable(&e.to_string())))?;
+    if trials.cases.is_empty() {
+        return Err(usage!("'{}' has no cases; `gpukern ab` measures some", path.shown()));
+    }
+    for trial in &mut trials.cases {
+        [&mut trial.a, &mut trial.b].into_iter().for_each(|side| side.case.attach_entry(&CATALOGUE));
+    }
+    Ok(Some(trials))
+}
+
+/// Largest size of a result of `ab`: that of a record.
+const MAX_TRIALS_BYTES: u64 = 256 << 20;
+
+/// Prints the result of `ab`, or draws it as a page.
+fn draw_trials(args: &ReportArgs, trials: &Trials, files: Files, host: &Host) -> Result<CommandOutput> {
+    if args.json.is_some() || !args.variant.is_empty() || args.judging.first_given().is_some() {
+        return Err(Error::Usage(
+            "the result of `ab` takes only --output and --svg; its sides and verdicts are those that it was measured with"
+                .into(),
+        ));
+    }
+    match &args.output {
+        None => Ok(CommandOutput::document(report::ab::text(trials, host.width()), String::new())),
+        Some(output) => write_page(output, args.svg.as_deref(), &html::trials(trials), "1 result", files, host),
+    }
+}
+
+/// Writes a page to `output`, and its charts to the folder of --svg; a note counts the charts of `what`.
+fn write_page(
+    output: &Path,
+    svg: Option<&Path>,
+    page: &html::Page,
+    what: &str,
+    files: Files,
+    host: &Host,
+) -> Result<CommandOutput> {
+    let charts = [&page.charts[..], &page.column_charts].concat();
+    let chart_files = svg.iter().flat_map(|folder| charts.iter().map(|(name, _)| folder.join(name)));
+    files.written("--svg", chart_files).check(host)?;
+    let target = Target::open(["a report", "--output"], output)?;
+    if let Some(folder) = svg {
+        create_folder(folder, "write charts to", "--svg folder")?;
+        write_files(["a chart", "--svg"], folder, &charts)?;
+    }
+    let text = target.deliver(&page.html)?.unwrap_or_default();
+    Ok(CommandOutput::document(text, format!("{what}, {}\n", counted(page.charts.len(), "chart"))))
 }
 
 /// Refuses names of files that are no pages.
@@ -87,6 +152,9 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     if args.output.is_some() && columns.is_some() {
         return Err(usage!("--columns is about printed tables, and --output draws a page; leave one out"));
     }
+    if let Some(trials) = read_trials(&args.run)? {
+        return draw_trials(args, &trials, files, host);
+    }
     let mut comparison = None;
     let json = Target::open_if_named(["the choices", "--json"], args.json.as_ref())?;
     let runs = read_runs(args, host, &mut comparison, &mut notes)?;
@@ -106,18 +174,10 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         answer.deliver_json(json, &choices(&runs));
         return Ok(answer);
     };
-    let report = html::report(&runs, comparison.as_ref());
-    let charts = [&report.charts[..], &report.column_charts].concat();
-    let chart_files = args.svg.iter().flat_map(|folder| charts.iter().map(|(name, _)| folder.join(name)));
-    files.written("--svg", chart_files).check(host)?;
-    let target = Target::open(["a report", "--output"], output)?;
-    if let Some(folder) = &args.svg {
-        create_folder(folder, "write charts to", "--svg folder")?;
-        write_files(["a chart", "--svg"], folder, &charts)?;
-    }
-    let output = target.deliver(&report.html)?.unwrap_or_default();
-    let _ = writeln!(notes, "{}, {}", counted(paths.len(), "record"), counted(report.charts.len(), "chart"));
-    Ok(CommandOutput::document(output, notes))
+    let page = html::report(&runs, comparison.as_ref());
+    let mut answer = write_page(output, args.svg.as_deref(), &page, &counted(paths.len(), "record"), files, host)?;
+    answer.notes.insert_str(0, &notes);
+    Ok(answer)
 }
 
 /// Returns what to ship, by these records.

@@ -50,6 +50,32 @@ fn a_difference_of_tens_of_percent_is_found_both_ways() {
 }
 
 #[test]
+fn a_result_is_printed_again_exported_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let json = path("ab.json");
+    for candidates in ["tile-2d", "tile-2d,naive"] {
+        let mut measure = ab(&["-V", candidates, "--against", "naive", "--json", &json, "--max-time", "2s"]);
+        let printed = stdout(&measure.output().expect("it runs"));
+        let again = stdout(&expect_exit(&mut gpukern(&["report", &json]), 0));
+        assert!(printed.starts_with(&again), "{printed}{again}");
+        let csv = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "csv"]), 0));
+        assert!(csv.lines().next().is_some_and(|names| names.contains(",ratio,ratio_low,ratio_high,")), "{csv}");
+        assert_eq!(csv.lines().count(), 1 + candidates.split(',').count(), "{csv}");
+        let markdown = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "markdown"]), 0));
+        assert!(markdown.contains("| ratio | 95 % interval | p |"), "{markdown}");
+        expect_exit(&mut gpukern(&["report", &json, "-o", &path("page.html"), "--svg", &path("charts")]), 0);
+        let page = std::fs::read_to_string(path("page.html")).expect("written");
+        assert!(page.contains("A/B comparison") && page.contains("<table"), "{page}");
+    }
+    let error = stderr(&expect_exit(&mut gpukern(&["export", &json, "--to", "junit"]), 2));
+    assert!(error.contains("csv and markdown also take the result of `ab`"), "{error}");
+    std::fs::write(&json, r#"{"schema":"gpukern-ab/1","version":1}"#).expect("written");
+    let error = stderr(&expect_exit(&mut gpukern(&["report", &json]), 2));
+    assert!(error.contains("it is damaged"), "{error}");
+}
+
+#[test]
 fn a_variant_is_the_same_as_itself() {
     let output = expect_exit(
         &mut ab(&["--a", "v0", "--b", "naive", "--min-effect", "30%", "--max-time", "600s", "--json", "-"]),

@@ -337,7 +337,7 @@ impl<'a> Contest<'a> {
         let session = if of_drivers { None } else { Some(self.open_device(setup, host)?) };
         let mut trials = Trials {
             schema: AB_SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             started: jiff::Timestamp::now().to_string(),
             command: host.command_line(),
             validation: setup.validation == Validation::On,

@@ -54,7 +54,7 @@ pub fn comparison(cases: Vec<Compared>) -> Comparison {
 pub fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
     Trials {
         schema: AB_SCHEMA,
-        version: "0",
+        version: "0".into(),
         started: String::new(),
         command: vec![],
         validation: false,

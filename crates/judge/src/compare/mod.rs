@@ -24,7 +24,7 @@ use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
 pub use inspected::{Change, Figure, Inspected, Total};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 pub use side::{SeenCase, State};
 pub use why::list_reasons;
 
@@ -72,7 +72,7 @@ pub fn look_penalty(look: usize) -> f64 {
 }
 
 /// Verdict on a case that was measured on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Takes longer, by more than the smallest change that matters.

@@ -9,7 +9,7 @@ use crate::record::Case;
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Rounds before the first test for a decision: the fewest that give an interval.
 pub const MIN_ROUNDS: usize = MIN_SAMPLES;
@@ -69,22 +69,26 @@ impl Schedule {
         let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
         let Ratio { value, interval, .. } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
         let control = bootstrap::paired(&controls, &mut generator(1, 0))?.interval;
-        // A difference that also occurs between two instances of A is not a difference of B.
-        let control_deviation = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
-        let least = value.ln().signum() * (value.ln().abs() - control_deviation).max(0.0);
         let p = randomization(&rounds.iter().map(|round| round.map(|time| time.0.ln())).collect::<Vec<_>>());
         // Correct for repeated looks: see `look_penalty`. Starting with its second factor spends half of the allowance.
         let case_p = (p * look_penalty(self.looks + 1)).min(1.0);
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (case_p * self.cases as f64).min(1.0);
-        let ratio = Ratio { value, least: least.exp(), interval, p };
+        let ratio = Ratio { value, least: least(value, control), interval, p };
         let verdict = judge(&ratio, self.min_effect);
         Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
 }
 
+/// Returns `ratio` moved towards 1 by as much as the control may differ from A: a difference that also occurs between two
+/// instances of A is not a difference of B.
+fn least(ratio: f64, control: [f64; 2]) -> f64 {
+    let control_deviation = control.into_iter().map(|end| end.ln().abs()).fold(0.0, f64::max);
+    (ratio.ln().signum() * (ratio.ln().abs() - control_deviation).max(0.0)).exp()
+}
+
 /// Result of a duel's rounds for B relative to A.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Verdict on B.
     pub verdict: Verdict,
@@ -115,7 +119,7 @@ impl Finding {
 }
 
 /// Unit that takes turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turns {
     /// Batches of samples in one process.
@@ -125,7 +129,7 @@ pub enum Turns {
 }
 
 /// Contestant A or B.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SideResult {
     /// Label that distinguishes it from the other one: a variant, a file.
     pub label: String,
@@ -138,7 +142,7 @@ pub struct SideResult {
 }
 
 /// Case with the result of its rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     pub a: SideResult,
     pub b: SideResult,
@@ -166,7 +170,7 @@ pub struct Trials {
     /// Schema name, `gpukern-ab/1`.
     pub schema: &'static str,
     /// Version of gpukern.
-    pub version: &'static str,
+    pub version: String,
     /// Start time (RFC 3339, UTC).
     pub started: String,
     /// Command line.
@@ -234,6 +238,41 @@ impl Serialize for Trials {
         }
         map.serialize_entry("exit", exit)?;
         map.end()
+    }
+}
+
+/// Document with the fields of a single case beside the list of several.
+#[derive(Deserialize)]
+struct TrialsDocument {
+    version: String,
+    started: String,
+    command: Vec<String>,
+    validation: bool,
+    turns: Turns,
+    min_effect: f64,
+    a: Option<SideResult>,
+    b: Option<SideResult>,
+    #[serde(default)]
+    rounds: Vec<Round>,
+    finding: Option<Finding>,
+    #[serde(default)]
+    cases: Vec<Trial>,
+    #[serde(default)]
+    not_measured: usize,
+    exit: u8,
+}
+
+impl<'de> Deserialize<'de> for Trials {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = TrialsDocument::deserialize(deserializer)?;
+        let TrialsDocument { version, started, command, validation, turns, min_effect, mut cases, .. } = document;
+        let TrialsDocument { a, b, rounds, finding, not_measured, exit, .. } = document;
+        cases.extend(a.zip(b).map(|(a, b)| Trial { a, b, rounds, finding }));
+        for finding in cases.iter_mut().filter_map(|case| case.finding.as_mut()) {
+            (finding.least, finding.case_p) = (least(finding.ratio, finding.control), finding.p);
+        }
+        let schema = AB_SCHEMA;
+        Ok(Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit })
     }
 }
 

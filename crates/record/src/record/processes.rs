@@ -144,15 +144,22 @@ fn combine_measured(measured: &[&Measured]) -> Measured {
     whole
 }
 
-/// Returns the summary between processes; extremes and quartiles are those of all samples.
+/// Returns the summary between processes: median and quartiles are the medians of the processes', so that they lie in
+/// order even if one process has most samples; extremes are those of all samples.
 fn summary_between(measured: &[&Measured], samples: &[Sample]) -> Summary {
     let times: Vec<Nanos> = samples.iter().map(|sample| sample.time).collect();
-    let medians: Vec<f64> = measured.iter().map(|process| process.summary.median.0).collect();
+    let of_processes = |figure: fn(&Summary) -> Nanos| -> Vec<f64> {
+        measured.iter().map(|process| figure(&process.summary).0).collect()
+    };
+    let medians = of_processes(|summary| summary.median);
     let of_samples = Summary::of(&times).unwrap_or(measured[0].summary);
     let median = stats::median(&medians).unwrap_or(of_samples.median.0);
     let interval = noise::interval(&medians).map(|interval| interval.map(Nanos));
+    let quartile = |figure, pooled| stats::median(&of_processes(figure)).map_or(pooled, Nanos);
     Summary {
+        lower_quartile: quartile(|summary| summary.lower_quartile, of_samples.lower_quartile),
         median: Nanos(median),
+        upper_quartile: quartile(|summary| summary.upper_quartile, of_samples.upper_quartile),
         interval,
         outliers: samples.iter().filter(|sample| sample.outlier).count(),
         ..of_samples
@@ -204,6 +211,9 @@ mod tests {
     fn several_processes_give_the_median_of_medians_and_the_interval_between_them() {
         let measured = combined(&several(&[100.0, 104.0, 98.0]));
         assert_eq!(measured.summary.median, Nanos(100.0));
+        // Quartiles are medians, too: here of equal ones, although the samples of the processes differ.
+        let own = six_cases().cases[0].measured().expect("measured").summary;
+        assert_eq!(measured.summary.upper_quartile, own.upper_quartile);
         let [low, high] = measured.summary.interval.expect("three tell").map(|end| end.0);
         assert!(low < 98.0 && high > 104.0, "{low} {high}");
         let count = six_cases().cases[0].measured().expect("measured").samples.len();

@@ -17,6 +17,7 @@ mod rows;
 use crate::basis::error::{Error, unknown};
 use crate::basis::printable;
 use crate::basis::units::in_words;
+use crate::compare::paired::Trials;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
 use crate::report::join_filled;
@@ -85,6 +86,17 @@ impl Format {
     /// Converts `record` to this format. Fails if the format has a place only for measured cases and there are none.
     pub fn export(self, record: &Record) -> Result<String, Error> {
         self.facts().1(&record.across_processes())
+    }
+
+    /// Converts the result of `ab`. Fails if the format is not that of a table.
+    pub fn export_trials(self, trials: &Trials) -> Result<String, Error> {
+        match self {
+            Self::Csv => rows::trials(trials),
+            Self::Markdown => Ok(crate::report::ab::markdown(trials)),
+            _ => {
+                Err(Error::Usage(format!("{} takes a run; csv and markdown also take the result of `ab`", self.name())))
+            }
+        }
     }
 
     /// Lists all formats: `a, b or c`.

@@ -5,12 +5,15 @@ use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, sam
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
 use crate::case::statistics::CompilerStatistic;
+use crate::compare::Verdict;
+use crate::compare::paired::{Finding, SideResult, Trial, Trials};
 use crate::plan::axes;
 use crate::record::Record;
 use crate::record::class::Class;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
 use crate::record::marks::RunConditions;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
 /// the whole case; the compiler's figures are those of its worst kernel.
@@ -68,9 +71,49 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
 /// Returns the names of the columns, then a row for each case.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
     let conditions = RunConditions::of(record);
-    let rows: Vec<_> = named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect();
+    table(&named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect::<Vec<_>>())
+}
+
+/// Returns the names of the columns, then `rows`.
+fn table(rows: &[Vec<(Cow<'static, str>, Value)>]) -> Result<String, Error> {
     let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
     write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
+}
+
+/// Returns the names of the columns, then a row for each case of `ab`. Times are medians over its rounds, in nanoseconds
+/// and, for a chain, of one operation.
+pub(super) fn trials(trials: &Trials) -> Result<String, Error> {
+    let row = |trial: &Trial| {
+        let Trial { a, b, rounds, finding } = trial;
+        let end = |interval: fn(&Finding) -> [f64; 2], at: usize| finding.as_ref().map(|finding| interval(finding)[at]);
+        let time = |side: &SideResult| side.median.map(|median| side.case.shown(median).0);
+        JsonFields::default()
+            .with("algorithm", &*b.case.algorithm)
+            .with("a", &*a.label)
+            .with("b", &*b.label)
+            .with("dtype", b.case.dtype.to_string())
+            .with("size", b.case.size.to_string())
+            .with("device_a", &*a.device.name)
+            .with("device_b", &*b.device.name)
+            .with("driver_a", &*a.device.driver.info)
+            .with("driver_b", &*b.device.driver.info)
+            .with("started", &*trials.started)
+            .with("version", &*trials.version)
+            .with("verdict", trial.verdict().map(Verdict::name))
+            .with("ratio", finding.map(|finding| finding.ratio))
+            .with("ratio_low", end(|finding| finding.interval, 0))
+            .with("ratio_high", end(|finding| finding.interval, 1))
+            .with("control_low", end(|finding| finding.control, 0))
+            .with("control_high", end(|finding| finding.control, 1))
+            .with("adjusted_p", finding.map(|finding| finding.p))
+            .with("rounds", rounds.len())
+            .with("a_median_ns", time(a))
+            .with("b_median_ns", time(b))
+            .with("a_status", identifier(&a.case.outcome))
+            .with("b_status", identifier(&b.case.outcome))
+            .values
+    };
+    table(&trials.cases.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Formats a value as a field in one line, with control characters visible, and an apostrophe before text that a

@@ -38,7 +38,10 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     document.lines(others_busy(std::slice::from_ref(trial)));
     document.line(verdict_line(trial, trials.turns));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
-        document.hanging(4, format!("  {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)));
+        document.hanging(
+            4,
+            format!("  adjusted {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)),
+        );
     }
     let unit = unit(trial);
     let longest = trial.sides().map(|(_, side)| label(side).chars().count()).into_iter().max().unwrap_or(0);
@@ -200,6 +203,12 @@ impl CaseNames {
         Self { sides, axes, sizes: differs(|trial| trial.a.case.size.to_string()) }
     }
 
+    /// Returns the cells of a trial in one text, or the label of B if it has none.
+    fn joined(&self, trial: &Trial) -> String {
+        let cells: Vec<_> = self.columns(trial).into_iter().map(|(_, cell)| cell).collect();
+        if cells.is_empty() { label(&trial.b) } else { cells.join(" ") }
+    }
+
     /// Returns the headings of the columns, each with its cell for a trial.
     fn columns(&self, trial: &Trial) -> Vec<(&'static str, String)> {
         let case = &trial.b.case;
@@ -258,6 +267,22 @@ fn patterns_of(trial: &Trial, reversed: bool) -> Option<[String; 2]> {
         rest.join("-")
     });
     (common > 0).then_some(patterns)
+}
+
+/// Returns the table of all cases as Markdown.
+pub fn markdown(trials: &Trials) -> String {
+    case_table(&trials.cases, trials, usize::MAX).markdown().trim_end().to_string() + "\n"
+}
+
+/// Returns the table of all cases as HTML elements.
+pub(super) fn html(trials: &Trials) -> String {
+    case_table(&trials.cases, trials, usize::MAX).html()
+}
+
+/// Returns the names that distinguish the cases, in their order.
+pub(super) fn names(trials: &Trials) -> Vec<String> {
+    let names = CaseNames::new(&trials.cases);
+    trials.cases.iter().map(|trial| names.joined(trial)).collect()
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
@@ -347,6 +372,9 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, widt
     if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
         document.line(format!("ratio: {RATIO_MEANING}; A is the baseline"));
     }
+    if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
+        document.line("p is adjusted for the cases and the looks at each, the interval is not");
+    }
 }
 
 /// Lists the reasons for missing verdicts, and then those to doubt an answer, each once with its cases.
@@ -367,8 +395,7 @@ fn list_reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<Stri
                 }
             }
         };
-        let name = names.columns(trial).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>().join(" ");
-        reasons.push((if name.is_empty() { label(&trial.b) } else { name }, reason));
+        reasons.push((names.joined(trial), reason));
     }
     for (_, side) in cases.iter().flat_map(Trial::sides) {
         for remark in list_doubts(side) {

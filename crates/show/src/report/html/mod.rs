@@ -26,7 +26,8 @@ use crate::basis::units::{counted, in_words, ratio, significant};
 use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
-use crate::compare::{self, Compared, Comparison, Difference, Verdict};
+use crate::compare::paired::{Finding, Trial, Trials};
+use crate::compare::{self, Compared, Comparison, Difference, Verdict, probability};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
@@ -34,7 +35,7 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
-use ratios::Ratios;
+use ratios::{RatioRow, Ratios};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
@@ -151,6 +152,28 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     page.facts(&sources);
     page.close();
     page.insert_note_on_omissions("the record has them (`gpukern export RECORD.json --to csv`)");
+    page
+}
+
+/// Returns the page of the result of `ab`: the ratios of its cases, and their table.
+pub fn trials(trials: &Trials) -> Page {
+    let devices = trials.cases.iter().flat_map(Trial::sides).map(|(_, side)| &*side.device.name);
+    let title =
+        join_or_count(&distinct(devices), 3, "devices").map_or_else(String::new, |names| format!(" on {names}"));
+    let mut page = Page::default();
+    page.opening(
+        &format!("A/B comparison{title}"),
+        &format!("gpukern {}, {}", trials.version, started(&trials.started)),
+    );
+    page.line(r#"<main id="results" tabindex="-1">"#);
+    let rows = trials.cases.iter().zip(super::ab::names(trials)).filter_map(|(trial, name)| {
+        let Finding { verdict, ratio, interval, p, .. } = trial.finding?;
+        let test = format!("adjusted {}", probability(p));
+        Some(RatioRow { name: shortened(&name, MAX_NAME), verdict, ratio, interval: Some(interval), test })
+    });
+    page.ratios(Ratios::new("time of B ÷ time of A", rows.collect(), trials.min_effect));
+    page.html.push_str(&super::ab::html(trials));
+    page.close();
     page
 }
 
@@ -506,12 +529,9 @@ impl Page {
         }
         let sorted = comparison.sorted();
         let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
-        let named: Vec<_> = sorted.iter().zip(&names).map(|((_, case), name)| (*case, &**name)).collect();
+        let rows = sorted.iter().zip(&names).filter_map(|((_, case), name)| RatioRow::of(case, name)).collect();
         self.line(r#"<div class="winners">"#);
-        if let Some(ratios) = Ratios::new(&named, comparison.min_effect) {
-            let drawings = [Width::Wide, Width::Narrow].map(|width| ratios.svg(width));
-            self.charts(vec![Chart { name: "ratios".into(), drawings }], VERDICTS_END);
-        }
+        self.ratios(Ratios::new("candidate's time ÷ baseline's", rows, comparison.min_effect));
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
         self.explanations(super::compare::reasons(&sorted, &names, &Ruling::default(), false));
@@ -525,6 +545,14 @@ impl Page {
             self.element("p", &super::compare::above_commands(comparison));
             self.write_line_within(ANSWER_END, |page| page.line(&format!("<pre>{}</pre>", escape(commands))));
         }
+    }
+
+    fn ratios(&mut self, ratios: Option<Ratios>) {
+        let drawn = ratios.map(|ratios| [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)));
+        self.charts(
+            drawn.map(|drawings| Chart { name: "ratios".into(), drawings }).into_iter().collect(),
+            VERDICTS_END,
+        );
     }
 
     /// Writes the tables across devices.
@@ -1232,8 +1260,12 @@ fn timing_facts(case: &Case, m: &Measured) -> Vec<String> {
     let s = &m.summary;
     let [min, low, median, high, max] =
         [s.min, s.lower_quartile, s.median, s.upper_quartile, s.max].map(|time| case.shown(time));
+    let processes = match m.process_medians.len() {
+        0 | 1 => String::new(),
+        count => format!("; median and quartiles are the medians of those of {count} processes"),
+    };
     let mut facts = vec![format!(
-        "{} of {} each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {}",
+        "{} of {} each: minimum {min}, quartiles {low} and {high}, median {median}, maximum {max}, {}{processes}",
         counted(s.count, "sample"),
         counted(m.repeats as usize, "run"),
         counted(s.outliers, "outlier")

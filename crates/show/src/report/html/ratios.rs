@@ -22,10 +22,29 @@ const RATIO_WIDTH: u32 = 64;
 /// Width of a chart, in pixels, that names beside their rows may take.
 const MAX_NAME_WIDTH: u32 = 300;
 
+/// Ratio of a case.
+pub(super) struct RatioRow {
+    pub(super) name: String,
+    pub(super) verdict: Verdict,
+    pub(super) ratio: f64,
+    pub(super) interval: Option<[f64; 2]>,
+    /// Test that decided.
+    pub(super) test: String,
+}
+
+impl RatioRow {
+    /// Returns the row of a case; `None` without a ratio.
+    pub(super) fn of(case: &Compared, name: &str) -> Option<Self> {
+        let Compared { verdict, interval, test, .. } = case;
+        let (name, test) = (name.into(), test.clone());
+        Some(Self { name, verdict: *verdict, ratio: case.ratio?, interval: *interval, test })
+    }
+}
+
 /// Ratios of cases with their names, in order.
-pub(super) struct Ratios<'a> {
-    /// Cases to draw, which have a ratio, with their names.
-    rows: Vec<(&'a Compared, &'a str)>,
+pub(super) struct Ratios {
+    title: &'static str,
+    rows: Vec<RatioRow>,
     /// Number of cases, including those not drawn.
     total: usize,
     /// Smallest ratio above 1 that matters.
@@ -34,27 +53,26 @@ pub(super) struct Ratios<'a> {
     ends: [f64; 2],
 }
 
-impl<'a> Ratios<'a> {
-    /// Selects the cases to draw; `None` if no case has a ratio.
-    pub(super) fn new(cases: &[(&'a Compared, &'a str)], min_effect: f64) -> Option<Self> {
-        let mut rows = cases.to_vec();
-        rows.retain(|(case, _)| case.ratio.is_some_and(|ratio| (1e-3..=1e3).contains(&ratio)));
+impl Ratios {
+    /// Selects the cases to draw; `None` if there are none.
+    pub(super) fn new(title: &'static str, mut rows: Vec<RatioRow>, min_effect: f64) -> Option<Self> {
+        rows.retain(|row| (1e-3..=1e3).contains(&row.ratio));
         let total = rows.len();
         rows.truncate(MAX_ROWS);
         let effect = 1.0 + min_effect.clamp(0.001, 9.0);
-        let ratios = rows.iter().filter_map(|(case, _)| case.ratio);
+        let ratios = rows.iter().map(|row| row.ratio);
         let marks = ratios.chain([effect, 1.0 / effect]).fold([1.0, 1.0], extend_range);
         let limits = [marks[0] / MAX_INTERVAL_OVERHANG, marks[1] * MAX_INTERVAL_OVERHANG];
-        let interval_ends = rows.iter().filter_map(|(case, _)| case.interval).flatten().filter(|end| end.is_finite());
+        let interval_ends = rows.iter().filter_map(|row| row.interval).flatten().filter(|end| end.is_finite());
         let [low, high] = interval_ends.map(|end| end.clamp(limits[0], limits[1])).fold(marks, extend_range);
         let room = (high / low).powf(0.04);
-        (total > 0).then(|| Self { rows, total, effect, ends: [low / room, high * room] })
+        (total > 0).then(|| Self { title, rows, total, effect, ends: [low / room, high * room] })
     }
 
     /// Draws the chart. Names stand beside their rows, or above them if the page is narrow or names are long.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let longest = self.rows.iter().map(|(_, name)| name.chars().count() as u32).max().unwrap_or(0);
+        let longest = self.rows.iter().map(|row| row.name.chars().count() as u32).max().unwrap_or(0);
         let beside = MARGIN + 10 + CHARACTER_WIDTH * longest;
         let above = width == Width::Narrow || beside > MAX_NAME_WIDTH;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
@@ -67,14 +85,15 @@ impl<'a> Ratios<'a> {
         let spans = if above { heights.clone().map(|y| (y - 9, y + 9)).collect() } else { vec![(HEADING, bottom)] };
         let mut legend = Legend::new(pixels);
         for verdict in Verdict::ALL {
-            if self.rows.iter().any(|(case, _)| case.verdict == verdict) {
+            if self.rows.iter().any(|row| row.verdict == verdict) {
                 legend.add(verdict.name(), |x, y| mark(verdict, x, y));
             }
         }
         let mut out = self.opening(pixels, bottom + 30 + legend.height());
         out.push_str(&self.grid(&spans, bottom, &to_pixels));
-        for ((case, name), y) in self.rows.iter().zip(heights) {
-            let value = case.ratio.unwrap_or(1.0);
+        for (case, y) in self.rows.iter().zip(heights) {
+            let RatioRow { name, ratio: value, .. } = case;
+            let value = *value;
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
             let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(value), case.test);
             let base = if above { y - 14 } else { y + 4 };
@@ -111,7 +130,7 @@ impl<'a> Ratios<'a> {
     }
 
     /// Draws the line of an interval, with caps at the ends that lie within the axis, unless the mark would cover them.
-    fn interval(&self, case: &Compared, y: u32, to_pixels: &dyn Fn(f64) -> u32) -> String {
+    fn interval(&self, case: &RatioRow, y: u32, to_pixels: &dyn Fn(f64) -> u32) -> String {
         let Some(ends) = case.interval.filter(|ends| ends.iter().all(|end| end.is_finite())) else {
             return String::new();
         };
@@ -132,7 +151,7 @@ impl<'a> Ratios<'a> {
             let _ = write!(source, "; the first {} of {}", self.rows.len(), self.total);
         }
         let description = format!("Ratios of {} cases; values in the tables below", self.rows.len());
-        opening(["candidate's time ÷ baseline's", &source], &description, pixels, height)
+        opening([self.title, &source], &description, pixels, height)
     }
 }
 
@@ -198,8 +217,8 @@ mod tests {
     }
 
     fn draw(cases: &[Compared], width: Width) -> Option<String> {
-        let named: Vec<_> = cases.iter().map(|case| (case, "a <name>")).collect();
-        Some(Ratios::new(&named, 0.02)?.svg(width))
+        let rows = cases.iter().filter_map(|case| RatioRow::of(case, "a <name>")).collect();
+        Some(Ratios::new("time ÷ time", rows, 0.02)?.svg(width))
     }
 
     #[test]
