@@ -377,7 +377,8 @@ pub enum Command {
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py")]
     Export {
-        /// Records that `bench --json` or `run --json` wrote; several only as csv or jsonl
+        /// Records that `bench --json` or `run --json` wrote, several only as csv or jsonl; or one result of `ab --json`, as
+        /// csv or markdown
         #[arg(required = true)]
         run: Vec<PathBuf>,
 
@@ -1481,7 +1482,7 @@ pub struct CompareCommitsArgs {
 #[serde(rename_all = "kebab-case")]
 #[command(override_usage = "gpukern report [OPTIONS] <RUN>...")]
 pub struct ReportArgs {
-    /// Records that `bench --json` or `run --json` wrote
+    /// Records that `bench --json` or `run --json` wrote, or one result of `ab --json`
     #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]
     #[serde(serialize_with = "command_line::paths")]
     pub run: Vec<PathBuf>,

@@ -81,7 +81,9 @@ fn read_trials(files: &[PathBuf]) -> Result<Option<Trials>> {
         return Err(usage!("'{}' has no cases; `gpukern ab` measures some", path.shown()));
     }
     for trial in &mut trials.cases {
-        [&mut trial.a, &mut trial.b].into_iter().for_each(|side| side.case.attach_entry(&CATALOGUE));
+        for side in [&mut trial.a, &mut trial.b] {
+            side.case.attach_entry(&CATALOGUE);
+        }
     }
     Ok(Some(trials))
 }
