@@ -1,6 +1,7 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::create_folder;
+use super::reproducer::Reproducer;
 use crate::basis::alike::distinct;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
@@ -16,8 +17,8 @@ use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step};
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::{
-    BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Outcome, Plan, Problem, Program, Record,
-    Request, Result, Selection, Shown, Tuned, counted,
+    BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program,
+    Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,8 +35,15 @@ pub(super) fn open(folder: &Path) -> Result<&Path> {
 }
 
 /// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
-/// tiles of `tuned`. Returns a note.
-pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, request: &Request) -> Result<String> {
+/// tiles of `tuned` and the user's `kernels`. Returns a note.
+pub(super) fn save(
+    folder: &Path,
+    record: &Record,
+    plan: &Plan,
+    tuned: &Tuned,
+    request: &Request,
+    kernels: &[UserKernels],
+) -> Result<String> {
     let mut saved = 0;
     let mut first_command = None;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
@@ -45,7 +53,8 @@ pub(super) fn save(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned, r
         let validation = record.method.validation;
         let variables = &record.origin.environment;
         first_command.get_or_insert_with(|| recipe::assignments(variables) + &command);
-        let failure = Failure { case, device, group, chosen, substitute: None, command, validation, variables };
+        let substitute = None;
+        let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
         failure.write(folder, &folder_name(case))?;
         saved += 1;
     }
@@ -112,6 +121,7 @@ pub(super) fn save_side(
     side: &SideResult,
     kernel: &Side,
     group: &CaseGroup,
+    kernels: &[UserKernels],
     command: &str,
     validation: bool,
 ) -> Result<()> {
@@ -121,13 +131,17 @@ pub(super) fn save_side(
     let command = command.to_string();
     // The command names the drivers.
     let variables = &BTreeMap::new();
-    let failure = Failure { case, device, group, chosen, substitute, command, validation, variables };
+    let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }
 
 /// Returns a note about the number of saved failures; empty if there were none.
 pub(super) fn note(saved: usize, folder: &Path) -> String {
-    if saved > 0 { format!("{} saved in {}\n", counted(saved, "failure"), folder.shown()) } else { String::new() }
+    if saved > 0 {
+        format!("{} saved in {}; `gpukern run FOLDER` runs one again\n", counted(saved, "failure"), folder.shown())
+    } else {
+        String::new()
+    }
 }
 
 /// Failed case, and the parts of its reproducer.
@@ -138,6 +152,8 @@ struct Failure<'a> {
     chosen: Configuration<'a>,
     /// Label of a kernel, and the SPIR-V that ran in its place.
     substitute: Option<&'a (String, Vec<u8>)>,
+    /// User's kernels, with the descriptions of the problems.
+    kernels: &'a [UserKernels],
     command: String,
     validation: bool,
     /// Variables that chose the driver.
@@ -199,7 +215,7 @@ impl Failure<'_> {
 
     /// Writes `failure.json` and the files that it names.
     fn try_write(&self, folder: &Path) -> io::Result<()> {
-        let Self { case, device, group, chosen, substitute, command, validation, variables } = self;
+        let Self { case, device, group, chosen, substitute, kernels, command, validation, variables } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
         let program = program.map_err(io::Error::other)?;
@@ -207,6 +223,30 @@ impl Failure<'_> {
             Outcome::Rejected(verification) => write_wrong_elements(folder, &verification.wrong)?,
             _ => Value::Null,
         };
+        let dispatches = write_dispatches(folder, problem.as_ref(), &program, *substitute)?;
+        let inputs = kept_inputs(problem.as_ref());
+        let buffers = write_buffers(folder, problem.as_ref(), &inputs)?;
+        let sources: Vec<_> =
+            dispatches.iter().map(|dispatch| dispatch["spirv"].as_str().unwrap_or_default().to_string()).collect();
+        let own = kernels.iter().find(|own| own.name == case.algorithm).map(|own| &own.problem);
+        let point = own.and_then(|own| {
+            own.points.iter().zip(own.sizes()).find(|(_, size)| *size == group.spec.size).map(|(point, _)| point)
+        });
+        let reproducer = Reproducer {
+            folder,
+            head: self.head(),
+            group,
+            device,
+            problem: problem.as_ref(),
+            program: &program,
+            sources: &sources,
+            inputs: inputs.as_deref().unwrap_or_default(),
+            point,
+        };
+        let not_runnable = reproducer.write().err();
+        if let Some(reason) = &not_runnable {
+            write_description(folder, &dispatches, reason)?;
+        }
         let document = json!({
             "gpukern": env!("CARGO_PKG_VERSION"),
             "validation": validation,
@@ -215,12 +255,22 @@ impl Failure<'_> {
             "variables": variables,
             "case": case,
             "device": device,
-            "dispatches": write_dispatches(folder, problem.as_ref(), &program, *substitute)?,
-            "buffers": write_buffers(folder, problem.as_ref())?,
+            "dispatches": dispatches,
+            "buffers": buffers,
             "wrong_elements": wrong,
+            "not_runnable": not_runnable,
         });
-        write_description(folder, &document["dispatches"])?;
         std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
+    }
+
+    /// Returns comments at the head of a description: what failed where, and how.
+    fn head(&self) -> String {
+        let Self { case, device, .. } = self;
+        let driver = device.driver_beside_name();
+        let reason = case.outcome.reason().unwrap_or_default();
+        let status = case.outcome.status();
+        printable::printable_lines(&format!("# {} on {}, {driver}\n# {status}: {reason}\n", case.id, device.name))
+            .into()
     }
 }
 
@@ -297,14 +347,20 @@ fn write_dispatches(
     Ok(dispatches)
 }
 
-/// Writes a description with which `gpukern inspect` compiles the only kernel of a case as it was; none for several.
-fn write_description(folder: &Path, dispatches: &Value) -> io::Result<()> {
+/// Writes a description with which `gpukern inspect` compiles the only kernel of a case as it was; none for several. `reason`
+/// says why `run` cannot repeat the case.
+fn write_description(folder: &Path, dispatches: &[Value], reason: &str) -> io::Result<()> {
     let facts = |dispatch: &Value| ["spirv", "constants", "subgroup_size"].map(|name| dispatch[name].clone());
-    let kernels =
-        distinct(dispatches.as_array().into_iter().flatten().map(|dispatch| json!(facts(dispatch)).to_string()));
-    let (Some(first), 1) = (dispatches.get(0), kernels.len()) else { return Ok(()) };
+    let kernels = distinct(dispatches.iter().map(|dispatch| json!(facts(dispatch)).to_string()));
+    let (Some(first), 1) = (dispatches.first(), kernels.len()) else {
+        let _ = std::fs::remove_file(folder.join(CASE));
+        return Ok(());
+    };
     let [spirv, constants, subgroup] = facts(first);
-    let mut text = format!("# `gpukern inspect FOLDER` compiles it again.\n[kernel]\nsource = {spirv}\n");
+    let reason = printable::printable(reason);
+    let mut text = format!(
+        "# `gpukern inspect FOLDER` compiles it again; `run` cannot repeat it: {reason}.\n[kernel]\nsource = {spirv}\n"
+    );
     if let Some(size) = subgroup.as_u64() {
         let _ = writeln!(text, "subgroup = {size}");
     }
@@ -340,17 +396,21 @@ fn bindings_of<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> V
     })
 }
 
-/// Writes the data of each input to a file unless the inputs are too large. Returns the buffers of a problem.
-fn write_buffers(folder: &Path, problem: &dyn Problem) -> io::Result<Vec<Value>> {
+/// Returns the inputs of a problem, unless they are too large to be kept.
+fn kept_inputs(problem: &dyn Problem) -> Result<Vec<HostArray>> {
     let specs = problem.buffers();
     let size: u64 = specs.iter().filter(|spec| spec.role.is_input()).map(|spec| spec.bytes().0).sum();
-    let inputs = if size <= MAX_INPUT_BYTES.0 {
-        problem.inputs()
-    } else {
-        Err(Error::Failure(format!("inputs of more than {MAX_INPUT_BYTES} are not kept")))
-    };
+    if size > MAX_INPUT_BYTES.0 {
+        return Err(Error::Failure(format!("inputs of more than {MAX_INPUT_BYTES} are not kept")));
+    }
+    problem.inputs()
+}
+
+/// Writes the data of each input to a file. Returns the buffers of a problem.
+fn write_buffers(folder: &Path, problem: &dyn Problem, inputs: &Result<Vec<HostArray>>) -> io::Result<Vec<Value>> {
+    let specs = problem.buffers();
     let missing_reason = inputs.as_ref().err().map(ToString::to_string);
-    let mut inputs = inputs.unwrap_or_default().into_iter();
+    let mut inputs = inputs.iter().flatten();
     let mut buffers = vec![];
     for spec in specs {
         let mut buffer = json!({
@@ -410,7 +470,7 @@ mod tests {
     #[test]
     fn an_input_that_cannot_be_generated_is_missing_for_a_reason() {
         let folder = tempfile::tempdir().expect("a folder");
-        let written = write_buffers(folder.path(), &MissingInput).expect("written");
+        let written = write_buffers(folder.path(), &MissingInput, &kept_inputs(&MissingInput)).expect("written");
         assert_eq!((&written[0]["input"], &written[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
         assert_eq!(written[1]["missing"], Value::Null);
     }

@@ -148,7 +148,7 @@ pub(super) fn measure_and_report(
         answer.add_late_note(Ok(format!("--resume {} in place of --json continues\n", shown_word(&path.shown()))));
     }
     if let Some(folder) = failures_folder {
-        answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request));
+        answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request, &setup.kernels));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, call);

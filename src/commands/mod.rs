@@ -29,6 +29,7 @@ mod origin;
 mod peak;
 pub(crate) mod progress;
 mod records;
+mod reproducer;
 mod rounds;
 mod run;
 mod sanitize;

@@ -75,7 +75,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let mut answer = CommandOutput::new(output, notes, exit);
     answer.note_error(validated);
     if let Some(folder) = failures_folder {
-        answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request));
+        answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));
     }
     answer.deliver_json(json, &record);
     let known = known_failures.unwrap_or_default();

@@ -259,6 +259,14 @@ fn a_wrong_case_is_saved_with_a_reproducer() {
     let words: Vec<_> = again.split(' ').chain(["--json=-"]).collect();
     let cases = cases(&expect_exit(gpukern(&words).current_dir(path), 1));
     assert_eq!(cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(), ["double/wrong/f32/N=1000"]);
+    // Its SPIR-V and files suffice to judge it again.
+    for file in ["wrong.comp", "slow.comp", "ref.toml"] {
+        fs::remove_file(path.join(file)).expect("removed");
+    }
+    let saved = self::cases(&expect_exit(gpukern(&["run", "--json=-", "--no-peak"]).arg(failure), 1));
+    assert_eq!(saved[0]["outcome"]["worst"], document["case"]["outcome"]["worst"], "{saved:?}");
+    let folder = self::folder(&files);
+    let path = folder.path();
     let duel = ["@/double.comp", "@/wrong.comp", "--config=@/ref.toml", "--ab", "--keep-failures=@/duel"];
     expect_error(&mut command(path, &duel), 1, &["1 failure saved in "]);
 }

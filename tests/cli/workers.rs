@@ -377,6 +377,10 @@ fn a_reproducer_of_each_failure_is_saved() {
     assert_eq!(spirv, find_shader("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
     expect_output(gpukern(&["inspect"]).arg(&case), 0, &["1 kernel"]);
+    // The saved kernel runs, and its answer is judged by the built-in oracle.
+    expect_output(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0, &["all answers verified"]);
+    let mut bad = with_bad_naive("vkQueueSubmit", "abort", &["run", "--no-peak"], folder.path());
+    expect_error(bad.arg(&case), 3, &["the layer aborts"]);
     // The command of the reproducer runs the case on a working driver.
     let command = failure["command"].as_str().expect("a command").to_string();
     let arguments: Vec<_> = command.split(' ').skip(1).collect();
@@ -395,6 +399,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     expect_error(command.arg("--b-spirv").arg(&kernel).arg("--keep-failures").arg(&kept), 1, &["1 failure saved in "]);
     let side = kept.join("B_matmul_naive_f32_40x40x40_device-0");
     assert_eq!(std::fs::read(side.join("matmul-naive.f32.spv")).expect("kept"), wrong);
+    expect_output(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&side), 1, &["rejected"]);
     let failure = read_json(&side.join("failure.json"));
     // All 1,600 elements are wrong; the file has the first 1,024.
     assert_eq!(failure["wrong_elements"], serde_json::json!({ "file": "wrong.csv", "in_the_file": 1024, "all": 1600 }));

@@ -477,7 +477,7 @@ fn add_structures(
             commented.remark(format!("buffer.{name}.{}.fill", member.name), remark);
         }
         if access.reads && access.writes {
-            described.check = Some(check(&tolerance));
+            described.check = Some(check(&tolerance, &[]));
         } else if access.writes {
             let _ = writeln!(ending, "# {}.check = {tolerance}", key(&member.name));
         }
@@ -577,7 +577,7 @@ fn add_buffer(
     }
     let tolerance = DType::of_buffer(element).map_or(Tolerance::Exact, default_tolerance);
     if access.writes && access.reads {
-        buffer.check = Some(check(&tolerance));
+        buffer.check = Some(check(&tolerance, &[]));
         let lines = "# (…) filled and checked: updated in place. An output has no fill. Or:\n\
                      # scratch = true              # if the host never reads it\n";
         commented.end(format!("buffer.{name}"), lines);

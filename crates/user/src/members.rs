@@ -412,6 +412,22 @@ fn parse_bits(text: &str, digits: &str, scalar: Scalar) -> Result<u64, String> {
     }
 }
 
+/// Formats the value with these bits: as a number if that gives the same bits, or else as bits.
+pub fn formula(scalar: Scalar, bits: u64) -> Formula {
+    let plain = match scalar {
+        Scalar::Bool => Some(Formula::Truth(bits == 1)),
+        Scalar::Int { .. } => scalar.integer(bits).map(Formula::whole),
+        // The shortest decimal of an f32 parses to a different f64, which rounds to the same f32.
+        Scalar::Float { bits: 32 } => format!("{:?}", f32::from_bits(bits as u32)).parse().ok().map(Formula::Number),
+        Scalar::Float { .. } | Scalar::Bfloat16 => Some(Formula::Number(number(scalar, bits))),
+    };
+    let is_same = |formula: &Formula| match formula {
+        Formula::Number(value) if !value.is_finite() => false,
+        _ => pack(formula, scalar, &Values::default()).is_ok_and(|(packed, _)| packed == bits),
+    };
+    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS_PREFIX}{bits:x}")))
+}
+
 /// Interprets the low bits of `bits` as a number.
 pub fn number(scalar: Scalar, bits: u64) -> f64 {
     match scalar {

@@ -1,8 +1,9 @@
 //! Writes descriptions as TOML with comments.
 
-use super::description::{Check, CheckFigures, Description, OneOrMany};
-use super::resolved::Tolerance;
+use super::description::{Check, CheckFigures, DescribedBuffer, DescribedMember, Description, Formula, OneOrMany};
+use super::resolved::{ResolvedBuffer, Tolerance};
 use crate::basis::printable::printable;
+use crate::kernel::buffer::Role;
 use std::collections::HashMap;
 use std::fmt::Write;
 use toml::{Table, Value};
@@ -51,7 +52,9 @@ impl Commented {
             // The tables of a buffer are its members, and its check.
             value.is_table() && (has_headings || name.starts_with("buffer.") && field != "check")
         };
-        let (tables, lines): (Vec<_>, Vec<_>) = fields.iter().partition(|(field, value)| has_heading(field, value));
+        let is_pass = |field: &str| name.is_empty() && field == "pass";
+        let (tables, lines): (Vec<_>, Vec<_>) =
+            fields.iter().partition(|(field, value)| is_pass(field) || has_heading(field, value));
         if !name.is_empty() && !lines.is_empty() {
             let gap = if *text == self.head { "" } else { "\n" };
             let _ = writeln!(text, "{gap}{}", marked(&format!("[{heading}]"), self.remark_on(name)));
@@ -62,6 +65,9 @@ impl Commented {
         }
         text.push_str(self.endings.get(name).map_or("", String::as_str));
         for (field, value) in tables {
+            for pass in value.as_array().into_iter().flatten() {
+                self.add(text, "[pass]", "[pass]", pass.as_table().unwrap_or(&Table::new()));
+            }
             let heading = if heading.is_empty() { key(field) } else { format!("{heading}.{}", key(field)) };
             self.add(text, &path(field), &heading, value.as_table().unwrap_or(&Table::new()));
         }
@@ -79,7 +85,12 @@ pub fn table(description: &Description) -> Table {
                 fields.retain(|key, value| is_stated(value) && (key != "scratch" || *value != Value::Boolean(false)));
                 !fields.is_empty()
             }
-            Value::Array(values) => !values.is_empty(),
+            Value::Array(values) => {
+                for value in values.iter_mut() {
+                    is_stated(value);
+                }
+                !values.is_empty()
+            }
             _ => true,
         }
     }
@@ -123,12 +134,49 @@ pub fn inline(value: &Value) -> String {
     }
 }
 
-/// Converts a tolerance of floats to a check; any other becomes `exact`.
-pub fn check(tolerance: &Tolerance) -> Check {
-    let (rtol, atol) = match tolerance {
-        Tolerance::Close { rtol, atol } => (*rtol, OneOrMany::One(*atol)),
-        Tolerance::Columns { rtol, atol } => (*rtol, OneOrMany::Many(atol.clone())),
-        _ => return Check::Name("exact".into()),
+/// Converts a tolerance to a check. `names` are those of the buffers that an index may pick from.
+pub fn check(tolerance: &Tolerance, names: &[String]) -> Check {
+    let none = CheckFigures::default();
+    Check::Figures(match tolerance {
+        Tolerance::Close { rtol, atol } => {
+            CheckFigures { rtol: Some(*rtol), atol: Some(OneOrMany::One(*atol)), ..none }
+        }
+        Tolerance::Columns { rtol, atol } => {
+            CheckFigures { rtol: Some(*rtol), atol: Some(OneOrMany::Many(atol.clone())), ..none }
+        }
+        Tolerance::Nmse(limit) => CheckFigures { nmse: Some(*limit), ..none },
+        Tolerance::Ulp(limit) => CheckFigures { ulp: Some(*limit), ..none },
+        Tolerance::Picks(index) => CheckFigures { picks: names.get(*index).cloned(), ..none },
+        Tolerance::Moments { mean, deviation } => {
+            CheckFigures { mean: Some(*mean), deviation: Some(*deviation), ..none }
+        }
+        Tolerance::Exact => return Check::Name("exact".into()),
+        Tolerance::Set => return Check::Name("set".into()),
+    })
+}
+
+/// Describes a buffer whose contents before a run are `fill`, with its checks if they were stated.
+pub fn buffer(resolved: &ResolvedBuffer, fill: Option<String>, names: &[String]) -> DescribedBuffer {
+    let stated = |part: &ResolvedBuffer| part.checked.then(|| check(&part.tolerance, names));
+    let mut described = DescribedBuffer {
+        fill,
+        image: resolved.image.map(|image| image.format.name()),
+        sampler: resolved.image.and_then(|image| image.sampler),
+        scratch: resolved.role == Role::Scratch,
+        ..DescribedBuffer::default()
     };
-    Check::Figures(CheckFigures { rtol: Some(rtol), atol: Some(atol), ..CheckFigures::default() })
+    let mut shape = &resolved.shape;
+    if let Some(places) = resolved.parts.last().and_then(|part| part.places.as_ref()) {
+        shape = &places.extents;
+        for part in &resolved.parts {
+            let name = part.name.strip_prefix(&resolved.name).unwrap_or(&part.name).trim_start_matches('.');
+            described.members.set(name, DescribedMember { fill: None, check: stated(part) });
+        }
+    } else {
+        described.element = Some(resolved.element.name().into());
+        described.check = stated(resolved);
+    }
+    let extents: Vec<_> = shape.iter().map(|extent| Formula::whole((*extent).into())).collect();
+    described.shape = (!extents.is_empty()).then_some(OneOrMany::Many(extents));
+    described
 }

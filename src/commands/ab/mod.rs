@@ -301,7 +301,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Saves reproducers of the sides that failed in `folder`. Returns a note.
-    fn save_failures(&self, folder: &Path, trials: &Trials) -> Result<String> {
+    fn save_failures(&self, folder: &Path, trials: &Trials, users: &[UserKernels]) -> Result<String> {
         let command = trials.command.join(" ");
         let mut saved = 0;
         for (current, trial) in self.matches.iter().zip(&trials.cases) {
@@ -315,7 +315,7 @@ impl<'a> Contest<'a> {
             for ((name, side), kernel) in trial.sides().into_iter().zip(&kernels) {
                 if failures::is_failure(&side.case.outcome) {
                     let validation = trials.validation;
-                    failures::save_side(folder, name, side, kernel, &current.group, &command, validation)?;
+                    failures::save_side(folder, name, side, kernel, &current.group, users, &command, validation)?;
                     saved += 1;
                 }
             }
@@ -371,7 +371,7 @@ impl<'a> Contest<'a> {
         trials.exit = answer.exit as u8;
         answer.deliver_json(target, &trials);
         if let Some(folder) = failures_folder {
-            answer.add_late_note(self.save_failures(folder, &trials));
+            answer.add_late_note(self.save_failures(folder, &trials, &setup.kernels));
         }
         Ok(answer)
     }

@@ -3,16 +3,15 @@
 use super::buffers::{BoundSlot, ParameterBlock};
 use super::{Draft, MODULE};
 use crate::basis::printable::printable;
-use crate::kernel::interface::{ArgumentKind, Scalar};
+use crate::kernel::interface::ArgumentKind;
 use crate::user::buffers::check_block_size;
 use crate::user::description::{
     BoundBuffer, BoundRange, Captured, DescribedBuffer, DescribedMember, Formula, GridFields, KernelFields, OneOrMany,
     OrderedMap, OutputFiles, ReferenceTable,
 };
-use crate::user::expression::Values;
 use crate::user::init::{member_key, place};
 use crate::user::loaded::LoadedPass;
-use crate::user::members::{BITS_PREFIX, number, pack};
+use crate::user::members::{BITS_PREFIX, formula};
 use crate::user::written::{Commented, check};
 use gpukern_layer::format::PipelineInfo;
 use std::fmt::Write;
@@ -134,12 +133,12 @@ impl Draft<'_> {
             if let Some(answer) = &buffer.answer {
                 if let Some((layout, tolerances)) = &buffer.structures {
                     for (member, tolerance) in layout.members.iter().zip(tolerances) {
-                        let described_member = DescribedMember { check: Some(check(tolerance)), fill: None };
+                        let described_member = DescribedMember { check: Some(check(tolerance, &[])), fill: None };
                         described.members.set(&member.name, described_member);
                         commented.remark(format!("buffer.{}.{}", buffer.name, member.name), member.scalar.name());
                     }
                 } else {
-                    described.check = Some(check(&buffer.tolerance));
+                    described.check = Some(check(&buffer.tolerance, &[]));
                 }
                 answers.set(&buffer.name, answer.clone());
             }
@@ -175,7 +174,7 @@ fn add_constants(pipeline: &PipelineInfo, pass: &LoadedPass, commented: &mut Com
         let Some(constant) = pass.interface.constants.iter().find(|constant| constant.id == *id) else {
             continue;
         };
-        let value = value(constant.scalar, little_endian(bytes));
+        let value = formula(constant.scalar, little_endian(bytes));
         commented.description.spec.set(&id.to_string(), OneOrMany::One(value));
         commented.remark(format!("spec.{id}"), &*constant.name);
     }
@@ -190,7 +189,7 @@ fn list_values(block: &ParameterBlock) -> OrderedMap<Formula> {
         let bits = little_endian(&rest[..rest.len().min(member.kind.bytes() as usize)]);
         let value = match (pointer, member.kind) {
             (Some((_, to)), _) => Formula::Text(to.clone()),
-            (None, ArgumentKind::Scalar(scalar)) => value(scalar, bits),
+            (None, ArgumentKind::Scalar(scalar)) => formula(scalar, bits),
             (None, ArgumentKind::Address) => Formula::Text(format!("{BITS_PREFIX}{bits:x}")),
         };
         values.set(&member_key(&block.members, member), value);
@@ -204,20 +203,4 @@ fn little_endian(bytes: &[u8]) -> u64 {
     let length = bytes.len().min(wide.len());
     wide[..length].copy_from_slice(&bytes[..length]);
     u64::from_le_bytes(wide)
-}
-
-/// Formats the value with these bits: as a number if that gives the same bits, or else as bits.
-fn value(scalar: Scalar, bits: u64) -> Formula {
-    let plain = match scalar {
-        Scalar::Bool => Some(Formula::Truth(bits == 1)),
-        Scalar::Int { .. } => scalar.integer(bits).map(Formula::whole),
-        // The shortest decimal of an f32 parses to a different f64, which rounds to the same f32.
-        Scalar::Float { bits: 32 } => format!("{:?}", f32::from_bits(bits as u32)).parse().ok().map(Formula::Number),
-        Scalar::Float { .. } | Scalar::Bfloat16 => Some(Formula::Number(number(scalar, bits))),
-    };
-    let is_same = |formula: &Formula| match formula {
-        Formula::Number(value) if !value.is_finite() => false,
-        _ => pack(formula, scalar, &Values::default()).is_ok_and(|(packed, _)| packed == bits),
-    };
-    plain.filter(is_same).unwrap_or_else(|| Formula::Text(format!("{BITS_PREFIX}{bits:x}")))
 }
