@@ -8,7 +8,7 @@ use crate::basis::file_name::file_name;
 use crate::basis::printable;
 use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
-use crate::compare::paired::SideResult;
+use crate::compare::paired::{SideResult, Trials};
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
@@ -113,24 +113,21 @@ fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
     steps
 }
 
-/// Saves a reproducer of the failed side `name` of `ab` on the problem of `group` in `folder`. The side ran `kernel`;
-/// `command` is the command line of the user.
+/// Saves a reproducer of a failed side of `ab`, under its name, on the problem of `group` in `folder`. The side ran
+/// `kernel` on the driver that `variables` choose.
 pub(super) fn save_side(
     folder: &Path,
-    name: &str,
-    side: &SideResult,
+    (name, side): (&str, &SideResult),
     kernel: &Side,
     group: &CaseGroup,
     kernels: &[UserKernels],
-    command: &str,
-    validation: bool,
+    trials: &Trials,
+    variables: &BTreeMap<String, String>,
 ) -> Result<()> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
     let substitute = kernel.substitute.as_ref();
-    let command = command.to_string();
-    // The command names the drivers.
-    let variables = &BTreeMap::new();
+    let (command, validation) = (trials.command.join(" "), trials.validation);
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }

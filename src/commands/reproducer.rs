@@ -45,12 +45,14 @@ impl Reproducer<'_> {
         let mut commented = self.describe()?;
         let mut reason = String::new();
         for reference in [self.reference(), Err("the saved kernel does not fit it".into())] {
-            commented.head.clone_from(&self.head);
             match reference {
-                Ok(reference) => commented.description.reference = Some(reference),
+                Ok(reference) => {
+                    commented.head.clone_from(&self.head);
+                    commented.description.reference = Some(reference);
+                }
                 Err(reason) => {
                     commented.description.reference = None;
-                    commented.head += &format!("# No [reference], so the answer is unverified: {reason}.\n");
+                    commented.head = format!("{}# No [reference], so the answer is unverified: {reason}.\n", self.head);
                 }
             }
             std::fs::write(self.folder.join(CASE), commented.text()).map_err(|e| e.to_string())?;
@@ -197,11 +199,11 @@ impl Reproducer<'_> {
         let ([Step::Dispatch(dispatch)], []) = (&reference.steps[..], &reference.scratch[..]) else {
             return Err("that is several kernels, or has buffers of its own".into());
         };
-        const FILE: &str = "reference.spv";
-        self.write_file(FILE, &dispatch.shader.spirv)?;
+        let file = "reference.spv";
+        self.write_file(file, &dispatch.shader.spirv)?;
         let names: Vec<_> = self.problem.buffers().iter().map(|spec| spec.name.to_string()).collect();
-        let kernel_fields = KernelFields { source: OneOrMany::default(), ..pass(dispatch, FILE, &names) };
-        Ok(ReferenceTable { kernel: OneOrMany::One(FILE.into()), kernel_fields, ..ReferenceTable::default() })
+        let kernel_fields = KernelFields { source: OneOrMany::default(), ..pass(dispatch, file, &names) };
+        Ok(ReferenceTable { kernel: OneOrMany::One(file.into()), kernel_fields, ..ReferenceTable::default() })
     }
 
     /// Saves the correct answers that a file or a command gave.
@@ -210,7 +212,7 @@ impl Reproducer<'_> {
         let mut files = OrderedMap::default();
         let buffers = self.problem.buffers();
         for (output, spec) in buffers.iter().filter(|spec| spec.role.is_output()).enumerate() {
-            if let Some(answer) = oracle.answer(output, &[0..spec.len as usize]) {
+            if let Some(answer) = oracle.answer(output, std::slice::from_ref(&(0..spec.len as usize))) {
                 let file = format!("{}.expected.bin", file_name(&spec.name));
                 self.write_file(&file, &answer)?;
                 files.set(&spec.name, file);

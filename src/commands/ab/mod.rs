@@ -301,21 +301,26 @@ impl<'a> Contest<'a> {
     }
 
     /// Saves reproducers of the sides that failed in `folder`. Returns a note.
-    fn save_failures(&self, folder: &Path, trials: &Trials, users: &[UserKernels]) -> Result<String> {
-        let command = trials.command.join(" ");
+    fn save_failures(&self, folder: &Path, trials: &Trials, users: &[UserKernels], host: &Host) -> Result<String> {
         let mut saved = 0;
         for (current, trial) in self.matches.iter().zip(&trials.cases) {
+            let mut variables = [origin::environment(host), origin::environment(host)];
             let kernels = match &current.sides {
                 Sides::Kernels(kernels) => (**kernels).clone(),
-                Sides::Drivers(_) => {
+                Sides::Drivers(drivers) => {
+                    for (variables, driver) in variables.iter_mut().zip(drivers) {
+                        let manifest = driver.manifest.map(|path| ("VK_DRIVER_FILES".into(), path.shown()));
+                        let own =
+                            driver.variables.iter().map(|(name, value)| (name.clone(), value.to_string_lossy().into()));
+                        variables.extend(manifest.into_iter().chain(own));
+                    }
                     let own_kernel = Side::new(&current.group.variants[0], None);
                     [own_kernel.clone(), own_kernel]
                 }
             };
-            for ((name, side), kernel) in trial.sides().into_iter().zip(&kernels) {
-                if failures::is_failure(&side.case.outcome) {
-                    let validation = trials.validation;
-                    failures::save_side(folder, name, side, kernel, &current.group, users, &command, validation)?;
+            for ((side, kernel), variables) in trial.sides().into_iter().zip(&kernels).zip(&variables) {
+                if failures::is_failure(&side.1.case.outcome) {
+                    failures::save_side(folder, side, kernel, &current.group, users, trials, variables)?;
                     saved += 1;
                 }
             }
@@ -371,7 +376,7 @@ impl<'a> Contest<'a> {
         trials.exit = answer.exit as u8;
         answer.deliver_json(target, &trials);
         if let Some(folder) = failures_folder {
-            answer.add_late_note(self.save_failures(folder, &trials, &setup.kernels));
+            answer.add_late_note(self.save_failures(folder, &trials, &setup.kernels, host));
         }
         Ok(answer)
     }
