@@ -225,7 +225,7 @@ fn a_case_or_side_whose_worker_another_one_crashed_is_repeated_with_a_note() {
     assert_eq!(line(&stdout(&output), "4 "), "4 passed, 0 wrong, 0 skipped");
     check_text(
         line(&stderr(&output), "note      matmul: "),
-        "note      matmul: the worker it shared with other cases died (SIGSEGV after vkCreateComputePipelines); \
+        "note      matmul: the worker it shared with other cases died (SIGSEGV in or after vkQueueSubmit); \
          measured again alone (naive 8)",
     );
     let (_folder, path) = temporary("ab.json");
@@ -240,7 +240,7 @@ fn a_case_or_side_whose_worker_another_one_crashed_is_repeated_with_a_note() {
     let notes = read_json(&path)["b"]["case"]["notes"].clone();
     check_text(
         notes.as_array().and_then(|notes| notes.last()?.as_str()).expect("a note"),
-        "the worker it shared with other cases died (SIGSEGV after vkCreateComputePipelines); measured again alone",
+        "the worker it shared with other cases died (SIGSEGV in or after vkQueueSubmit); measured again alone",
     );
 }
 
@@ -377,6 +377,22 @@ fn a_reproducer_of_each_failure_is_saved() {
     assert_eq!(spirv, find_shader("matmul/naive", DType::F32).expect("it is compiled").spirv.to_vec());
     assert_eq!(std::fs::metadata(case.join("A.bin")).expect("kept").len(), 8 * 8 * 4);
     expect_output(gpukern(&["inspect"]).arg(&case), 0, &["1 kernel"]);
+    // `compare` names the crash.
+    let [before, after] = ["before.json", "after.json"].map(|name| folder.path().join(name));
+    expect_output(gpukern(&VERIFY).arg("--json").arg(&before), 0, &[]);
+    expect_error(
+        with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path()).arg("--json").arg(&after),
+        3,
+        &["SIGABRT in or after vkQueueSubmit"],
+    );
+    let crashed = "CRASHED  matmul/naive/f32/8x8x8: verified only → crashed: SIGABRT";
+    expect_output(gpukern(&["compare", "--allow=validation-layers"]).arg(&before).arg(&after), 1, &[crashed]);
+    // A side of `ab` keeps its variables.
+    let sides = ["ab", "matmul", "-V", "naive", "-s", "8", "--b-env=RADV_DEBUG=llvm"];
+    let mut command = with_bad_naive("vkQueueSubmit", "abort", &sides, folder.path());
+    expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
+    let side = read_json(&kept.join("B_matmul_naive_f32_8x8x8_device-0/failure.json"));
+    assert_eq!(side["variables"]["RADV_DEBUG"], "llvm");
     // The saved kernel runs, and its answer is judged by the built-in oracle.
     expect_output(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0, &["all answers verified"]);
     let mut bad = with_bad_naive("vkQueueSubmit", "abort", &["run", "--no-peak"], folder.path());

@@ -151,11 +151,18 @@ pub struct CallMonitor {
     current: Mutex<Option<Wait>>,
     /// Predicted time of command buffers that have not run yet.
     predicted: Mutex<Option<Duration>>,
+    /// Called before the next submission.
+    before_submission: Mutex<Option<fn()>>,
 }
 
 impl CallMonitor {
     /// Runs `function`, Vulkan's `call`; [`Self::waiting`] returns the call until it is done.
     pub(super) fn watched<T>(&self, call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
+        if call == "vkQueueSubmit"
+            && let Some(announce) = self.before_submission.lock().ok().and_then(|mut announce| announce.take())
+        {
+            announce();
+        }
         self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
     }
 
@@ -180,6 +187,11 @@ impl CallMonitor {
     /// Sets the predicted time of command buffers that run for the first time.
     pub fn predict(&self, time: Option<Duration>) {
         store(&self.predicted, time);
+    }
+
+    /// Has `announce` called once, before the next submission: the process may die of it.
+    pub fn announce_submission(&self, announce: fn()) {
+        store(&self.before_submission, Some(announce));
     }
 
     /// Returns the predicted time of command buffers that run for the first time.

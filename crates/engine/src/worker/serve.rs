@@ -272,6 +272,11 @@ impl DeviceWatcher for Reporter {
 
     fn compiling(&self, kernel: Option<&str>) {
         report(&WorkerReport::Compiling(kernel.map(String::from)));
+        if kernel.is_none()
+            && let Some(device) = self.device.borrow().upgrade()
+        {
+            device.calls().announce_submission(|| report(&WorkerReport::Submitting));
+        }
     }
 
     fn lost(&self, error: &str) {
