@@ -395,16 +395,20 @@ impl Pipelines {
             let statistics = unsafe { functions.get_pipeline_executable_statistics(&info) }.unwrap_or_default();
             for statistic in statistics {
                 let Ok(name) = statistic.name_as_c_str() else { continue };
+                let name = name.to_string_lossy();
                 // SAFETY: the format says which member of the union holds the value.
-                let value = unsafe {
+                metrics.push(unsafe {
                     match statistic.format {
-                        vk::PipelineExecutableStatisticFormatKHR::UINT64 => statistic.value.u64 as f64,
-                        vk::PipelineExecutableStatisticFormatKHR::INT64 => statistic.value.i64 as f64,
-                        vk::PipelineExecutableStatisticFormatKHR::FLOAT64 => statistic.value.f64,
-                        _ => f64::from(u8::from(statistic.value.b32 == vk::TRUE)),
+                        vk::PipelineExecutableStatisticFormatKHR::UINT64 => {
+                            Metric::whole(&name, statistic.value.u64.into())
+                        }
+                        vk::PipelineExecutableStatisticFormatKHR::INT64 => {
+                            Metric::whole(&name, statistic.value.i64.into())
+                        }
+                        vk::PipelineExecutableStatisticFormatKHR::FLOAT64 => Metric::new(&name, statistic.value.f64),
+                        _ => Metric::new(&name, f64::from(u8::from(statistic.value.b32 == vk::TRUE))),
                     }
-                };
-                metrics.push(Metric::new(&name.to_string_lossy(), value));
+                });
             }
         }
         metrics

@@ -236,6 +236,9 @@ pub struct Metric {
     pub name: String,
     /// Value; `null` if it is not finite.
     pub value: Option<f64>,
+    /// Digits of an integer that `value` rounds, such as a hash of 64 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<String>,
     /// Whether every table shows it, as a part of the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
@@ -244,7 +247,13 @@ pub struct Metric {
 impl Metric {
     /// Creates a metric that tables show on request.
     pub fn new(name: &str, value: f64) -> Self {
-        Self { name: name.into(), value: value.is_finite().then_some(value), shown: false }
+        Self { name: name.into(), value: value.is_finite().then_some(value), exact: None, shown: false }
+    }
+
+    /// Creates the metric of an integer.
+    pub fn whole(name: &str, value: i128) -> Self {
+        let rounded = value as f64;
+        Self { exact: (rounded as i128 != value).then(|| value.to_string()), ..Self::new(name, rounded) }
     }
 
     /// Marks the metric as part of the answer, so that every table shows it.
@@ -271,6 +280,12 @@ pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rounded_integer_keeps_its_digits() {
+        let exact = |value| Metric::whole("hash", value).exact;
+        assert_eq!([exact(1 << 60), exact((1 << 60) + 1)], [None, Some(((1_u64 << 60) + 1).to_string())]);
+    }
 
     #[test]
     fn a_rounded_number_is_what_is_written() {

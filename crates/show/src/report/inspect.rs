@@ -248,7 +248,8 @@ pub fn raw(record: &Record, width: usize) -> String {
         for name in &names {
             let value = |row: &KernelRow<'_>| {
                 let statistic = row.compiled.statistics.iter().find(|statistic| statistic.name == *name);
-                statistic.and_then(statistics::value).map_or(UNKNOWN.into(), number)
+                let exact = statistic.and_then(|statistic| statistic.exact.clone());
+                exact.or_else(|| statistic.and_then(statistics::value).map(number)).unwrap_or_else(|| UNKNOWN.into())
             };
             table.row(std::iter::once((*name).to_string()).chain(rows.iter().map(value)));
         }
