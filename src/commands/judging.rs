@@ -93,7 +93,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
         return Ok(());
     }
     if let Some(case) = unmatched.iter().find(|case| ![case.baseline, case.candidate].contains(&State::Absent)) {
-        let Unmatched { id, baseline, candidate, reason, .. } = case;
+        let Unmatched { id, statuses: [baseline, candidate], reason, .. } = case;
         let [id, reason] = [id, reason].map(|text| printable(text));
         return Err(usage!("there is nothing to compare: {id}: {baseline} → {candidate}: {reason}"));
     }

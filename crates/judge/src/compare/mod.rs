@@ -212,6 +212,9 @@ pub struct Unmatched {
     /// State of the case in the candidate.
     #[schemars(with = "&'static str")]
     pub candidate: State,
+    /// Names of both states, of which `failed` may be `crashed` or `timed out`; the document has these in the reason.
+    #[serde(skip)]
+    pub statuses: [&'static str; 2],
     /// Reason from a record.
     pub reason: String,
     /// Whether the case worked in the baseline but is wrong or fails in the candidate.

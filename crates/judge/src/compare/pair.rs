@@ -2,7 +2,7 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{SeenCase, State, is_mistake, state, state_reason};
+use super::side::{SeenCase, State, is_mistake, state, state_reason, status};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
     inspected, judge, why,
@@ -85,6 +85,7 @@ pub(super) fn pair_up<'a>(
         device: first.record.device_name(first.case.device),
         baseline: before,
         candidate: after,
+        statuses: [status(baseline), status(candidate)],
         newly_wrong: after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),

@@ -167,6 +167,14 @@ pub(super) fn state(side: &[SeenCase<'_>]) -> State {
     side.iter().map(|seen| state_of(seen.case)).min().unwrap_or(State::Absent)
 }
 
+/// Names the state of a case on a side; says whether one without an answer failed, crashed or timed out.
+pub(super) fn status(side: &[SeenCase<'_>]) -> &'static str {
+    match (state(side), decisive(side)) {
+        (State::Failed, Some(seen)) => seen.case.outcome.status(),
+        (state, _) => state.name(),
+    }
+}
+
 /// Returns the reason for the state of a case on a side; empty without one.
 pub(super) fn state_reason(side: &[SeenCase<'_>]) -> String {
     decisive(side).and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()

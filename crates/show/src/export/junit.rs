@@ -407,6 +407,7 @@ mod tests {
             device: "llvmpipe".into(),
             baseline: State::Measured,
             candidate,
+            statuses: [State::Measured, candidate].map(State::name),
             reason: if newly_wrong { "C[0][0] is NaN".into() } else { String::new() },
             newly_wrong,
             interrupted: false,

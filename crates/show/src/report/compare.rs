@@ -9,6 +9,7 @@ use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
 use crate::basis::units::{self, counted};
 use crate::compare::gate::Ruling;
+use crate::compare::inspected::ChangedFigure;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
 use crate::compare::{
@@ -103,7 +104,14 @@ fn write_inspected(document: &mut Document, comparison: &Comparison) {
             |case: &&Inspected| (case.algorithm.clone(), case.variant.clone(), case.verdict.name(), case.text());
         let groups = grouped(of_device, alike);
         for cases in groups.iter().take(MAX_INSPECTED) {
-            document.hanging(8, inspection(cases[0], cases.len() - 1));
+            match kernel_changes(cases[0]) {
+                Some(table) => {
+                    document.hanging(8, described(cases[0], cases.len() - 1, &counted(table.len(), "changed kernel")));
+                    document.table(table);
+                    document.gap();
+                }
+                None => document.hanging(8, inspection(cases[0], cases.len() - 1)),
+            }
         }
         if let Some(rest) = groups.len().checked_sub(MAX_INSPECTED).filter(|rest| *rest > 0) {
             document.line(format!("and {rest} more; `compare --to markdown` lists them"));
@@ -389,8 +397,45 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
 
 /// Describes an inspected case, for which `more` stand: `WORSE   matmul/tiled/f32/64x64x64 and 2 more: spills 0 → 442`.
 pub fn inspection(case: &Inspected, more: usize) -> String {
+    described(case, more, &case.text())
+}
+
+fn described(case: &Inspected, more: usize, text: &str) -> String {
     let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
-    format!("{verdict:<6}  {}{}: {}", case.id, and_more(more), case.text())
+    format!("{verdict:<6}  {}{}: {text}", case.id, and_more(more))
+}
+
+/// Returns the changed figures of a case's kernels, with a row for each, or for its versions that changed alike; `None` if
+/// only one kernel changed, or no figure that drivers share.
+fn kernel_changes(case: &Inspected) -> Option<Table> {
+    let changes: Vec<_> = case.changes.iter().filter(|change| change.figure.is_common()).collect();
+    let figures = distinct(changes.iter().map(|change| change.figure.name()));
+    // A kernel has each figure once; a second one is another version's.
+    let mut kernels: Vec<(&str, Vec<&ChangedFigure>)> = vec![];
+    for change in &changes {
+        let is_of = |(name, known): &&mut (&str, Vec<&ChangedFigure>)| {
+            *name == change.kernel && known.iter().all(|other| other.figure != change.figure)
+        };
+        match kernels.iter_mut().find(is_of) {
+            Some((_, known)) => known.push(change),
+            None => kernels.push((&change.kernel, vec![change])),
+        }
+    }
+    let mut table = Table::default().text(["kernel"]).numbers(figures.iter().copied());
+    let cell = |kernel: &[&ChangedFigure], figure: &str| {
+        let change = kernel.iter().find(|change| change.figure.name() == figure);
+        change.map_or_else(String::new, |change| format!("{} → {}", change.baseline, change.candidate))
+    };
+    let rows = kernels.iter().map(|(name, known)| {
+        let cells: Vec<_> = figures.iter().map(|figure| cell(known, figure)).collect();
+        (printable(name).into_owned(), cells)
+    });
+    for same in grouped(rows, Clone::clone) {
+        let (name, cells) = &same[0];
+        let name = if same.len() > 1 { format!("{name} ({} versions)", same.len()) } else { name.clone() };
+        table.row(std::iter::once(name).chain(cells.iter().cloned()));
+    }
+    (table.len() > 1).then_some(table)
 }
 
 /// Most regressions of which each has a line of its own.
@@ -401,7 +446,7 @@ const MAX_SHARED: usize = 3;
 
 /// Groups the cases that are not compared by reason; each of a few regressions is a group of its own.
 pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
-    let why = |case: &&Unmatched| (case.baseline.name(), case.candidate.name(), case.reason.clone(), case.newly_wrong);
+    let why = |case: &&Unmatched| (case.statuses, case.reason.clone(), case.newly_wrong);
     let are_few = cases.iter().filter(|case| case.newly_wrong).count() <= MAX_REGRESSIONS;
     // Regressions for one reason, such as a kernel that does not compile, share a line too.
     let is_shared = |case: &&Unmatched| cases.iter().filter(|other| why(other) == why(case)).count() > MAX_SHARED;
@@ -410,7 +455,7 @@ pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
 }
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
-    let sign = if case.newly_wrong { case.candidate.name().to_uppercase() } else { case.label().into() };
+    let sign = if case.newly_wrong { case.statuses[1].to_uppercase() } else { case.label().into() };
     let reason = reason(case);
     let more = and_more(count - 1);
     format!("{sign}  {}{more}: {}{reason}", case.id, change_of_state(case))
@@ -423,7 +468,7 @@ pub fn change_of_state(case: &Unmatched) -> String {
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (State::Measured, State::Measured) => "measured on both sides".into(),
-        (before, after) => format!("{before} → {after}"),
+        _ => case.statuses.join(" → "),
     }
 }
 
