@@ -94,8 +94,8 @@ fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<Strin
     if !unjudged.is_empty() && !force && !allow.iter().any(|name| name == "check") {
         let cases = counted(unjudged.len(), "case");
         advice.push(format!(
-            "{cases} of the baseline could not be judged, because its reference or inputs failed; mend that, or add --allow \
-             check."
+            "{cases} of the baseline could not be judged, because its reference or inputs failed; if this change mends them, \
+             or that is intentional, add --allow check."
         ));
         unseen.extend(unjudged);
     }

@@ -144,7 +144,7 @@ impl Sides {
                 let of = |own: &UserKernels, kernels: &mut Vec<UserKernels>| {
                     added(&CaseGroup { turns: None, ..group.clone() }, own, kernels)
                 };
-                let [judged, before] = [of(own, kernels)?, of(&named(before, BASELINE), kernels)?];
+                let [judged, before] = [of(own, kernels)?, of(&called_as(own, before, BASELINE), kernels)?];
                 let judges = ids_of(&judged).into_iter().zip(ids_of(&before)).map(<[String; 2]>::from);
                 self.old_checks.extend(ids.into_iter().zip(judges));
                 plan.sections.extend([judged, before].map(|group| answers_only(&section, group)));
@@ -181,7 +181,8 @@ impl Sides {
             let changes = changed_check(&before.problem, &after.problem);
             let is_judged_anew = !changes.is_empty() || has_commands(&before.problem);
             if !allows_check && (is_judged_anew || !is_unchanged && has_no_reference(&before.problem)) {
-                let own = if is_unchanged { named(before, OLD_CHECK) } else { under_old_check(before, after) };
+                let own =
+                    if is_unchanged { called_as(after, before, OLD_CHECK) } else { under_old_check(before, after) };
                 under_old_checks.insert(after.name.clone(), own);
             }
             if !changes.is_empty() {
@@ -404,6 +405,15 @@ fn under_old_check(before: &UserKernels, after: &UserKernels) -> UserKernels {
     UserKernels { problem, ..named(after, OLD_CHECK) }
 }
 
+/// Returns kernels under a name with this suffix, with the sources' names in `other`: a renamed source is still the same kernel.
+fn called_as(other: &UserKernels, kernels: &UserKernels, suffix: &str) -> UserKernels {
+    let mut own = named(kernels, suffix);
+    for (own, other) in own.problem.configurations.iter_mut().zip(&other.problem.configurations) {
+        own.kernel.clone_from(&other.kernel);
+    }
+    own
+}
+
 /// Returns kernels under a name with this suffix.
 fn named(kernels: &UserKernels, suffix: &str) -> UserKernels {
     UserKernels { name: format!("{}{suffix}", kernels.name), ..kernels.clone() }
@@ -482,6 +492,8 @@ fn renamed(counterparts: &BTreeMap<String, String>, before: &[UserKernels], afte
 fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<String> {
     let [old, new] = [before, after].map(data_files);
     let names = old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name));
+    // Nobody misses the files of a reference that is gone.
+    let names = names.filter(|_| !has_commands(before) || has_commands(after));
     let mut changes: BTreeSet<String> = names.cloned().collect();
     for point in &after.points {
         let Some(earlier) = before.points.iter().find(|earlier| earlier.values == point.values) else { continue };
@@ -508,21 +520,42 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
     changes.into_iter().collect()
 }
 
-/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents; and those beside a file
-/// of a command that have its ending, such as modules that a script imports.
+/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents; and those that a script
+/// of a command imports from its folder.
 fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
     let mut paths = BTreeSet::new();
     for (what, path) in problem.files().into_iter().filter(|(what, _)| *what != "a source") {
         if what == "a file of a command" && path.extension().is_some() {
-            let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-            let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
-            paths.extend(beside.filter(|other| other.extension() == path.extension()).take(MAX_BESIDE));
+            paths.extend(imported(&path));
         }
         paths.insert(path);
     }
     let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
     let hash = |path: &Path| Some(fingerprint(&[&std::fs::read(path).ok()?]));
     paths.iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
+}
+
+/// Returns the files beside a script, with its ending, whose names it has as words, and those that these name in turn.
+fn imported(script: &Path) -> Vec<PathBuf> {
+    // A bare name has an empty folder, which nobody can read.
+    let folder = script.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let beside = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_alike = |path: &PathBuf| path.extension() == script.extension();
+    let beside: Vec<PathBuf> = beside.map(|entry| entry.path()).filter(is_alike).take(MAX_BESIDE).collect();
+    let mut found: Vec<PathBuf> = vec![];
+    let mut last = vec![script.to_path_buf()];
+    while let Some(path) = last.pop() {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let is_named = |other: &&PathBuf| {
+            let stem = other.file_stem().unwrap_or_default().to_string_lossy();
+            words.contains(&*stem) || stem.contains('-') && text.contains(&*stem)
+        };
+        let named: Vec<_> = beside.iter().filter(is_named).filter(|other| !found.contains(other)).cloned().collect();
+        found.extend(named.iter().cloned());
+        last.extend(named);
+    }
+    found
 }
 
 /// Most files beside a script that are read.

@@ -938,6 +938,32 @@ fn the_check_of_the_baseline_judges_new_sizes_too() {
 
 #[cfg(unix)]
 #[test]
+fn a_renamed_source_is_the_same_kernel_under_an_unchanged_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let described = |source: &str| {
+        let reference = "[reference]\ncommand = 'sh reference.sh {in} {out}'\n";
+        write("copy.toml", &(COPY[1].replace("copy.comp", source) + reference));
+    };
+    write("copy.comp", COPY[0]);
+    described("copy.comp");
+    write("reference.sh", ". ./answer.sh\n");
+    write("answer.sh", "cp \"$1/X.npy\" \"$2/Y.npy\"\n");
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    commit_all(path);
+    write("clone.comp", COPY[0]);
+    described("clone.comp");
+    // The reference does not name this file.
+    write("unused.sh", "exit 1\n");
+    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1"]);
+    command.args(["--bench", "--device cpu --no-peak --max-time 50ms"]);
+    let renamed = stdout(&expect_exit(command.current_dir(path), 0));
+    assert!(!renamed.contains("what decides whether") && renamed.contains("measured once"), "{renamed}");
+}
+
+#[cfg(unix)]
+#[test]
 fn further_processes_forget_no_wrong_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
@@ -973,6 +999,7 @@ fn further_processes_forget_no_wrong_answer() {
     write("answer.sh", zeros);
     let wrong = compare(1);
     assert!(wrong.contains("by the baseline's check (`--allow check` accepts the new one): Y["), "{wrong}");
+    line(&wrong, "This change also edits what decides whether answers are right: copy (answer.sh)");
     // The kernel did not change, and what its reference reads breaks.
     write("copy.comp", COPY[0]);
     line(&compare(1), "REJECTED  copy/copy/u32/N=4096: ");
@@ -1053,13 +1080,15 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     assert_eq!(mended.status.code(), Some(0), "{}{}", stdout(&mended), stderr(&mended));
     let comparison = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
     assert!(comparison.contains("; before: copy.toml:2: kernel.source: copy.comp:"), "{comparison}");
-    // A mistake keeps them.
+    // A mistake keeps them, and its own are no longer green.
     std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'none.toml'\n").expect("written");
     let third = compare("HEAD");
     assert_eq!(third.status.code(), Some(2), "{}{}", stdout(&third), stderr(&third));
-    assert!(stdout(&third).contains("those of an earlier run"), "{}", stdout(&third));
+    line(&stdout(&third), "The results of the last run are now in gpukern-results/earlier.");
+    let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
+    assert!(junit.contains("<error "), "{junit}");
     assert!(stderr(&third).contains("gpukern.toml:1: cannot read"), "{}", stderr(&third));
-    assert!(path.join("gpukern-results/baseline.json").is_file());
+    assert!(path.join("gpukern-results/earlier/baseline.json").is_file());
     // A clean end leaves no work tree behind.
     let trees = Command::new("git").current_dir(path).args(["worktree", "list"]).output().expect("git starts");
     assert_eq!(stdout(&trees).lines().count(), 1, "{}", stdout(&trees));

@@ -298,7 +298,10 @@ fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
 /// Returns the test of a case that one side lacks, or that is not compared, with the thresholds that it crosses; `fails` if
 /// nobody may take it away.
 fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
-    let change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
+    let mut change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
+    if fails && case.is_lost() {
+        change.push_str("; if intentional, add --allow gone");
+    }
     let problem = match broken {
         [] => TestProblem {
             element: match case {

@@ -139,15 +139,17 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         document.line(table.caption());
         document.table(table);
     }
-    let sorted = comparison.sorted().into_iter().map(|(_, case)| case);
+    let sorted = comparison.sorted();
+    let settled: Vec<_> = ruling.settled.iter().filter_map(|index| Some(&*comparison.cases.get(*index)?.id)).collect();
+    let sorted = sorted.into_iter().map(|(_, case)| case);
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
     if !others.is_empty() {
-        document.table(changes(&others));
+        document.table(changes(&others, &settled));
         document.lines(ratio_note(&comparison.sorted()));
     }
     if !same.is_empty() {
         let mut unchanged = Document::default();
-        unchanged.table(changes(&same));
+        unchanged.table(changes(&same, &settled));
         document.fold(format!("{} same", same.len()), unchanged);
     }
     document.lines(comparison.remarks.iter().map(FormattedText::prose));
@@ -160,14 +162,18 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document.markdown()
 }
 
-/// Returns a table with a row for each of `cases`, of which there is at least one.
-fn changes(cases: &[&Compared]) -> Table {
+/// Returns a table with a row for each of `cases`, of which there is at least one. A threshold accepts those of the ids `settled`.
+fn changes(cases: &[&Compared], settled: &[&str]) -> Table {
     let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
     let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for case in cases {
-        let verdict = Cell { is_best: case.verdict == Verdict::Slower, ..case.verdict.name().into() };
+        let is_slower = case.verdict == Verdict::Slower;
+        let verdict = match settled.contains(&&*case.id) {
+            true if is_slower => "slower, within its max-slowdown".into(),
+            _ => Cell { is_best: is_slower, ..case.verdict.name().into() },
+        };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
         let why: Vec<_> = case.why.iter().filter(|reason| **reason != case.test).map(String::as_str).collect();
