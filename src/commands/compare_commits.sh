@@ -244,7 +244,8 @@ finish() {
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         # The author of a pull request cannot add an option.
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
-            printf '\nIf this is intended: the label of docs/ci/own-kernels.yml sets `--allow`; a threshold accepts a slowdown.\n'
+            echo
+            echo "If this is intended: the label of docs/ci/own-kernels.yml sets \`--allow\`; a threshold accepts a slowdown."
         fi
         echo
         echo "$sides"

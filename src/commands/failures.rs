@@ -305,7 +305,8 @@ fn write_dispatches(
     substitute: Option<&(String, Vec<u8>)>,
 ) -> io::Result<Vec<Value>> {
     let specs = problem.buffers();
-    let name = |buffer: BufferId| specs.iter().chain(&program.scratch).nth(buffer.0).map_or("", |spec| &*spec.name);
+    let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
+    let name = |buffer: BufferId| &*all[buffer.0].name;
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let label = dispatch.shader.label();
@@ -338,7 +339,7 @@ fn write_dispatches(
             "subgroup_size": dispatch.subgroup_size,
             "groups": dispatch.groups,
             "arguments": arguments,
-            "bindings": bindings_of(dispatch, &name),
+            "bindings": bindings_of(dispatch, &all),
         }));
     }
     Ok(dispatches)
@@ -369,9 +370,12 @@ fn write_description(folder: &Path, dispatches: &[Value], reason: &str) -> io::R
 }
 
 /// Returns the descriptors, push constants, addresses and wide constants of a user's kernel.
-fn bindings_of<'a>(dispatch: &Dispatch, name: &dyn Fn(BufferId) -> &'a str) -> Value {
+fn bindings_of(dispatch: &Dispatch, buffers: &[&BufferSpec]) -> Value {
+    let name = |buffer: BufferId| &*buffers[buffer.0].name;
     let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
-        let Binding { set, binding, element, kind, buffer, offset, range: _ } = *at;
+        let Binding { set, binding, element, kind, buffer, offset, range } = *at;
+        // Without what gpukern binds behind the data, to find writes out of bounds.
+        let bytes = bytes.map(|bytes| bytes.min(range.unwrap_or(buffers[buffer.0].bytes().0 - offset)));
         let buffer = name(buffer);
         let format = (kind == SlotKind::Texel).then_some("R32G32B32A32_SFLOAT");
         json!({

@@ -23,6 +23,15 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert_eq!(dispatch["arguments"][3], json!({ "u32": 8 }), "{program}");
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
+    // A choice of a description; its descriptors end with the data.
+    let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
+    let choice = ["inspect", toml, "-V", "softmax[LANES=64]", "-s", "ROWS=2", "-s", "COLUMNS=100", "--save"];
+    expect_exit(gpukern(&choice).arg(folder.path().join("own")), 0);
+    let mut cases = std::fs::read_dir(folder.path().join("own")).expect("saved");
+    let program = read_json(&cases.next().expect("a case").expect("a folder").path().join("program.json"));
+    let descriptors = program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("descriptors");
+    assert!(!descriptors.is_empty() && descriptors.iter().all(|own| own["bytes"] == 2 * 100 * 4), "{program}");
+    assert!(cases.next().is_none(), "one choice");
 }
 
 #[test]
