@@ -1085,8 +1085,7 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     let third = compare("HEAD");
     assert_eq!(third.status.code(), Some(2), "{}{}", stdout(&third), stderr(&third));
     line(&stdout(&third), "The results of the last run are now in gpukern-results/earlier.");
-    let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
-    assert!(junit.contains("<error "), "{junit}");
+    assert!(std::fs::read_to_string(path.join("gpukern-results/junit.xml")).is_ok_and(|file| file.contains("<error ")));
     assert!(stderr(&third).contains("gpukern.toml:1: cannot read"), "{}", stderr(&third));
     assert!(path.join("gpukern-results/earlier/baseline.json").is_file());
     // A clean end leaves no work tree behind.

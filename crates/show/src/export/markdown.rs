@@ -170,9 +170,10 @@ fn changes(cases: &[&Compared], settled: &[&str]) -> Table {
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for case in cases {
         let is_slower = case.verdict == Verdict::Slower;
-        let verdict = match settled.contains(&&*case.id) {
-            true if is_slower => "slower, within its max-slowdown".into(),
-            _ => Cell { is_best: is_slower, ..case.verdict.name().into() },
+        let verdict = if is_slower && settled.contains(&&*case.id) {
+            "slower, within its max-slowdown".into()
+        } else {
+            Cell { is_best: is_slower, ..case.verdict.name().into() }
         };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
