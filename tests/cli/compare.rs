@@ -1070,9 +1070,8 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
         comparison.starts_with("**Failed: 1 newly failed") && comparison.contains("'z' : undeclared"),
         "{comparison}"
     );
-    for file in ["baseline.json", "candidate.json", "junit.xml", "report.html"] {
-        assert!(path.join("gpukern-results").join(file).is_file(), "{file}");
-    }
+    let is_written = |file: &&str| path.join("gpukern-results").join(file).is_file();
+    assert!(["baseline.json", "candidate.json", "junit.xml", "report.html"].iter().all(is_written));
     // Reasons of the baseline do not name the folder that it was in.
     git(path, &["commit", "--quiet", "--all", "--message=broken"]);
     std::fs::write(path.join("copy.in"), copy).expect("written");
