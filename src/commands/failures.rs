@@ -14,6 +14,7 @@ use crate::engine::job::duel::Side;
 use crate::kernel::buffer::{Binding, Descriptor};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step};
+use crate::kernel::shaders::Shader;
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::{
@@ -297,6 +298,25 @@ fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> R
     Request { selection, no_peak: true, ..Request::default() }
 }
 
+/// Writes SPIR-V to a file that is called as its shader, unless it is there already. Returns the file's name.
+fn write_spirv(folder: &Path, shader: &Shader, spirv: &[u8]) -> io::Result<String> {
+    let label = shader.label();
+    // `matmul/tiled.f32`, or `softmax/softmax.comp#0+…`, which ends with a hash.
+    let users = label.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+    let name = if shader.built_in { label.replace('/', "-") } else { users.into() };
+    for number in 1.. {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let file = format!("{}{number}.spv", file_name(&name));
+        let path = folder.join(&file);
+        match std::fs::read(&path) {
+            Ok(known) if known == spirv => return Ok(file),
+            Ok(_) => {}
+            Err(_) => return std::fs::write(path, spirv).map(|()| file),
+        }
+    }
+    unreachable!("there is a number that no file has")
+}
+
 /// Writes the SPIR-V of each dispatch to a file. Returns the dispatches with their constants and grids.
 fn write_dispatches(
     folder: &Path,
@@ -310,13 +330,11 @@ fn write_dispatches(
     let mut dispatches = vec![];
     for dispatch in program.dispatches() {
         let label = dispatch.shader.label();
-        // No two labels of built-in kernels differ only in `/` and `-`.
-        let file = file_name(&if dispatch.shader.built_in { label.replace('/', "-") } else { label.clone() }) + ".spv";
         let spirv = match substitute {
             Some((replaced, spirv)) if *replaced == label => &spirv[..],
             _ => &dispatch.shader.spirv[..],
         };
-        std::fs::write(folder.join(&file), spirv)?;
+        let file = write_spirv(folder, &dispatch.shader, spirv)?;
         let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
         let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
         let mut arguments = vec![];
