@@ -161,10 +161,10 @@ impl RunConditions {
         parts.extend(conditions.uncertainty());
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
-            (_, 1) => parts.push("too few samples for an interval of the median".into()),
+            (_, 1) => parts.push("too few samples or processes for an interval of the median".into()),
             (few, all) => {
                 let have = if few == 1 { "has" } else { "have" };
-                parts.push(format!("{few} of {all} medians {have} too few samples for an interval"));
+                parts.push(format!("{few} of {all} medians {have} too few samples or processes for an interval"));
             }
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }

@@ -52,6 +52,7 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
     row = row
         .with("samples", m.map_or(0, |m| m.summary.count))
         .with("outliers", m.map_or(0, |m| m.summary.outliers))
+        .with("processes", m.map_or(0, |m| m.process_medians.len().max(1)))
         .with("repeats", m.map(|m| m.repeats))
         .with("chain", case.chain)
         .with("operations", case.work.operations)

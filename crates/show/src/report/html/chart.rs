@@ -344,7 +344,12 @@ impl Plot {
             (1..MIN_LIMIT_DISTANCE).contains(&distance)
         });
         match (limit.is_level(), is_narrow) {
-            (true, true) => outlined_text(from.0 + 4, from.1 + if is_below { 13 } else { -5 }, &limit.name, ""),
+            (true, true) => {
+                // A limit may begin near the edge.
+                let room = (LABEL_CHARACTER_WIDTH * limit.name.chars().count() as f64).ceil() as i32;
+                let x = (from.0 + 4).min(to.0 - room).max(0);
+                outlined_text(x, from.1 + if is_below { 13 } else { -5 }, &limit.name, "")
+            }
             (false, false) => slope_label(limit, from, to, is_below),
             _ => String::new(),
         }
