@@ -123,3 +123,21 @@ fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let failures = failures.into_inner().expect("no panic");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+#[test]
+fn a_reference_that_leaves_elements_out_judges_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let source = "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer X { uint x[]; };\n\
+                  layout(binding = 1) buffer Y { uint y[]; };\n\
+                  void main() { uint i = gl_GlobalInvocationID.x; if (i != 41) y[i] = x[i]; }\n";
+    std::fs::write(path.join("k.comp"), source).expect("written");
+    std::fs::write(path.join("reference.comp"), source.replace("= x[i]", "= x[i] + 0")).expect("written");
+    let description = "[kernel]\nsource = 'k.comp'\n[axes]\nN = 64\n[buffer.X]\ntype = 'u32'\nshape = 'N'\nfill = 'iota'\n\
+                       [buffer.Y]\ntype = 'u32'\nshape = 'N'\n[dispatch]\ngroups = '1'\n[reference]\n\
+                       kernel = 'reference.comp'\n";
+    std::fs::write(path.join("k.toml"), description).expect("written");
+    let output = super::expect_exit(gpukern(&["sanitize", "k.toml"]).current_dir(path), 3);
+    let said = super::stderr(&output);
+    assert!(said.contains("was not simulated: the reference never writes Y[41]; does its grid"), "{said}");
+}

@@ -285,6 +285,13 @@ impl Memory {
         self.buffers.get(buffer as usize).map_or(&[], |region| &region.bytes)
     }
 
+    /// Returns the first byte of a buffer that was not written with a defined value.
+    pub(crate) fn first_undefined(&self, buffer: u32) -> Option<usize> {
+        let undefined = &self.buffers.get(buffer as usize)?.undefined;
+        let at = undefined.iter().position(|bits| *bits != 0)?;
+        Some(8 * at + undefined[at].trailing_zeros() as usize)
+    }
+
     /// Whether a byte was written with a defined value.
     pub(crate) fn is_defined(&self, buffer: u32, byte: u64) -> bool {
         let region = self.buffers.get(buffer as usize);

@@ -54,6 +54,8 @@ pub struct SimulationSettings {
 pub struct Simulated {
     /// Contents of the outputs (in-place ones included), in buffer order.
     pub outputs: Vec<HostArray>,
+    /// Index of the first element of each output that nothing wrote.
+    pub unwritten: Vec<Option<usize>>,
     pub faults: Vec<KernelFault>,
     /// Instructions times active lanes.
     pub lane_operations: u64,
@@ -125,37 +127,45 @@ pub fn simulate(
         }
     }
     let mut outputs = vec![];
+    let mut unwritten = vec![];
     for (number, spec) in specs.iter().enumerate().filter(|(_, spec)| spec.role.is_output()) {
         let mut output = HostArray::zeros(spec.dtype, spec.len as usize);
         let bytes = output.as_bytes_mut();
         bytes.copy_from_slice(&run.memory.bytes(number as u32)[..bytes.len()]);
+        let size = spec.dtype.bytes() as usize;
+        let first = run.memory.first_undefined(number as u32).filter(|byte| *byte < bytes.len());
+        // What was written may be undefined, too.
+        let element = first.map(|byte| byte / size);
+        unwritten.push(element.filter(|at| bytes[at * size..][..size] == filler(number, size as u64)));
         outputs.push(output);
     }
     let faults = run.reporter.finish(&run.memory);
     let ProgramRun { lane_operations, assumed_progress, reporter, .. } = run;
     let FaultReporter { matrix_element, exchanges, .. } = reporter;
-    Ok(Simulated { outputs, faults, lane_operations, assumed_progress, matrix_element, exchanges })
+    Ok(Simulated { outputs, unwritten, faults, lane_operations, assumed_progress, matrix_element, exchanges })
+}
+
+/// Returns what fills this many bytes of a buffer of this number that nothing has written.
+fn filler(number: usize, bytes: u64) -> Vec<u8> {
+    let word = (FILLER.start() + (number % 0x7f) as u32).to_le_bytes();
+    word.iter().copied().cycle().take(bytes as usize).collect()
 }
 
 /// Returns the contents of all buffers before the first step, and whether they are defined.
 fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray]) -> Vec<(Vec<u8>, bool)> {
-    let poison = |number: usize, bytes: u64| {
-        let word = (FILLER.start() + (number % 0x7f) as u32).to_le_bytes();
-        word.iter().copied().cycle().take(bytes as usize).collect::<Vec<u8>>()
-    };
     let mut contents = vec![];
     let mut inputs = inputs.iter();
     for (number, spec) in specs.iter().enumerate() {
         let input = if spec.role.is_input() { inputs.next() } else { None };
         contents.push(match input {
             Some(input) => (input.as_bytes().to_vec(), true),
-            None => (poison(number, spec.bytes().0), false),
+            None => (filler(number, spec.bytes().0), false),
         });
     }
     for (number, spec) in program.scratch.iter().enumerate() {
         // Built-in programs count from the state in which all bits are set.
         contents.push(if program.is_users() {
-            (poison(specs.len() + number, spec.bytes().0), false)
+            (filler(specs.len() + number, spec.bytes().0), false)
         } else {
             (vec![u8::MAX; spec.bytes().0 as usize], true)
         });
@@ -164,7 +174,7 @@ fn initial_contents(program: &Program, specs: &[BufferSpec], inputs: &[HostArray
         // gpukern's buffers have a red zone of poison behind their data, and its own kernels may read it: whether they
         // make use of it shows in the answer.
         for (number, (bytes, _)) in contents.iter_mut().enumerate() {
-            bytes.extend(poison(number, RED_ZONE));
+            bytes.extend(filler(number, RED_ZONE));
         }
     }
     contents

@@ -330,7 +330,14 @@ impl PosedCase<'_> {
             };
             let program = program.feasible(&self.specs, &device);
             match program.and_then(|program| self.simulate(&program, *subgroup_size, exact)) {
-                Ok(simulated) => return make_oracle(simulated.outputs).map_err(|error| error.to_string()),
+                Ok(simulated) => {
+                    let oracle = make_oracle(simulated.outputs).map_err(|error| error.to_string())?;
+                    let mut unwritten = simulated.unwritten.iter().enumerate();
+                    let element = unwritten.find_map(|(output, at)| oracle.element(output, (*at)?));
+                    return element.map_or(Ok(oracle), |element| {
+                        Err(format!("the reference never writes {element}; does its grid, or an `if`, leave it out?"))
+                    });
+                }
                 Err(error) => reason = error,
             }
         }

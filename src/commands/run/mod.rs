@@ -319,11 +319,10 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
         // Without a clear winner there is no reason to change the default.
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
-            let default = kernels.choice(&first.variant);
-            let others = tied.iter().chain([best]).filter(|case| case.id != first.id);
-            let others = others.map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
+            let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
-                "no clear winner of {}{left_out}: keep {default} at {extents}; too close to tell (--processes {} may): {others}",
+                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median; too close to tell \
+                 (--processes {} may): {others}",
                 timed.len(),
                 if processes == 1 { 5 } else { 2 * processes }
             );
