@@ -18,6 +18,7 @@ use crate::compare::{self, Comparison};
 use crate::record::Kind;
 use crate::record::figure::LongColumn;
 use crate::record::merge::merge as merged;
+use crate::record::reader::MAX_BYTES;
 use crate::report::choices::Choices;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
@@ -25,6 +26,8 @@ use crate::report::long::View;
 use crate::{CATALOGUE, Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub(super) fn export(
@@ -70,13 +73,18 @@ pub(super) fn export(
 fn read_trials(files: &[PathBuf]) -> Result<Option<Trials>> {
     // A stream can be read only once.
     let [path] = files else { return Ok(None) };
-    let bytes = if path.is_file() { input_file::read(path, MAX_TRIALS_BYTES).unwrap_or_default() } else { vec![] };
+    let mut head = vec![];
+    if path.is_file() {
+        let file = File::open(path).ok();
+        file.and_then(|file| file.take(SCHEMA_BYTES).read_to_end(&mut head).ok());
+    }
     let schema = format!(r#""{AB_SCHEMA}""#);
-    if !bytes[..bytes.len().min(100)].windows(schema.len()).any(|part| part == schema.as_bytes()) {
+    if !head.windows(schema.len()).any(|part| part == schema.as_bytes()) {
         return Ok(None);
     }
-    let mut trials: Trials = serde_json::from_slice(&bytes)
-        .map_err(|e| usage!("cannot use '{}': it is damaged: {}", path.shown(), printable(&e.to_string())))?;
+    let unusable = |reason: &str| usage!("cannot use '{}': {}", path.shown(), printable(reason));
+    let bytes = input_file::read(path, MAX_BYTES).map_err(|e| unusable(&e.to_string()))?;
+    let mut trials: Trials = serde_json::from_slice(&bytes).map_err(|e| unusable(&format!("it is damaged: {e}")))?;
     if trials.cases.is_empty() {
         return Err(usage!("'{}' has no cases; `gpukern ab` measures some", path.shown()));
     }
@@ -88,8 +96,8 @@ fn read_trials(files: &[PathBuf]) -> Result<Option<Trials>> {
     Ok(Some(trials))
 }
 
-/// Largest size of a result of `ab`: that of a record.
-const MAX_TRIALS_BYTES: u64 = 256 << 20;
+/// Bytes of a document within which its schema stands.
+const SCHEMA_BYTES: u64 = 100;
 
 /// Prints the result of `ab`, or draws it as a page.
 fn draw_trials(args: &ReportArgs, trials: &Trials, files: Files, host: &Host) -> Result<CommandOutput> {

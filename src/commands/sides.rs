@@ -118,27 +118,32 @@ impl Sides {
             }
         }
         for before in other_kernels.iter().filter(|before| !unchanged.contains(&*before.name)) {
-            if let Some(own) = counterparts.get(&before.name).and_then(|name| under_old_checks.get(name)) {
-                sides.add_new_sizes(plan, kernels, before, own)?;
+            let Some(name) = counterparts.get(&before.name) else { continue };
+            if let Some(own) = under_old_checks.get(name) {
+                sides.add_new_sizes(plan, kernels, name, [own, before])?;
             }
         }
         Ok(sides)
     }
 
-    /// Adds, to `plan`, what judges the candidate at sizes that only it has: its kernel as `own`, under the check of the baseline,
-    /// and the kernel of the baseline, `before`.
+    /// Adds, to `plan`, what judges the candidate's kernel `name` at sizes that only it has: the kernel under the check of the
+    /// baseline, `own`, and that of the baseline, `before`.
     fn add_new_sizes(
         &mut self,
         plan: &mut Plan,
         kernels: &mut Vec<UserKernels>,
-        before: &UserKernels,
-        own: &UserKernels,
+        name: &str,
+        [own, before]: [&UserKernels; 2],
     ) -> Result<()> {
-        let name = own.name.trim_end_matches(OLD_CHECK);
         for section in plan.sections.clone() {
             for group in section.groups.iter().filter(|group| group.algorithm.name == name) {
                 let ids = ids_of(group);
-                if ids.iter().any(|id| self.old_checks.contains_key(id)) {
+                let values = |kernels: &UserKernels| {
+                    let index = kernels.problem.sizes().iter().position(|size| *size == group.spec.size)?;
+                    Some(kernels.problem.points[index].values.clone())
+                };
+                // The baseline may not have the size, or call another one so.
+                if values(before) != values(own) || ids.iter().any(|id| self.old_checks.contains_key(id)) {
                     continue;
                 }
                 let of = |own: &UserKernels, kernels: &mut Vec<UserKernels>| {
@@ -357,6 +362,7 @@ fn add_points(before: &mut UserKernels, after: &UserKernels) {
     let ResolvedProblem { axes, free, .. } = &after.problem;
     let description = before.problem.sources.first().filter(|path| path.extension().is_some_and(|end| end == "toml"));
     let Some(description) = description.filter(|_| before.problem.axes == *axes).cloned() else { return };
+    let mut more = before.problem.clone();
     for point in &after.problem.points {
         if before.problem.points.iter().any(|earlier| earlier.values == point.values) {
             continue;
@@ -370,8 +376,17 @@ fn add_points(before: &mut UserKernels, after: &UserKernels) {
         if let Ok(Ok(resolved)) = resolved
             && resolved.modules == before.problem.modules
         {
-            before.problem.points.extend(resolved.points);
+            more.points.extend(resolved.points);
         }
+    }
+    // Sizes of more than three axes depend on the points: plans have those of each side.
+    let sizes = |problem: &ResolvedProblem| -> BTreeMap<Vec<i64>, Size> {
+        problem.points.iter().map(|point| point.values.clone()).zip(problem.sizes()).collect()
+    };
+    let known = sizes(&more);
+    let has_others = |(values, size): (&Vec<i64>, &Size)| known.get(values).is_some_and(|known| known != size);
+    if ![&before.problem, &after.problem].into_iter().any(|problem| sizes(problem).iter().any(has_others)) {
+        before.problem = more;
     }
 }
 

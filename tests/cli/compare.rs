@@ -809,6 +809,17 @@ const COPY: [&str; 2] = [
      [buffer.Y]\ntype = 'u32'\nshape = 'N'\n[dispatch]\ngroups = 'N / 64'\n",
 ];
 
+/// Writes a kernel like [`COPY`] that computes the first of `values`, a reference that computes the second, and a description
+/// of both.
+#[cfg(unix)]
+fn write_copy(folder: &Path, values: [&str; 2], description: &str) {
+    for (file, value) in ["copy.comp", "reference.comp"].into_iter().zip(values) {
+        std::fs::write(folder.join(file), COPY[0].replace("x[i];", value)).expect("written");
+    }
+    let description = format!("{description}[reference]\nkernel = 'reference.comp'\n");
+    std::fs::write(folder.join("copy.toml"), description).expect("written");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
@@ -850,10 +861,11 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     let path = folder.path();
     let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
     let sources = |kernel: &str, reference: &str, buffer: &str| {
-        write("copy.comp", &COPY[0].replace("x[i];", kernel).replace("buffer Y", &format!("buffer {buffer}")));
-        write("reference.comp", &COPY[0].replace("x[i];", reference).replace("buffer Y", &format!("buffer {buffer}")));
-        let description = COPY[1].replace("buffer.Y", &format!("buffer.{buffer}"));
-        write("copy.toml", &format!("{description}[reference]\nkernel = 'reference.comp'\n"));
+        write_copy(path, [kernel, reference], &COPY[1].replace("buffer.Y", &format!("buffer.{buffer}")));
+        for file in ["copy.comp", "reference.comp"] {
+            let text = std::fs::read_to_string(path.join(file)).expect("written");
+            write(file, &text.replace("buffer Y", &format!("buffer {buffer}")));
+        }
     };
     sources("x[i];", "x[i] | 0;", "Y");
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
@@ -919,21 +931,31 @@ fn the_check_of_the_baseline_judges_new_sizes_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
-    let described = |kernel: &str, reference: &str, sizes: &str| {
-        write("copy.comp", &COPY[0].replace("x[i];", kernel));
-        write("reference.comp", &COPY[0].replace("x[i];", reference));
-        let description = COPY[1].replace("N = 4096", sizes);
-        write("copy.toml", &format!("{description}[reference]\nkernel = 'reference.comp'\n"));
-    };
-    described("x[i];", "x[i] | 0;", "N = 4096");
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    write_copy(path, ["x[i];", "x[i] | 0;"], COPY[1]);
     commit_all(path);
-    described("x[i] + 1;", "x[i] - 4294967295u;", "N = [256, 128]");
+    write_copy(path, ["x[i] + 1;", "x[i] - 4294967295u;"], &COPY[1].replace("N = 4096", "N = [256, 128]"));
     let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--allow", "gone"]);
     command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
     let wrong = stdout(&expect_exit(command.current_dir(path), 1));
     let reason = "by the baseline's check (`--allow check` accepts the new one): Y[";
     assert_eq!(wrong.matches(reason).count(), 2, "{wrong}");
+    // Sizes of more axes are numbers, which mean others on each side: these are told, and judged by the new check only.
+    let axes = |first: &str| {
+        let of_four = format!("A = {first}\nB = [4, 8]\nC = [8, 16]\nN = 64");
+        COPY[1].replace("N = 4096", &of_four).replace("'N'", "['A', 'B', 'C', 'N']").replace("'N / 64'", "'A * B * C'")
+    };
+    write_copy(path, ["x[i];", "x[i] | 0;"], &axes("2"));
+    git(path, &["commit", "--quiet", "--all", "--message=four axes"]);
+    write_copy(path, ["x[i] + 0;", "x[i] | 0;"], &axes("[2, 4]"));
+    // The verdicts, and so the exit code, depend on the machine.
+    let more = stdout(&command.output().expect("gpukern runs"));
+    assert!(
+        more.contains("new  copy/copy/u32/A=4,B=4,C=8,N=64: only in")
+            && !more.contains("REJECTED")
+            && !more.contains("FAILED"),
+        "{more}"
+    );
 }
 
 #[cfg(unix)]

@@ -134,7 +134,7 @@ pub fn simulate(
         bytes.copy_from_slice(&run.memory.bytes(number as u32)[..bytes.len()]);
         let size = spec.dtype.bytes() as usize;
         let first = run.memory.first_undefined(number as u32).filter(|byte| *byte < bytes.len());
-        // What was written may be undefined, too.
+        // A value that was written may be undefined, too.
         let element = first.map(|byte| byte / size);
         unwritten.push(element.filter(|at| bytes[at * size..][..size] == filler(number, size as u64)));
         outputs.push(output);

@@ -470,7 +470,8 @@ fn brief_errors(text: &str, source: &str, shown: &str) -> String {
         errors.truncate(MAX_ERRORS);
         errors.push(format!("and {}", counted(rest, "other line")));
     }
-    let number = errors[0].strip_prefix(shown).and_then(|rest| rest.strip_prefix(':')?.split(':').next()?.parse().ok());
+    let place = errors.first().and_then(|error| error.strip_prefix(shown)?.strip_prefix(':'));
+    let number = place.and_then(|rest| rest.split(':').next()?.parse().ok());
     let line = number.and_then(|number: usize| source.lines().nth(number.checked_sub(1)?));
     if let (Some(number), Some(line)) = (number, line.map(str::trim).filter(|line| !line.is_empty())) {
         errors.insert(1, format!("  {number} | {}", excerpt(line)));

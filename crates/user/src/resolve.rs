@@ -302,8 +302,11 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
 
 /// Joins the lines of a compiler's message, without those of the source, which begin with their number.
 fn in_one_line(message: &str) -> String {
-    let lines = message.lines().map(str::trim).filter(|line| !line.starts_with(|first: char| first.is_ascii_digit()));
-    lines.collect::<Vec<_>>().join("; ")
+    let is_source = |line: &&str| {
+        let rest = line.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        rest.len() < line.len() && [" | ", " │ "].iter().any(|bar| rest.starts_with(bar))
+    };
+    message.lines().map(str::trim).filter(|line| !is_source(line)).collect::<Vec<_>>().join("; ")
 }
 
 impl Resolver<'_> {

@@ -13,6 +13,7 @@ use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::pattern;
 use crate::basis::printable::shown_word;
 use crate::commands::cli::RunArgs;
+use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
@@ -317,14 +318,14 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let (first, first_time) = &timed[0];
         let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
         let tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
-        // Without a clear winner there is no reason to change the default.
+        // If the default may be as fast, nobody knows whether another choice gains anything.
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
             let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
                 "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median; too close to tell \
                  (--processes {} may): {others}",
                 timed.len(),
-                if processes == 1 { 5 } else { 2 * processes }
+                if processes == 1 { ENOUGH } else { 2 * processes }
             );
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;

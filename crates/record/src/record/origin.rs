@@ -9,7 +9,8 @@ const COMMIT_DIGITS: usize = 12;
 /// Largest number of characters of a text in an origin.
 pub const MAX_TEXT_LENGTH: usize = 1000;
 
-/// Variables that choose the driver or change what it does, and those that stand for options of `bench`.
+/// Variables that choose the driver or change what it does, and those that stand for options of `bench`; first the
+/// [`PLACES`].
 pub const CHOOSING: [&str; 40] = [
     "VK_DRIVER_FILES",
     "VK_ICD_FILENAMES",
@@ -17,9 +18,9 @@ pub const CHOOSING: [&str; 40] = [
     "VK_LOADER_DRIVERS_SELECT",
     "VK_LOADER_DRIVERS_DISABLE",
     "LD_LIBRARY_PATH",
+    "MESA_VK_DEVICE_SELECT",
     "VK_INSTANCE_LAYERS",
     "VK_LOADER_LAYERS_ENABLE",
-    "MESA_VK_DEVICE_SELECT",
     "MESA_SHADER_CACHE_DISABLE",
     "ACO_DEBUG",
     "AGX_MESA_DEBUG",
@@ -52,6 +53,9 @@ pub const CHOOSING: [&str; 40] = [
     "GPUKERN_TUNED",
     "GPUKERN_VALIDATION",
 ];
+
+/// Number of the variables that only say where a driver is found: a record names the driver itself.
+const PLACES: usize = 7;
 
 /// Origin of a record: person, host and commit. Unknown facts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -167,23 +171,9 @@ impl Origin {
     }
 }
 
-/// Whether a variable only says where a driver is found: a record names the driver itself.
-fn is_of_place(name: &str) -> bool {
-    let places = [
-        "VK_DRIVER_FILES",
-        "VK_ICD_FILENAMES",
-        "VK_ADD_DRIVER_FILES",
-        "VK_LOADER_DRIVERS_SELECT",
-        "VK_LOADER_DRIVERS_DISABLE",
-        "LD_LIBRARY_PATH",
-        "MESA_VK_DEVICE_SELECT",
-    ];
-    places.contains(&name)
-}
-
 /// Whether a variable changes what a driver does. Those of gpukern stand for options, which records have.
 pub fn changes_drivers(name: &str) -> bool {
-    !is_of_place(name) && !name.starts_with("GPUKERN_")
+    !CHOOSING[..PLACES].contains(&name) && !name.starts_with("GPUKERN_")
 }
 
 /// Whether `text` can be the name of a commit, short or long.

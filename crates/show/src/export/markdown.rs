@@ -35,8 +35,8 @@ pub(super) fn text(record: &Record) -> String {
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let table = section.table(&conditions);
-                document.line(format!("{}: {}", section.cases[0].kind(), section.figures(Some(&table))));
+                let (table, figures) = section.table(&conditions);
+                document.line(format!("{}: {figures}", section.cases[0].kind()));
                 document.table(table);
             }
         }
@@ -139,17 +139,15 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         document.line(table.caption());
         document.table(table);
     }
-    let sorted = comparison.sorted();
-    let settled: Vec<_> = ruling.settled.iter().filter_map(|index| Some(&*comparison.cases.get(*index)?.id)).collect();
-    let sorted = sorted.into_iter().map(|(_, case)| case);
-    let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|case| case.verdict == Verdict::Same);
+    let sorted = comparison.sorted().into_iter();
+    let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|(_, case)| case.verdict == Verdict::Same);
     if !others.is_empty() {
-        document.table(changes(&others, &settled));
+        document.table(changes(&others, ruling));
         document.lines(ratio_note(&comparison.sorted()));
     }
     if !same.is_empty() {
         let mut unchanged = Document::default();
-        unchanged.table(changes(&same, &settled));
+        unchanged.table(changes(&same, ruling));
         document.fold(format!("{} same", same.len()), unchanged);
     }
     document.lines(comparison.remarks.iter().map(FormattedText::prose));
@@ -162,15 +160,15 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document.markdown()
 }
 
-/// Returns a table with a row for each of `cases`, of which there is at least one. A threshold accepts those of the ids `settled`.
-fn changes(cases: &[&Compared], settled: &[&str]) -> Table {
-    let device = cases.iter().any(|case| case.device != cases[0].device).then_some("device");
+/// Returns a table with a row for each of `cases`, of which there is at least one, with their places in the comparison.
+fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
+    let device = cases.iter().any(|(_, case)| case.device != cases[0].1.device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
     let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
-    for case in cases {
+    for (index, case) in cases {
         let is_slower = case.verdict == Verdict::Slower;
-        let verdict = if is_slower && settled.contains(&&*case.id) {
+        let verdict = if is_slower && ruling.settled.binary_search(index).is_ok() {
             "slower, within its max-slowdown".into()
         } else {
             Cell { is_best: is_slower, ..case.verdict.name().into() }

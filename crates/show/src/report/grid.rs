@@ -111,12 +111,8 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Says what the figures of a table are.
-    pub fn figures(&self, table: Option<&Table>) -> String {
-        let has_errors = table.is_some_and(|table| table.any(|cell| cell.detail.starts_with('±')));
-        let has_shares = table.is_some_and(|table| {
-            table.any(|cell| cell.detail.split(", ").any(|detail| !detail.is_empty() && !detail.starts_with('±')))
-        });
+    /// Says what the figures of a table are, which may have errors and shares beside the times.
+    pub fn figures(&self, [has_errors, has_shares]: [bool; 2]) -> String {
         let errors = if has_errors { " ± half its 95 % interval" } else { "" };
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.cases[0].chain {
@@ -127,13 +123,15 @@ impl<'a> Section<'a> {
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
-    /// the host.
-    pub fn table(&self, conditions: &RunConditions) -> Table {
+    /// the host; and what its figures are.
+    pub fn table(&self, conditions: &RunConditions) -> (Table, String) {
         let mut lines = self.lines(&self.variants(), conditions);
+        let mut has = [false; 2];
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
+            has = [has[0] || !error.is_empty(), has[1] || !cell.detail.is_empty()];
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
-        time_table(&self.sizes(), &lines)
+        (time_table(&self.sizes(), &lines), self.figures(has))
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -303,7 +301,8 @@ impl<'a> SectionTable<'a> {
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions, before);
-        document.line(self.section.figures(fitted.as_ref()));
+        let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
+        document.line(self.section.figures([false, has_shares]));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);

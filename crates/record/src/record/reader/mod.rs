@@ -22,7 +22,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Largest size of a record: some ten times the largest that `bench` can write.
-const MAX_BYTES: u64 = 256 << 20;
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// Size of a record from which its cases are parsed on all cores.
 const MIN_PARALLEL_BYTES: usize = 1 << 20;
