@@ -114,14 +114,13 @@ fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
     steps
 }
 
-/// Saves a reproducer of a failed side of `ab`, under its name, on the problem of `group` in `folder`. The side ran
-/// `kernel` on the driver that `variables` choose.
+/// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
+/// The side ran `kernel` on the driver that `variables` choose.
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
     kernel: &Side,
-    group: &CaseGroup,
-    kernels: &[UserKernels],
+    (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
     variables: &BTreeMap<String, String>,
 ) -> Result<()> {

@@ -364,10 +364,17 @@ fn two_drivers_with_different_answers_get_no_verdict() {
     let toml = write(&folder, "k.toml", toml.as_bytes());
     let mut command = gpukern(&["ab", &toml, "--device", "cpu"]);
     command.args(["--a-env", "LP_NATIVE_VECTOR_WIDTH=256", "--b-env", "LP_NATIVE_VECTOR_WIDTH=128"]);
-    let output = stdout(&expect_exit(&mut command, 1));
+    let kept = folder.path().join("kept");
+    let output = stdout(&expect_exit(command.arg("--keep-failures").arg(&kept), 1));
     line(&output, "no verdict: B was rejected");
     let said = words(&output);
     assert!(said.contains("its answer differs from A's: Y[0] is 4, A has 8"), "{output}");
+    // The answer of A is kept with it, so that the case fails again wherever B answers.
+    let kept = kept.join("B_k_k_u32_N_64_device-0");
+    for (width, exit) in [("128", 1), ("256", 0)] {
+        let mut again = gpukern(&["run", "--max-time", "100ms"]);
+        expect_exit(again.arg(&kept).env("LP_NATIVE_VECTOR_WIDTH", width), exit);
+    }
 }
 
 #[test]

@@ -68,6 +68,9 @@ struct Match<'a> {
     group: CaseGroup,
 }
 
+/// Adds the trial of a match to the result, with the answer of A that judged B, if one did.
+type AddTrial<'a> = dyn FnMut(Trial, Option<AnswerOfA>) -> Result<()> + 'a;
+
 /// Matches of a command, and the options that they share.
 struct Contest<'a> {
     matches: Vec<Match<'a>>,
@@ -300,10 +303,17 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Saves reproducers of the sides that failed in `folder`. Returns a note.
-    fn save_failures(&self, folder: &Path, trials: &Trials, users: &[UserKernels], host: &Host) -> Result<String> {
+    /// Saves reproducers of the sides that failed in `folder`; `answers` are those of A by which B was judged. Returns a note.
+    fn save_failures(
+        &self,
+        folder: &Path,
+        trials: &Trials,
+        answers: &[Option<AnswerOfA>],
+        setup: &Setup,
+        host: &Host,
+    ) -> Result<String> {
         let mut saved = 0;
-        for (current, trial) in self.matches.iter().zip(&trials.cases) {
+        for ((current, trial), answer) in self.matches.iter().zip(&trials.cases).zip(answers) {
             let mut variables = [origin::environment(host), origin::environment(host)];
             let kernels = match &current.sides {
                 Sides::Kernels(kernels) => (**kernels).clone(),
@@ -318,9 +328,12 @@ impl<'a> Contest<'a> {
                     [own_kernel.clone(), own_kernel]
                 }
             };
-            for ((side, kernel), variables) in trial.sides().into_iter().zip(&kernels).zip(&variables) {
+            let own = (&current.group, &setup.kernels[..]);
+            let problems = [own, answer.as_ref().map_or(own, |answer| (&answer.group, &answer.kernels))];
+            let sides = trial.sides().into_iter().zip(&kernels);
+            for (((side, kernel), variables), problem) in sides.zip(&variables).zip(problems) {
                 if failures::is_failure(&side.1.case.outcome) {
-                    failures::save_side(folder, side, kernel, &current.group, users, trials, variables)?;
+                    failures::save_side(folder, side, kernel, problem, trials, variables)?;
                     saved += 1;
                 }
             }
@@ -352,7 +365,11 @@ impl<'a> Contest<'a> {
             not_measured: self.matches.len(),
             exit: 0,
         };
-        let mut add_trial = |trial| self.add_trial(trial, &mut trials, target.as_ref(), host);
+        let mut answers = vec![];
+        let mut add_trial = |trial, answer| {
+            answers.push(answer);
+            self.add_trial(trial, &mut trials, target.as_ref(), host)
+        };
         let result = match session {
             Some(session) => self.judge_kernels(session, setup, host, &mut add_trial),
             None => self.judge_drivers(setup, host, &mut add_trial),
@@ -376,7 +393,7 @@ impl<'a> Contest<'a> {
         trials.exit = answer.exit as u8;
         answer.deliver_json(target, &trials);
         if let Some(folder) = failures_folder {
-            answer.add_late_note(self.save_failures(folder, &trials, &setup.kernels, host));
+            answer.add_late_note(self.save_failures(folder, &trials, &answers, setup, host));
         }
         Ok(answer)
     }
@@ -430,14 +447,14 @@ impl<'a> Contest<'a> {
         mut session: DeviceSession<'_>,
         setup: &Setup,
         host: &Host,
-        add_trial: &mut dyn FnMut(Trial) -> Result<()>,
+        add_trial: &mut AddTrial<'_>,
     ) -> Result<()> {
         user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
         session.on_each_device(&self.devices, Timing::Sample, |executor| {
             for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
                 if let Sides::Kernels(kernels) = &current.sides {
-                    add_trial(self.duel(current, kernels, executor))?;
+                    add_trial(self.duel(current, kernels, executor), None)?;
                 }
             }
             Ok(())
@@ -468,7 +485,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Judges matches of drivers, in rounds of processes.
-    fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut dyn FnMut(Trial) -> Result<()>) -> Result<()> {
+    fn judge_drivers(&self, setup: &Setup, host: &Host, add_trial: &mut AddTrial<'_>) -> Result<()> {
         user_run::print_commands(&setup.kernels, host);
         self.announce_duration(host);
         host.listen()?;
@@ -487,7 +504,7 @@ impl<'a> Contest<'a> {
         drivers: &[DriverSide<'_>; 2],
         setup: &Setup,
         host: &Host,
-        add_trial: &mut dyn FnMut(Trial) -> Result<()>,
+        add_trial: &mut AddTrial<'_>,
     ) -> Result<()> {
         let sampling = Sampling { max_time: PROCESS_MAX_TIME, ..self.sampling };
         let section = PlanSection { devices: self.devices.clone(), groups: vec![current.group.clone()], sampling };
@@ -534,7 +551,7 @@ impl<'a> Contest<'a> {
         let finding = schedule.last(&rounds).filter(|_| is_measured);
         a.median = median(&rounds, 0);
         b.median = median(&rounds, 1);
-        add_trial(Trial { a, b, rounds, finding })?;
+        add_trial(Trial { a, b, rounds, finding }, answer)?;
         match failure {
             Some(error) => Err(error),
             None => Ok(()),
