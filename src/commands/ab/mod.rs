@@ -269,7 +269,11 @@ impl<'a> Contest<'a> {
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
         let options = "--against VARIANT, --a-spirv or --b-spirv, --a-driver or --b-driver, or --a-env or --b-env";
         match kinds {
-            0 => return Err(usage!("nothing to compare; add {options}")),
+            0 => {
+                let [a, b] = &args.variant[..] else { return Err(usage!("nothing to compare; add {options}")) };
+                let [a, b] = [brief(a), brief(b)];
+                return Err(usage!("-V {a},{b} names two candidates and no baseline; write -V {b} --against {a}"));
+            }
             1 => {}
             _ => return Err(usage!("more than one difference at a time: leave only {options}")),
         }
