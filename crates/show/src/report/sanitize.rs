@@ -127,12 +127,12 @@ fn summary(reports: &[CaseReport], faults_found: usize) -> String {
         0 => "no case was simulated".into(),
         _ => format!("{faults} in {}, {}", counted(simulated, "case"), counted(runs, "run")),
     };
-    let wrong = reports.iter().filter(|report| report.is_wrong()).count();
-    if wrong > 0 {
-        let answers = match (simulated, wrong) {
-            (1, _) => "the answer is wrong".into(),
+    let wrong: Vec<_> = reports.iter().filter(|report| report.is_wrong()).collect();
+    if let [first, ..] = wrong[..] {
+        let answers = match (simulated, wrong.len()) {
+            (1, _) => format!("the answer is {}", first.answer()),
             (_, 1) => "1 answer is wrong".into(),
-            _ => format!("{wrong} answers are wrong"),
+            (_, count) => format!("{count} answers are wrong"),
         };
         let but = if faults_found == 0 { ", but " } else { "; " };
         let _ = write!(text, "{but}{answers}");
