@@ -1366,7 +1366,7 @@ impl VerifyArgs {
 #[serde(rename_all = "kebab-case")]
 #[command(
     override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
-    after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected or failed, or beyond a \
+    after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected, doubtful or failed, or beyond a \
     threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \
     gpukern compare before.json after.json  what got slower, and is that noise?\n  \

@@ -99,6 +99,11 @@ fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<Strin
         ));
         unseen.extend(unjudged);
     }
+    let doubtful = comparison.newly(State::Doubtful).count();
+    if doubtful > 0 {
+        let cases = counted(doubtful, "case");
+        advice.push(format!("{cases} without a reference may be wrong now; if that is meant, add --allow check."));
+    }
     let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
     if !different.is_empty() && args.gate.is_none() {
         let count = different.len();

@@ -349,7 +349,7 @@ fn drivers_run_descriptions() {
     let id = &document["a"]["case"]["id"];
     assert_eq!((&document["turns"], id), (&"processes".into(), &"k/k/f32/N=64".into()), "{document}");
     let doubt = &document["b"]["case"]["outcome"]["verification"]["unverified"];
-    assert_eq!(doubt, "there is no reference; its answer is A's, within the tolerance", "{document}");
+    assert_eq!(doubt, "there is no reference: its answer is A's, within the tolerance", "{document}");
 }
 
 #[test]

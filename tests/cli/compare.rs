@@ -1,8 +1,8 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
 use super::{
-    check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals, gpukern,
-    limited, line, read_json, run, stderr, stdout, steady, words,
+    brief_bench, check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals,
+    forget_conditions, gpukern, limited, line, read_json, run, stderr, stdout, steady, words,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -693,7 +693,7 @@ fn further_rounds_measure_the_hosts_cores_where_those_are_undecided() {
     let records = Records::new();
     let [first, again] = ["first.json", "again.json"].map(|name| records.0.path().join(name));
     expect_exit(short_bench(&["--host", "--json"]).arg(&first), 0);
-    super::forget_conditions(&first);
+    forget_conditions(&first);
     let folder = records.0.path().join("rounds");
     let options = ["--host", "--process-noise", "900%", "--budget", "6s", "--compare"];
     let mut bench = short_bench(&options);
@@ -852,6 +852,40 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     let comparison = read_json(&path.join("gpukern-results/comparison.json"));
     assert_eq!(comparison["cases"][0]["id"], "clone/clone/u32/N=4096");
     assert_eq!(comparison["unmatched"].as_array().map(Vec::len), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_elements_out() {
+    let records = Records::new();
+    let path = records.0.path();
+    records.write("copy.toml", COPY[1]);
+    let config = records.write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    let of = |name: &str, source: &str| {
+        records.write("copy.comp", source);
+        let [verified, timed] = ["verified", "timed"].map(|how| path.join(format!("{name}-{how}.json")));
+        let mut verify = gpukern(&["verify", "--config", &config, "--json"]);
+        let said = stderr(&expect_exit(verify.arg(&verified), 0));
+        expect_exit(brief_bench(&["--config", &config, "--json"]).arg(&timed), 0);
+        forget_conditions(&timed);
+        ([verified, timed].map(|record| record.to_str().expect("UTF-8").to_string()), said)
+    };
+    let doubt = "there is no reference; Y[200] was never written: does the grid, or an `if`, leave it out?";
+    let ([all, timed_all], said) = of("all", COPY[0]);
+    assert!(!said.contains("unverified"), "{said}");
+    let ([part, timed_part], said) = of("part", &COPY[0].replace("y[i] =", "if (i < 200u) y[i] ="));
+    line(&said, &format!("note      copy/copy/u32/N=4096: unverified: {doubt}"));
+    for (before, after, state) in [(&all, &part, "unverified"), (&timed_all, &timed_part, "measured")] {
+        let newly = words(&compare(&[before, after], 1));
+        assert!(newly.contains(&format!("DOUBTFUL copy/copy/u32/N=4096: {state} → doubtful: {doubt}")), "{newly}");
+        assert!(newly.contains("1 newly doubtful") && newly.contains("add --allow check"), "{newly}");
+    }
+    let both = words(&compare(&[&part, &part], 0));
+    assert!(both.contains(&format!("doubtful on both sides copy/copy/u32/N=4096: without times: {doubt}")), "{both}");
+    assert!(compare(&[&part, &all], 0).contains("1 fixed"));
+    compare(&[&all, &part, "--allow", "check"], 0);
+    line(&compare(&[&timed_part, &timed_part], 0), "1 same");
+    compare(&[&timed_all, &timed_part, "--allow", "check", "--min-effect", "900%"], 0);
 }
 
 #[cfg(unix)]

@@ -90,7 +90,7 @@ impl AnswerOfA {
             }
             Outcome::Measured(measured) if !self.has_reference => {
                 measured.accepts.clear();
-                let unverified = "there is no reference; its answer is A's, within the tolerance".into();
+                let unverified = "there is no reference: its answer is A's, within the tolerance".into();
                 measured.verification = Correctness::Unverified { unverified };
             }
             _ => {}

@@ -17,12 +17,12 @@ use crate::device::conditions::ClockSource;
 use crate::executor::{Observer, Silent};
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
-use crate::record::{Case, Correctness, Measured, Outcome, Phases, Verification};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Verification, has_details};
 use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::{self, Device, VulkanError};
-use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness, has_details};
+use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -56,8 +56,8 @@ impl DeviceWatcher for Silent {}
 /// Error of a device that accepts commands and does not execute them.
 pub const EXECUTES_NOTHING: &str = "the device executes nothing: a fill of four bytes did not arrive; `gpukern inspect` shows what its driver compiles";
 /// Reason to doubt a case whose outputs hold a right answer before the kernel runs.
-const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects; use \
-     another fill";
+const NOTHING_DONE_PASSES: &str = "a kernel that does nothing would pass: before the run the outputs already hold what the reference expects (use \
+     another fill)";
 /// Default for the longest time of a run.
 const DEFAULT_MAX_RUN: Duration = Duration::from_secs(60);
 

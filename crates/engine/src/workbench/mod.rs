@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-pub(crate) use verify::{LaterAnswer, VerificationError, correctness, has_details};
+pub(crate) use verify::{LaterAnswer, VerificationError, correctness};
 pub use verify::{SecondRun, Verified};
 
 /// Bytes per copy between host and device, so that a transfer needs little host memory.

@@ -10,7 +10,7 @@ use crate::case::check::CheckResult;
 use crate::case::method::Clock;
 use crate::kernel::buffer::{RED_ZONE, Role};
 use crate::kernel::program::Program;
-use crate::record::{Correctness, Phases, Repeated, Verification};
+use crate::record::{Correctness, Phases, Repeated, Verification, has_details};
 use crate::sampling;
 use crate::user::oracle::FROM_FILLER;
 use crate::vulkan::{Recorder, Region, VulkanError};
@@ -116,11 +116,6 @@ pub(crate) enum LaterAnswer {
     Different(Correctness),
     /// Wrong, or the kernel wrote out of bounds.
     Wrong(Verification),
-}
-
-/// Whether the reason why an answer is unverified also says what is wrong with it.
-pub(crate) fn has_details(unverified: &str) -> bool {
-    unverified.contains("; ")
 }
 
 /// Converts a check to the correctness of the answer, or to the reason why there is no right answer. `unverified` is the

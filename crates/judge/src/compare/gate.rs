@@ -3,8 +3,8 @@
 
 use super::overview::{Fleet, Overview};
 use super::{
-    Change, Compared, Comparison, FIXED, GONE, MISTAKEN, NEW, NEWLY_FAILED, NEWLY_REJECTED, NEWLY_SKIPPED,
-    NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
+    Change, Compared, Comparison, DOUBTFUL, FIXED, GONE, MISTAKEN, NEW, NEWLY_DOUBTFUL, NEWLY_FAILED, NEWLY_REJECTED,
+    NEWLY_SKIPPED, NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -280,9 +280,19 @@ impl Ruling {
         };
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
-        let bad = labelled(&[NEWLY_REJECTED, NEWLY_FAILED, MISTAKEN]);
-        let others =
-            labelled(&[GONE, NEW, FIXED, RIGHT, UNVERIFIED, STILL_WRONG, STILL_FAILED, NEWLY_SKIPPED, NOT_COMPARED]);
+        let bad = labelled(&[NEWLY_REJECTED, NEWLY_DOUBTFUL, NEWLY_FAILED, MISTAKEN]);
+        let others = labelled(&[
+            GONE,
+            NEW,
+            FIXED,
+            RIGHT,
+            UNVERIFIED,
+            DOUBTFUL,
+            STILL_WRONG,
+            STILL_FAILED,
+            NEWLY_SKIPPED,
+            NOT_COMPARED,
+        ]);
         let crossed = [(broken, if broken == 1 { "threshold crossed" } else { "thresholds crossed" })];
         let more = [
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
@@ -410,7 +420,7 @@ pub struct ComparisonDocument<'a> {
     /// Figures across devices; absent for fewer than two.
     #[serde(skip_serializing_if = "Option::is_none")]
     fleet: Option<Fleet>,
-    /// Exit code: 0 no case is slower, 1 slower, newly rejected or failed, or beyond a threshold, 4 undecided.
+    /// Exit code: 0 no case is slower, 1 slower, newly rejected, doubtful or failed, or beyond a threshold, 4 undecided.
     exit: u8,
 }
 

@@ -217,7 +217,7 @@ pub struct Unmatched {
     pub statuses: [&'static str; 2],
     /// Reason from a record.
     pub reason: String,
-    /// Whether the case worked in the baseline but is wrong or fails in the candidate.
+    /// Whether the case worked in the baseline but is wrong, doubtful or fails in the candidate.
     pub newly_wrong: bool,
     /// Whether a time is missing only because a run was interrupted.
     pub interrupted: bool,
@@ -234,12 +234,16 @@ pub struct Unmatched {
 /// Label of a case that no longer works.
 const NEWLY_REJECTED: &str = "newly rejected";
 const NEWLY_FAILED: &str = "newly failed";
+/// Label of a case without a reference whose answer may be wrong, for a reason that the baseline does not have.
+const NEWLY_DOUBTFUL: &str = "newly doubtful";
 /// Label of a case that works again.
 pub const FIXED: &str = "fixed";
 /// Label of a case whose answer is right on both sides, without times.
 pub const RIGHT: &str = "right on both sides";
 /// Label of a case without a reference that ran on both sides, without times.
 pub const UNVERIFIED: &str = "unverified on both sides";
+/// Label of a case without a reference whose answer may be wrong on both sides, without times.
+pub const DOUBTFUL: &str = "doubtful on both sides";
 /// Label of a case whose answer is wrong on both sides.
 pub const STILL_WRONG: &str = "wrong on both sides";
 /// Label of a case that neither side could run.
@@ -265,6 +269,9 @@ impl Unmatched {
         let Self { baseline, candidate, .. } = self;
         match (baseline, candidate) {
             (_, State::Rejected) if self.newly_wrong => NEWLY_REJECTED,
+            (State::Doubtful, State::Doubtful) => DOUBTFUL,
+            (_, State::Doubtful) if baseline.has_answer() => NEWLY_DOUBTFUL,
+            (State::Doubtful, _) if candidate.has_answer() => FIXED,
             _ if self.newly_wrong => NEWLY_FAILED,
             (State::VerifiedOnly, State::VerifiedOnly) => RIGHT,
             (State::Unverified, State::Unverified) => UNVERIFIED,
@@ -272,7 +279,7 @@ impl Unmatched {
             (State::Absent, _) if candidate.is_right() => NEW,
             (_, State::Skipped) if baseline.is_right() => NEWLY_SKIPPED,
             _ if self.unjudged_before && candidate.is_right() => NOT_COMPARED,
-            _ if baseline.is_wrong() && candidate.is_right() => FIXED,
+            _ if baseline.is_wrong() && candidate.is_right() && *candidate != State::Doubtful => FIXED,
             (State::Rejected, State::Rejected) => STILL_WRONG,
             _ if self.mistake => MISTAKEN,
             _ if baseline.is_wrong() && candidate.is_wrong() => STILL_FAILED,

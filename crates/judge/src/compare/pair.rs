@@ -2,7 +2,7 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{SeenCase, State, is_mistake, state, state_reason, status};
+use super::side::{SeenCase, State, doubt, is_mistake, state, state_reason, status};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
     inspected, judge, why,
@@ -53,14 +53,26 @@ pub(super) fn pair_up<'a>(
     settings: &Settings,
 ) -> Result<CasePair<'a>, Box<Unmatched>> {
     let before = state(baseline);
-    let after = state(candidate);
+    let mut after = state(candidate);
+    // Without a reference nobody can reject what a driver miscompiles.
+    let newly_doubtful = !settings.weaker_checks
+        && before.has_answer()
+        && after.has_answer()
+        && doubt(baseline).is_none()
+        && doubt(candidate).is_some();
+    let mut reason = state_reason(candidate);
+    let mut statuses = [status(baseline), status(candidate)];
+    if newly_doubtful {
+        after = State::Doubtful;
+        reason = doubt(candidate).unwrap_or_default();
+        statuses[1] = after.name();
+    }
     let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };
     if [before, after] == [State::Measured; 2] && change.is_none() {
         let timed = |side: &[SeenCase<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(CasePair { baseline: timed(baseline), candidate: timed(candidate) });
     }
     let first = baseline.first().or(candidate.first()).expect("a matched case is on one side at least");
-    let mut reason = state_reason(candidate);
     if reason.is_empty() {
         reason = state_reason(baseline);
     }
@@ -85,8 +97,8 @@ pub(super) fn pair_up<'a>(
         device: first.record.device_name(first.case.device),
         baseline: before,
         candidate: after,
-        statuses: [status(baseline), status(candidate)],
-        newly_wrong: after.is_wrong() && !before.is_wrong(),
+        statuses,
+        newly_wrong: newly_doubtful || after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
         unjudged_before: is_mistake(baseline) && baseline.iter().any(|seen| has_failed_command(seen.case)),

@@ -96,6 +96,8 @@ pub enum State {
     /// No answer: failed, crashed or timed out.
     Failed,
     Measured,
+    /// Unverified answer that may be wrong, and no time or no such doubt in the baseline.
+    Doubtful,
     /// Correct answer, but no time.
     VerifiedOnly,
     /// Unverified answer, and no time.
@@ -116,6 +118,7 @@ impl State {
             Self::Rejected => "rejected",
             Self::Failed => "failed",
             Self::Measured => "measured",
+            Self::Doubtful => "doubtful",
             Self::VerifiedOnly => "verified only",
             Self::Unverified => "unverified",
             Self::Inspected => "inspected",
@@ -127,7 +130,12 @@ impl State {
 
     /// Whether the case works, as far as it was tried.
     pub fn is_right(self) -> bool {
-        matches!(self, Self::Measured | Self::VerifiedOnly | Self::Unverified | Self::Inspected)
+        self.has_answer() || self == Self::Inspected
+    }
+
+    /// Whether the case ran to its end, and its answer is not known to be wrong.
+    pub(super) fn has_answer(self) -> bool {
+        matches!(self, Self::Measured | Self::Doubtful | Self::VerifiedOnly | Self::Unverified)
     }
 
     /// Whether the case ran and does not work.
@@ -154,6 +162,7 @@ fn state_of(case: &Case) -> State {
         Outcome::Rejected(_) => State::Rejected,
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => State::Failed,
         Outcome::Measured(measured) if !measured.samples.is_empty() => State::Measured,
+        Outcome::Measured(measured) if measured.verification.doubt().is_some() => State::Doubtful,
         Outcome::Measured(measured) if measured.verification.unverified_reason().is_some() => State::Unverified,
         Outcome::Measured(_) => State::VerifiedOnly,
         Outcome::Skipped { .. } => State::Skipped,
@@ -177,7 +186,13 @@ pub(super) fn status(side: &[SeenCase<'_>]) -> &'static str {
 
 /// Returns the reason for the state of a case on a side; empty without one.
 pub(super) fn state_reason(side: &[SeenCase<'_>]) -> String {
-    decisive(side).and_then(|seen| seen.case.outcome.reason()).unwrap_or_default()
+    let reason = decisive(side).and_then(|seen| seen.case.outcome.reason());
+    reason.or_else(|| doubt(side).filter(|_| state(side) == State::Doubtful)).unwrap_or_default()
+}
+
+/// Says what may be wrong with an unverified answer of a side; `None` without such a doubt.
+pub(super) fn doubt(side: &[SeenCase<'_>]) -> Option<String> {
+    side.iter().find_map(|seen| seen.case.measured()?.verification.doubt()).map(String::from)
 }
 
 /// Whether the state of a case on a side is a mistake that its user can mend.

@@ -233,6 +233,11 @@ pub enum Correctness {
     },
 }
 
+/// Whether the reason why an answer is unverified also says what may be wrong with it.
+pub fn has_details(unverified: &str) -> bool {
+    unverified.contains("; ")
+}
+
 impl Correctness {
     /// Returns the verification, if the answer was checked.
     pub fn verified(&self) -> Option<&Verification> {
@@ -248,6 +253,11 @@ impl Correctness {
             Self::Verified(_) => None,
             Self::Unverified { unverified } => Some(unverified),
         }
+    }
+
+    /// Returns the reason why the answer was not checked, if it also says what may be wrong with it.
+    pub fn doubt(&self) -> Option<&str> {
+        self.unverified_reason().filter(|reason| has_details(reason))
     }
 
     /// Returns a sentence with the reason if the answer was not checked.

@@ -3,7 +3,7 @@
 //!
 //! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
 //! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a crossed threshold or
-//! a case that is newly rejected or failed; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
+//! a case that is newly rejected, doubtful or failed; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
 //! for lack of samples. The time of a test is the candidate's median.
 
 use super::{NamedCase, identifier, make_unique, named_cases, reason};

@@ -464,7 +464,9 @@ fn unmatched(case: &Unmatched, count: usize) -> String {
 /// Says on which sides a case has which state.
 pub fn change_of_state(case: &Unmatched) -> String {
     match (case.baseline, case.candidate) {
-        (State::VerifiedOnly, State::VerifiedOnly) | (State::Unverified, State::Unverified) => "without times".into(),
+        (State::VerifiedOnly, State::VerifiedOnly)
+        | (State::Unverified, State::Unverified)
+        | (State::Doubtful, State::Doubtful) => "without times".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (State::Measured, State::Measured) => "measured on both sides".into(),
@@ -501,7 +503,7 @@ fn headline_of(
         1 => parts.push("1 threshold is crossed".into()),
         count => parts.push(format!("{count} thresholds are crossed")),
     }
-    for state in [State::Rejected, State::Failed] {
+    for state in [State::Rejected, State::Doubtful, State::Failed] {
         let count = comparison.newly(state).count();
         if count > 0 {
             parts.push(format!("{} newly {state}", counted(count, "case")));

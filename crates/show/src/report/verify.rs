@@ -105,6 +105,13 @@ pub fn summary(record: &Record) -> String {
     parts.join(", ") + "\n"
 }
 
+/// Lists the unverified answers that may be wrong, in a line each.
+pub fn doubts(record: &Record) -> String {
+    let doubt =
+        |case: &Case| Some(format!("note      {}: unverified: {}\n", case.id, case.measured()?.verification.doubt()?));
+    record.cases.iter().filter_map(doubt).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
