@@ -95,14 +95,19 @@ impl Executor<'_> {
     pub(super) fn dead_case(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Case {
         let problem = group.problem();
         let outcome = match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device) {
-            Ok(program) => self.outcome_of_death(&program, ended),
+            Ok(program) => {
+                let reference = problem.reference(&self.device).map(|(reference, _)| reference);
+                self.outcome_of_death(&[Some(program), reference], ended)
+            }
             Err(reason) => Outcome::Skipped { reason },
         };
         group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome)
     }
 
-    fn outcome_of_death(&self, program: &Program, ended: &WorkerEnd) -> Outcome {
-        let all: BTreeSet<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+    /// Returns the outcome of a case with these programs, its own and its reference's.
+    fn outcome_of_death(&self, programs: &[Option<Program>], ended: &WorkerEnd) -> Outcome {
+        let dispatches = programs.iter().flatten().flat_map(Program::dispatches);
+        let all: BTreeSet<_> = dispatches.map(|dispatch| dispatch.shader.label()).collect();
         let culprit = ended.compiling.as_ref().filter(|kernel| all.contains(*kernel));
         let death = Death {
             cause: ended.cause.clone(),

@@ -151,17 +151,17 @@ pub struct CallMonitor {
     current: Mutex<Option<Wait>>,
     /// Predicted time of command buffers that have not run yet.
     predicted: Mutex<Option<Duration>>,
-    /// Called before the next submission.
-    before_submission: Mutex<Option<fn()>>,
+    /// Called with the name of each call that may kill the process, until commands are submitted.
+    announce: Mutex<Option<fn(&'static str)>>,
 }
 
 impl CallMonitor {
     /// Runs `function`, Vulkan's `call`; [`Self::waiting`] returns the call until it is done.
     pub(super) fn watched<T>(&self, call: &'static str, expected: Option<Duration>, function: impl FnOnce() -> T) -> T {
-        if call == "vkQueueSubmit"
-            && let Some(announce) = self.before_submission.lock().ok().and_then(|mut announce| announce.take())
-        {
-            announce();
+        // The first submission is the last call that is announced: it would take time from samples.
+        if call == "vkQueueSubmit" {
+            self.enter(call);
+            store(&self.announce, None);
         }
         self.with_wait(Wait { call, started: Instant::now(), expected, pipelines: 0 }, function)
     }
@@ -189,9 +189,17 @@ impl CallMonitor {
         store(&self.predicted, time);
     }
 
-    /// Has `announce` called once, before the next submission: the process may die of it.
-    pub fn announce_submission(&self, announce: fn()) {
-        store(&self.before_submission, Some(announce));
+    /// Has `announce` called with the name of each call that compiles, and of the next submission, after which it is
+    /// forgotten: the process may die of them.
+    pub fn announce_with(&self, announce: fn(&'static str)) {
+        store(&self.announce, Some(announce));
+    }
+
+    /// Announces that `call` begins, if somebody listens.
+    pub(super) fn enter(&self, call: &'static str) {
+        if let Some(announce) = self.announce.lock().ok().and_then(|announce| *announce) {
+            announce(call);
+        }
     }
 
     /// Returns the predicted time of command buffers that run for the first time.

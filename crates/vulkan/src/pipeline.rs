@@ -1,6 +1,6 @@
 //! Compute pipelines, compiled once for each kernel and specialization, and the driver's statistics of them.
 
-use super::call::{Context, VulkanError};
+use super::call::{CallMonitor, Context, VulkanError};
 use super::logical_device::Device;
 use crate::basis::units::{Bytes, Metric};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
@@ -369,7 +369,7 @@ impl Pipelines {
         pipeline
     }
 
-    fn compiler(&self) -> Compiler {
+    fn compiler(&self) -> Compiler<'_> {
         let Device { handle, info, statistics, .. } = self.device.as_ref();
         Compiler {
             device: handle.clone(),
@@ -379,12 +379,14 @@ impl Pipelines {
                 None => vk::PipelineCreateFlags::empty(),
             },
             cache: self.cache.handle,
+            calls: self.device.calls(),
         }
     }
 
     /// Returns the driver's numeric statistics of a pipeline; empty if the driver has none.
     fn statistics(&self, pipeline: vk::Pipeline) -> Vec<Metric> {
         let Some(functions) = &self.device.statistics else { return vec![] };
+        self.device.calls().enter("vkGetPipelineExecutablePropertiesKHR");
         let mut metrics = vec![];
         for (info, subgroup_size) in executables(functions, pipeline) {
             // It may be of the driver's choice.
@@ -470,15 +472,16 @@ fn executables(
 }
 
 /// Compiler of kernels for one device, usable on any thread.
-struct Compiler {
+struct Compiler<'a> {
     device: ash::Device,
     subgroup: Subgroup,
     /// Flags of every pipeline: which statistics and texts the driver captures.
     flags: vk::PipelineCreateFlags,
     cache: vk::PipelineCache,
+    calls: &'a CallMonitor,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn compile(
         &self,
         dispatch: &Dispatch,
@@ -487,6 +490,7 @@ impl Compiler {
     ) -> Result<vk::Pipeline, VulkanError> {
         let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        self.calls.enter("vkCreateShaderModule");
         // SAFETY: the words are SPIR-V from build.rs, a test's variation of it, or accepted by `spirv::check`.
         let module = unsafe { self.device.create_shader_module(&info, None) }.call("vkCreateShaderModule")?;
 
@@ -515,6 +519,7 @@ impl Compiler {
             }
         }
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(self.flags);
+        self.calls.enter("vkCreateComputePipelines");
         // SAFETY: the module, the layout and everything `info` points to are alive until the call returns; Vulkan
         // synchronizes access to the cache.
         let pipelines = unsafe { self.device.create_compute_pipelines(self.cache, &[info], None) };

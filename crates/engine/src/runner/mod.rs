@@ -200,7 +200,12 @@ impl<'a> SharedProblem<'a> {
         }
         let loaded = match self.loaded.take() {
             Some(loaded) => Ok(loaded),
-            None => workbench.load(self.problem.as_ref()),
+            None => {
+                if let Some((reference, _)) = self.problem.reference(&workbench.device.info) {
+                    prepare_pipelines(workbench, &reference, watcher);
+                }
+                workbench.load(self.problem.as_ref())
+            }
         };
         let outcome = match loaded {
             Ok(loaded) => return Ok(self.loaded.insert(loaded)),
@@ -226,6 +231,18 @@ fn taking_turns<'a>(groups: impl Iterator<Item = &'a CaseGroup>) -> Vec<Vec<&'a 
         }
     }
     joined
+}
+
+/// Compiles the pipelines of a program, so that the death of this process can be told from one of its kernels'.
+fn prepare_pipelines(workbench: &mut Workbench, program: &Program, watcher: &dyn DeviceWatcher) {
+    for dispatch in program.dispatches() {
+        watcher.compiling(Some(&dispatch.shader.label()));
+        // The error is recorded later, when the case runs.
+        if workbench.pipelines.get(dispatch).is_err() {
+            break;
+        }
+    }
+    watcher.compiling(None);
 }
 
 impl Runner {
@@ -337,22 +354,10 @@ impl Runner {
                 }
                 if let Ok(program) = self.program_of(&chosen, problem.as_ref()) {
                     self.watcher.on_device(&group.id(chosen.variant).to_string());
-                    self.prepare_pipelines(&program);
+                    prepare_pipelines(&mut self.workbench, &program, self.watcher.as_ref());
                 }
             }
         }
-    }
-
-    /// Compiles the pipelines of a program, so that the death of this process can be told from one of its kernels'.
-    fn prepare_pipelines(&mut self, program: &Program) {
-        for dispatch in program.dispatches() {
-            self.watcher.compiling(Some(&dispatch.shader.label()));
-            // The error is recorded later, when the case runs.
-            if self.workbench.pipelines.get(dispatch).is_err() {
-                break;
-            }
-        }
-        self.watcher.compiling(None);
     }
 
     /// Prepares the canary when the first case needs it.
@@ -559,7 +564,7 @@ impl Runner {
         };
         case.notes.extend(loaded.notes());
         if preparation.substitute.is_none() {
-            self.prepare_pipelines(program);
+            prepare_pipelines(&mut self.workbench, program, self.watcher.as_ref());
         }
         let state = self.verify_with_substitute(loaded, program, preparation);
         // The compiler's messages may explain a missing time.

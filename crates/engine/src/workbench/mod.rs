@@ -34,7 +34,7 @@ const MAX_COPY_BYTES: u64 = 16 << 20;
 
 /// Device with its pipelines and staging buffers.
 pub struct Workbench {
-    device: Rc<Device>,
+    pub(crate) device: Rc<Device>,
     /// Algorithms that measuring itself uses.
     pub(crate) probes: &'static Probes,
     /// Compiled pipelines.

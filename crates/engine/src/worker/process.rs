@@ -64,7 +64,7 @@ pub struct WorkerProcess {
     /// Kernel whose pipeline is being created.
     compiling: Option<String>,
     /// Call in which the worker is, or after which, as the end of a sentence; empty if it has not said.
-    stage: &'static str,
+    stage: String,
     /// Whether its end is known, and told elsewhere.
     has_ended: bool,
     messages: Messages,
@@ -178,7 +178,7 @@ impl WorkerProcess {
             device: None,
             on_device: None,
             compiling: None,
-            stage: "",
+            stage: String::new(),
             has_ended: false,
             messages: setup.messages.clone(),
         })
@@ -204,24 +204,26 @@ impl WorkerProcess {
     ) -> Result<Answer<T>, WorkerEnd> {
         let other_build = |_| WorkerEnd::refused("the worker runs another build of gpukern; repeat the command".into());
         self.on_device = None;
-        (self.compiling, self.stage) = (None, "");
+        (self.compiling, self.stage) = (None, String::new());
         self.helper.send(order);
         loop {
             match self.receive(interrupted)? {
                 WorkerReport::OnDevice(name) => {
                     self.on_device = Some(name);
-                    (self.compiling, self.stage) = (None, "");
+                    (self.compiling, self.stage) = (None, String::new());
                 }
                 WorkerReport::Compiling(kernel) => {
-                    // The worker says that it compiles, and the driver which of these calls it is in.
                     self.stage = match &kernel {
-                        Some(_) => " in vkCreateShaderModule or vkCreateComputePipelines",
-                        None => " after vkCreateComputePipelines returned",
+                        Some(_) => String::new(),
+                        None => " after vkCreateComputePipelines returned".into(),
                     };
                     self.compiling = kernel;
                 }
-                // A driver may run kernels in threads of its own, after this call returned.
-                WorkerReport::Submitting => self.stage = " in or after vkQueueSubmit",
+                WorkerReport::Calling(call) => {
+                    // A driver may run kernels in threads of its own, after this call returned.
+                    let or_after = if call == "vkQueueSubmit" { " or after" } else { "" };
+                    self.stage = format!(" in{or_after} {call}");
+                }
                 WorkerReport::Event(event, waits) => {
                     let goes_on = report(serde_json::from_str(&event).map_err(other_build)?);
                     if waits {
@@ -272,7 +274,7 @@ impl WorkerProcess {
         let was_killed = cause.is_none() && status.as_ref().is_ok_and(|status| is_kill(*status));
         let how = if was_killed { EndKind::Killed } else { how };
         let compiling = self.compiling.take();
-        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + self.stage);
+        let cause = cause.unwrap_or_else(|| status.map_or_else(|e| e.to_string(), ending) + &self.stage);
         let stderr_tail = last_lines(&self.helper.last_words(FAREWELL));
         WorkerEnd { how, cause, stderr_tail, on_device: self.on_device.take(), compiling }
     }

@@ -23,8 +23,8 @@ pub(super) enum WorkerReport {
     OnDevice(String),
     /// Label of the kernel whose pipeline is being created; `None` after the last.
     Compiling(Option<String>),
-    /// Commands are about to be submitted for the first time since the last pipeline was created.
-    Submitting,
+    /// Vulkan call that begins: one that compiles, or the first submission since the last pipeline was created.
+    Calling(String),
     /// Event of the job, and whether the event waits for an answer.
     Event(String, bool),
     /// Reason for the loss of the device.

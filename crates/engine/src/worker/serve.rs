@@ -272,10 +272,8 @@ impl DeviceWatcher for Reporter {
 
     fn compiling(&self, kernel: Option<&str>) {
         report(&WorkerReport::Compiling(kernel.map(String::from)));
-        if kernel.is_none()
-            && let Some(device) = self.device.borrow().upgrade()
-        {
-            device.calls().announce_submission(|| report(&WorkerReport::Submitting));
+        if let Some(device) = self.device.borrow().upgrade() {
+            device.calls().announce_with(|call| report(&WorkerReport::Calling(call.into())));
         }
     }
 
