@@ -1,12 +1,16 @@
 //! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
 
 use super::journal::{RecordFile, RunObserver};
-use super::{CommandOutput, Progress, run};
+use super::{CommandOutput, Progress, failures, run, sanitize};
 use crate::device::conditions::slowdown_by_others;
 use crate::engine::executor::Executor;
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Session;
 use crate::plan::HOST;
+use crate::record::Outcome;
+use crate::simulator;
+use crate::simulator::program::Arithmetic;
+use crate::simulator::sanitize::SanitizeOptions;
 use crate::{
     Error, Exit, Host, MeasureOptions, MeasuredPlan, Nanos, Plan, Record, Result, Setup, Timing, Tuned, counted,
 };
@@ -159,6 +163,46 @@ impl<'a> MeasurementCall<'a> {
 
     /// Measures the cases that the record in `file` lacks, and keeps a journal of them beside that file.
     pub(super) fn measure_with_journal(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
+        let mut measured = self.measure_cases(file)?;
+        self.acquit_references(&mut measured.record);
+        Ok(measured)
+    }
+
+    /// Blames the driver, and not the description, for each reference kernel that gives no answer on its device but does on
+    /// a simulated one.
+    fn acquit_references(self, record: &mut Record) {
+        let devices = record.devices.clone();
+        for case in &mut record.cases {
+            let Some(device) = devices.iter().find(|device| device.index == case.device) else { continue };
+            if !matches!(case.outcome, Outcome::Failed { mistake: true, .. }) {
+                continue;
+            }
+            let Some((group, chosen)) = failures::find_configuration(case, device, self.plan, &Tuned::none()) else {
+                continue;
+            };
+            let problem = group.problem();
+            if problem.reference(device).is_none() || problem.work().operations > sanitize::MAX_WORK {
+                continue;
+            }
+            let options = SanitizeOptions {
+                subgroup_sizes: vec![device.subgroup.size],
+                schedules: 1,
+                arithmetic: Arithmetic::Exact,
+                timeout: self.setup.timeout,
+                interrupted: self.host.interrupted(),
+            };
+            let report = simulator::sanitize::sanitize(&group.algorithm, chosen.variant, &group.spec, &options);
+            if let Outcome::Failed { error, mistake } = &mut case.outcome
+                && report.error.is_none()
+                && !report.judged_sizes().is_empty()
+            {
+                error.push_str("; but a simulated device can use it: this driver is at fault");
+                *mistake = false;
+            }
+        }
+    }
+
+    fn measure_cases(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
         let Self { plan, setup, options, host, announces } = self;
         let session = if announces { open_session(plan, setup, host)? } else { Measurement::session(plan, setup)? };
         let mut measurement = Measurement::new(plan, setup, session.as_ref())?;

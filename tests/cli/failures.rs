@@ -197,3 +197,31 @@ fn standard_output_that_is_a_file_is_written_and_not_replaced() {
     assert_eq!(path.metadata().expect("there").ino(), file.metadata().expect("there").ino(), "it was replaced");
     assert_eq!(stdout(&run_process(&mut export("/dev/stdout"))), expected, "through a pipe");
 }
+
+#[test]
+fn a_reference_kernel_that_the_driver_breaks_is_a_failure_and_one_that_leaves_elements_out_a_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    let source = |body: &str| {
+        format!(
+            "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer X {{ uint x[]; }};\n\
+             layout(binding = 1) buffer Y {{ uint y[]; }};\nvoid main() {{ uint i = gl_GlobalInvocationID.x; {body} }}\n"
+        )
+    };
+    write("copy.comp", &source("y[i] = x[i];"));
+    write(
+        "copy.toml",
+        "[kernel]\nsource = 'copy.comp'\n[buffer.X]\ntype = 'u32'\nshape = 64\nfill = 'iota'\n\
+         [buffer.Y]\ntype = 'u32'\nshape = 64\n[dispatch]\ngroups = 1\n[reference]\nkernel = 'reference.comp'\n",
+    );
+    write("verify.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    let blame = "but a simulated device can use it: this driver is at fault";
+    for (loops, when, code) in [(70_000, "k == 69999u", 3), (70, "k == 69u && i < 60u", 2)] {
+        // llvmpipe leaves loops after 65535 iterations.
+        write("reference.comp", &source(&format!("for (uint k = 0u; k < {loops}u; k++) if ({when}) y[i] = x[i];")));
+        let mut verify = gpukern(&["verify", "--config", "verify.toml"]);
+        let said = stderr(&expect_exit(verify.current_dir(folder.path()), code));
+        assert!(line(&said, "failed    copy/").contains("the reference is unusable: it never writes Y["), "{said}");
+        assert_eq!(said.contains(blame), code == 3, "{said}");
+    }
+}

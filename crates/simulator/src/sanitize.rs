@@ -331,6 +331,10 @@ impl PosedCase<'_> {
             let program = program.feasible(&self.specs, &device);
             match program.and_then(|program| self.simulate(&program, *subgroup_size, exact)) {
                 Ok(simulated) => {
+                    let is_beyond = |fault: &&KernelFault| fault.kind == FaultKind::OutOfBounds;
+                    if let Some(fault) = simulated.faults.iter().find(is_beyond) {
+                        return Err(format!("the reference {}", fault.what));
+                    }
                     let oracle = make_oracle(simulated.outputs).map_err(|error| error.to_string())?;
                     let mut unwritten = simulated.unwritten.iter().enumerate();
                     let element = unwritten.find_map(|(output, at)| oracle.element(output, (*at)?));
