@@ -102,6 +102,11 @@ fn advice(call: &str, result: vk::Result) -> &'static str {
         {
             "; the loader found no driver that it can load: see VK_DRIVER_FILES, and VK_LOADER_DEBUG=error for reasons"
         }
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY
+            if ["vkCreateShaderModule", "vkCreateComputePipelines"].contains(&call) =>
+        {
+            "; the driver ran out of memory while it compiled the kernel, which depends on its code more than on the size"
+        }
         vk::Result::ERROR_DEVICE_LOST => "; the kernel hung or crashed the device: see the system log",
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => "; choose a smaller size",
         vk::Result::ERROR_INITIALIZATION_FAILED | vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
@@ -217,6 +222,13 @@ fn store<T>(cell: &Mutex<Option<T>>, value: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compiler_without_memory_needs_no_smaller_size() {
+        let message = |call| VulkanError::Call { call, result: vk::Result::ERROR_OUT_OF_HOST_MEMORY }.to_string();
+        assert!(message("vkCreateComputePipelines").contains("the driver ran out of memory while it compiled"));
+        assert!(message("vkQueueSubmit").ends_with("choose a smaller size"));
+    }
 
     #[test]
     fn without_a_vulkan_loader_every_systems_package_is_named() {
