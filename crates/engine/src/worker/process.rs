@@ -7,6 +7,7 @@ use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::job::{self, Job};
 use crate::process::{FAREWELL, Helper, Lifetime, OutputPolicy};
+use crate::record::last_words;
 use crate::session::Setup;
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
@@ -76,7 +77,7 @@ pub struct WorkerEnd {
     pub how: EndKind,
     /// Signal, exit code, or the worker's reason: `SIGSEGV`, `exit code 1`.
     pub cause: String,
-    /// Last lines of the worker's standard error.
+    /// First line of the worker's standard error, and the last ones.
     pub stderr_tail: Vec<String>,
     /// Name of the case, tile or side on the device.
     pub on_device: Option<String>,
@@ -127,11 +128,7 @@ impl WorkerEnd {
 
 impl std::fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.cause)?;
-        match self.stderr_tail.last() {
-            Some(last) => write!(f, "; its process last printed: {last}"),
-            None => Ok(()),
-        }
+        write!(f, "{}{}", self.cause, last_words(&self.stderr_tail))
     }
 }
 
@@ -309,13 +306,17 @@ fn cannot_start(error: &io::Error) -> WorkerEnd {
     WorkerEnd::refused(format!("cannot start a worker process: {error}{proc}; --in-process works without one"))
 }
 
-/// Returns the last non-empty lines of a text, each cut to [`MAX_LINE_LENGTH`].
+/// Returns the first non-empty line of a text, which tells the cause more often than a stack below it, and the last ones,
+/// each cut to [`MAX_LINE_LENGTH`].
 fn last_lines(text: &str) -> Vec<String> {
-    let mut lines = vec![];
+    let mut lines: Vec<String> = vec![];
     for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         lines.push(line.chars().take(MAX_LINE_LENGTH).collect());
     }
-    lines.split_off(lines.len().saturating_sub(MAX_STDERR_LINES))
+    if lines.len() > MAX_STDERR_LINES {
+        lines.drain(1..=lines.len() - MAX_STDERR_LINES);
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -336,6 +337,15 @@ mod tests {
         let proc = if cfg!(target_os = "linux") { " (is /proc mounted?)" } else { "" };
         let expected = format!("cannot start a worker process: {error}{proc}; --in-process works without one");
         assert_eq!(ended.cause, expected);
+    }
+
+    #[test]
+    fn the_first_line_of_many_is_kept_beside_the_last_ones() {
+        let text = |count: usize| (1..=count).map(|line| format!("line {line}\n")).collect::<String>();
+        let [none, two, many] = [0, 2, 20].map(|count| last_lines(&text(count)));
+        assert!(none.is_empty() && many.len() == MAX_STDERR_LINES, "{many:?}");
+        assert_eq!(last_words(&two), "; its process last printed: line 1 | line 2");
+        assert_eq!(last_words(&many), "; its process last printed: line 1 | … 5 more … | line 19 | line 20");
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub struct Death {
     pub kernels: Vec<String>,
     /// The driver and its version.
     pub driver: String,
-    /// The last lines that the process wrote to standard error.
+    /// The first line that the process wrote to standard error, and the last ones.
     #[serde(default)]
     pub said: Vec<String>,
 }
@@ -120,11 +120,18 @@ impl std::fmt::Display for Death {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cause, kernels, driver, said } = self;
         let kernel = if kernels.len() == 1 { "kernel" } else { "kernels" };
-        write!(f, "{cause} ({kernel} {}; driver {driver})", kernels.join(", "))?;
-        match said.last() {
-            Some(last) => write!(f, "; its process last printed: {last}"),
-            None => Ok(()),
+        write!(f, "{cause} ({kernel} {}; driver {driver}){}", kernels.join(", "), last_words(said))
+    }
+}
+
+/// Returns the first line that a process printed and the last two, as the end of a sentence; empty if it printed none.
+pub fn last_words(said: &[String]) -> String {
+    match said {
+        [] => String::new(),
+        [first, hidden @ .., a, b] if !hidden.is_empty() => {
+            format!("; its process last printed: {first} | … {} more … | {a} | {b}", hidden.len())
         }
+        few => format!("; its process last printed: {}", few.join(" | ")),
     }
 }
 
