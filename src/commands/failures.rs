@@ -19,13 +19,16 @@ use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::{
     BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program,
-    Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted,
+    Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// File that tells of a saved failure.
+pub(super) const FAILURE: &str = "failure.json";
 
 /// Maximum size of the inputs saved for a case; the reproducing command generates larger ones again.
 const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
@@ -141,6 +144,32 @@ pub(super) fn note(saved: usize, folder: &Path) -> String {
     }
 }
 
+/// Returns how the case ended that `--keep-failures` saved in `folder`, and on which device; `None` for other folders.
+pub(super) fn kept(folder: &Path) -> Option<(String, DeviceInfo)> {
+    let text = input_file::read_text(&folder.join(FAILURE)).ok()?;
+    let mut document: Value = serde_json::from_str(&text).ok()?;
+    let status = document["case"]["outcome"]["status"].as_str()?.replace('-', " ");
+    Some((status, serde_json::from_value(document["device"].take()).ok()?))
+}
+
+/// Names a device with its driver.
+pub(super) fn with_driver(device: &DeviceInfo) -> String {
+    format!("{}, {}", device.name, device.driver_beside_name())
+}
+
+/// Says which of the saved failures in `folders` ran on another device or driver than those of `record`.
+pub(super) fn moved(folders: &[PathBuf], record: &Record) -> String {
+    let here = distinct(record.devices.iter().map(with_driver)).join(" and ");
+    let mut notes = String::new();
+    for folder in folders {
+        let Some((status, device)) = kept(folder) else { continue };
+        if !record.devices.iter().any(|other| with_driver(other) == with_driver(&device)) {
+            let _ = writeln!(notes, "note      {status} on {}; this is {here}", with_driver(&device));
+        }
+    }
+    notes
+}
+
 /// Failed case, and the parts of its reproducer.
 struct Failure<'a> {
     case: &'a Case,
@@ -168,7 +197,7 @@ fn folder_name(case: &Case) -> String {
 }
 
 /// Returns the group of a case, and its variant as configured for the device; `None` for a case of the host.
-fn find_configuration<'a>(
+pub(super) fn find_configuration<'a>(
     case: &Case,
     device: &DeviceInfo,
     plan: &'a Plan,
@@ -257,17 +286,24 @@ impl Failure<'_> {
             "wrong_elements": wrong,
             "not_runnable": not_runnable,
         });
-        std::fs::write(folder.join("failure.json"), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
+        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 
     /// Returns comments at the head of a description: what failed where, and how.
     fn head(&self) -> String {
-        let Self { case, device, .. } = self;
+        let Self { case, device, variables, .. } = self;
         let driver = device.driver_beside_name();
+        let chosen_by = match recipe::assignments(variables) {
+            none if none.is_empty() => none,
+            variables => format!("# with {}\n", variables.trim_end()),
+        };
         let reason = case.outcome.reason().unwrap_or_default();
         let status = case.outcome.status();
-        printable::printable_lines(&format!("# {} on {}, {driver}\n# {status}: {reason}\n", case.id, device.name))
-            .into()
+        printable::printable_lines(&format!(
+            "# {} on {}, {driver}\n{chosen_by}# {status}: {reason}\n",
+            case.id, device.name
+        ))
+        .into()
     }
 }
 

@@ -126,7 +126,8 @@ pub(super) fn measure_and_report(
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
-    if request.kernels.is_some() {
+    if let Some(files) = &request.kernels {
+        notes.push_str(&failures::moved(&files.kernel, &record));
         notes.push_str(&hints(&record, &setup.kernels));
     }
     notes.push_str(&unused_results(request, &record, &tuned));

@@ -1,6 +1,6 @@
 //! `gpukern sanitize`.
 
-use super::{CommandOutput, Files, JSON, JUNIT, Target, run as user_run, verify};
+use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run, verify};
 use crate::basis::error::unknown;
 use crate::basis::messages::Verbosity;
 use crate::commands::cli::SanitizeArgs;
@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Most operations of a problem that runs at the default sizes.
-const MAX_WORK: u64 = 10_000_000;
+pub(super) const MAX_WORK: u64 = 10_000_000;
 
 /// Rounds that an iterative problem is taken to need: its work is that of one.
 const ROUNDS: u64 = 16;
@@ -55,6 +55,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     let mut notes = String::new();
     let (groups, kernels) = groups(args, &mut notes)?;
     let files = Files::default().read("--known", &args.known).of_kernels(&kernels);
+    let files = files.read("a saved failure", args.what.iter().map(|word| Path::new(word).join(failures::FAILURE)));
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let known = args.known.as_deref().map(verify::read_known).transpose()?.unwrap_or_default();
     for fault in known.iter().filter_map(|known| known.fault.as_deref()).filter(|fault| *fault != WRONG_ANSWER) {
@@ -73,6 +74,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
         exit => exit,
     };
     notes += &report::sanitize::notes(&reports);
+    notes += &blame_of_drivers(&args.what, &kernels, &reports);
     let mut answer = CommandOutput::new(report::sanitize::text(&reports, host.width()), notes, exit);
     let findings = SanitizeDocument {
         sanitize: 1,
@@ -239,6 +241,28 @@ fn simulate_all(groups: &[CaseGroup], options: &SanitizeOptions, host: &Host) ->
         }
     }
     reports
+}
+
+/// Says of each saved failure whose kernels have no fault here that the driver is at fault. Each folder has kernels.
+fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[CaseReport]) -> String {
+    let is_right = |report: &CaseReport| {
+        let found = report.is_wrong() || report.has_failed() || report.faults.len() + report.accepted.len() > 0;
+        !found && report.unverified.is_none() && !report.judged_sizes().is_empty()
+    };
+    let mut notes = String::new();
+    for (folder, own) in folders.iter().zip(kernels) {
+        let own_id = |report: &&CaseReport| report.id.starts_with(&format!("{}/", own.name));
+        let own_reports: Vec<_> = reports.iter().filter(own_id).collect();
+        if !own_reports.is_empty()
+            && own_reports.into_iter().all(is_right)
+            && let Some((status, device)) = failures::kept(Path::new(folder))
+        {
+            let place = failures::with_driver(&device);
+            let _ =
+                writeln!(notes, "note      {status} on {place}, but right and without faults here: suspect the driver");
+        }
+    }
+    notes
 }
 
 /// Returns the name of a kernel in tables, with the options of the case other than its size.

@@ -393,6 +393,20 @@ fn a_reproducer_of_each_failure_is_saved() {
     expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
     let side = read_json(&kept.join("B_matmul_naive_f32_8x8x8_device-0/failure.json"));
     assert_eq!(side["variables"]["RADV_DEBUG"], "llvm");
+    // So does its description, which also names the device on which it crashed.
+    let head = std::fs::read_to_string(case.join("case.toml")).expect("kept");
+    assert!(line(&head, "# with ").contains("VK_INSTANCE_LAYERS=VK_LAYER_GPUKERN_failing"), "{head}");
+    let sane = stderr(&expect_exit(gpukern(&["sanitize", "--schedules=1"]).arg(&case), 0));
+    assert!(
+        line(&sane, "note      crashed on llvmpipe").ends_with("without faults here: suspect the driver"),
+        "{sane}"
+    );
+    let here = stderr(&expect_exit(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0));
+    assert!(!here.contains("; this is "), "{here}");
+    let other = std::fs::read_to_string(case.join("failure.json")).expect("kept").replace("llvmpipe (", "other (");
+    std::fs::write(case.join("failure.json"), other).expect("written");
+    let there = stderr(&expect_exit(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0));
+    assert!(line(&there, "note      crashed on other (").contains("; this is llvmpipe ("), "{there}");
     // The saved kernel runs, and its answer is judged by the built-in oracle.
     expect_output(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0, &["all answers verified"]);
     let mut bad = with_bad_naive("vkQueueSubmit", "abort", &["run", "--no-peak"], folder.path());

@@ -8,7 +8,7 @@ mod watch;
 use super::document::Files;
 use super::measuring::{self, PlanToMeasure};
 use super::verify::RACES_NOTE;
-use super::{CommandOutput, ab, bench};
+use super::{CommandOutput, ab, bench, failures};
 use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::pattern;
 use crate::basis::printable::shown_word;
@@ -73,7 +73,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         requested.sections.push(plan_section(&kernels, all_choices, &request.selection)?);
         all_kernels.push(kernels);
     }
-    Files::of_measuring(&request, &args.output, &all_kernels, setup.loader.as_ref()).check(host)?;
+    Files::of_measuring(&request, &args.output, &all_kernels, setup.loader.as_ref())
+        .read("a saved failure", args.kernel.iter().map(|folder| folder.join(failures::FAILURE)))
+        .check(host)?;
     if args.tune && all_kernels.iter().all(|kernels| kernels.first_choices().is_none()) {
         return Err(usage!("nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]"));
     }
