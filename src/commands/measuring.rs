@@ -22,7 +22,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Maximum number of processes that one command starts.
 const MAX_PROCESSES: u32 = 1000;
@@ -127,8 +127,7 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if let Some(files) = &request.kernels {
-        notes.push_str(&failures::moved(&files.kernel, &record));
-        notes.push_str(&hints(&record, &setup.kernels));
+        notes.push_str(&hints(&record, &files.kernel, &setup.kernels));
     }
     notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
@@ -167,9 +166,10 @@ fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
 }
 
-/// Says where to look for the cause of wrong answers of users' kernels, and what a device may hide.
-fn hints(record: &Record, kernels: &[UserKernels]) -> String {
-    let mut hints = String::new();
+/// Says where to look for the cause of wrong answers of users' kernels, what a device may hide, and where those of `files`
+/// that are saved failures failed.
+fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String {
+    let mut hints = failures::moved(files, record);
     if record.cases.iter().any(wrote_outside_buffers) {
         hints.push_str(
             "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",

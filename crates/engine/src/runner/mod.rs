@@ -198,14 +198,13 @@ impl<'a> SharedProblem<'a> {
         if let Some(outcome) = &self.failure {
             return Err(outcome.clone());
         }
-        let loaded = match self.loaded.take() {
-            Some(loaded) => Ok(loaded),
-            None => {
-                if let Some((reference, _)) = self.problem.reference(&workbench.device.info) {
-                    prepare_pipelines(workbench, &reference, watcher);
-                }
-                workbench.load(self.problem.as_ref())
+        let loaded = if let Some(loaded) = self.loaded.take() {
+            Ok(loaded)
+        } else {
+            if let Some((reference, _)) = self.problem.reference(&workbench.device.info) {
+                prepare_pipelines(workbench, &reference, watcher);
             }
+            workbench.load(self.problem.as_ref())
         };
         let outcome = match loaded {
             Ok(loaded) => return Ok(self.loaded.insert(loaded)),
