@@ -148,10 +148,11 @@ pub(super) fn bound_parts(description: &Description, pass: &LoadedPass, slot: &S
             });
             let stray = strays.map(|stray| format!(" (no block is called {})", written::key(stray))).next();
             // A reference reads what is described for the kernel.
-            let remedy = if pass.prefix.is_empty() {
-                format!("write [buffer.{}] with type and shape", written::key(&name))
-            } else {
-                format!("say which buffer that is, such as {}bind = {{ {} = \"X\" }}", pass.prefix, written::key(&name))
+            let key = written::key(&name);
+            let remedy = match &*pass.prefix {
+                "" => format!("write [buffer.{key}] with type and shape"),
+                "reference." => format!("say which buffer that is, such as reference.bind = {{ {key} = \"X\" }}"),
+                _ => format!("say which buffer that is in its [[pass]], such as bind = {{ {key} = \"X\" }}"),
             };
             let message = format!(
                 "is missing: {} binds {block} at set {set}, binding {binding}; {remedy}{}",

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -555,7 +556,7 @@ impl Description {
     }
 
     /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost
-    /// table on its path counts.
+    /// table on its path counts. The tables of an array are counted from 0: `pass.1.groups`.
     pub fn line(text: &str, field: &str) -> Option<usize> {
         let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
@@ -567,7 +568,15 @@ impl Description {
             let Some((key, value)) = matches.max_by_key(|(key, _)| key.get_ref().len()) else { break };
             offset = Some(key.span().start);
             rest = rest[key.get_ref().len()..].trim_start_matches('.');
-            match value.get_ref() {
+            let (index, of_item) = rest.split_once('.').unwrap_or((rest, ""));
+            let item = match value.get_ref() {
+                DeValue::Array(items) => index.parse().ok().and_then(|index: usize| items.get(index)),
+                _ => None,
+            };
+            if let Some(item) = item {
+                (offset, rest) = (Some(item.span().start), of_item);
+            }
+            match item.unwrap_or(value).get_ref() {
                 DeValue::Table(inner) => table = inner,
                 _ => break,
             }
@@ -681,11 +690,14 @@ fn check_values(text: &str, value: &DeValue<'_>, offset: usize) -> Result<(), St
     match value {
         DeValue::String(string) if string.contains('\n') => refuse(offset, "value", string),
         DeValue::Integer(integer) => {
-            let value = i128::from_str_radix(integer.as_str(), integer.radix());
-            if value.is_ok_and(|value| i64::try_from(value).is_ok() || u64::try_from(value).is_ok()) {
-                return Ok(());
-            }
             let line = line_number(text, offset);
+            match i128::from_str_radix(integer.as_str(), integer.radix()) {
+                Ok(value) if i64::try_from(value).is_ok() || u64::try_from(value).is_ok() => return Ok(()),
+                Err(error) if matches!(error.kind(), IntErrorKind::Empty | IntErrorKind::InvalidDigit) => {
+                    return Err(format!(":{line}: '{}' is not a number", brief(integer.as_str())));
+                }
+                _ => {}
+            }
             Err(format!(":{line}: {} is beyond 64 bits: integers go from -2^63 to 2^64 - 1", brief(integer.as_str())))
         }
         DeValue::Array(values) => {

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// Most levels of nested rounds.
 const MAX_NESTING: usize = 8;
 
+/// Prefix of the fields of `[kernel]`.
+const KERNEL_PREFIX: &str = "kernel.";
+
 /// Kernel that solves the problem, in one pass or several.
 #[derive(Debug)]
 pub struct LoadedKernel {
@@ -28,8 +31,8 @@ pub struct LoadedKernel {
 pub struct LoadedPass {
     /// Source as named in the description.
     pub source: String,
-    /// Prefix of the pass's fields in messages: empty, `pass.`, `reference.`.
-    pub prefix: &'static str,
+    /// Prefix of the pass's fields in messages: empty, `pass.0.`, `pass.1.pass.0.`, `reference.`.
+    pub prefix: String,
     pub(super) compiled: Compiled,
     /// Interface with the defaults of all constants; in WGSL, the constants are the overrides.
     pub interface: Interface,
@@ -118,7 +121,7 @@ pub fn load_kernels(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
             if dispatch.is_some() {
                 return Err(Fault::new("dispatch", "is for a single [kernel]; give each [[pass]] its groups"));
             }
-            let loaded = load_passes(described, passes, MAX_NESTING)?;
+            let loaded = load_passes(described, passes, "", MAX_NESTING)?;
             let name = name.clone().or_else(|| loaded.first().map(|pass| stem(&pass.source))).unwrap_or_default();
             Ok(vec![LoadedKernel { name, passes: loaded, pass_tree: passes.to_vec() }])
         }
@@ -170,27 +173,48 @@ fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<Load
     Ok(kernels)
 }
 
-/// Loads the passes with a source, in order. `levels` are the levels of nesting that are still allowed.
-fn load_passes(described: &Described, passes: &[KernelFields], levels: usize) -> Result<Vec<LoadedPass>, Fault> {
+impl LoadedKernel {
+    /// Returns the prefix outside of its passes: that of `[kernel]`, which is its own only pass, or none.
+    pub(super) fn outer_prefix(&self) -> &'static str {
+        if self.passes.iter().all(|pass| pass.prefix.is_empty()) { KERNEL_PREFIX } else { "" }
+    }
+}
+
+/// Returns the prefix of the fields of a pass, as `--set` names them; `outer` is the prefix of the loop around it.
+pub(super) fn pass_prefix(outer: &str, index: usize) -> String {
+    if outer == KERNEL_PREFIX { outer.into() } else { format!("{outer}pass.{index}.") }
+}
+
+/// Loads the passes with a source, in order. `outer` is the prefix of the loop around them, and `levels` are the levels
+/// of nesting that are still allowed.
+fn load_passes(
+    described: &Described,
+    passes: &[KernelFields],
+    outer: &str,
+    levels: usize,
+) -> Result<Vec<LoadedPass>, Fault> {
     if levels == 0 {
-        return Err(Fault::new("pass.pass", format!("is nested more than {MAX_NESTING} deep; write the passes out")));
+        let message = format!("is nested more than {MAX_NESTING} deep; write the passes out");
+        return Err(Fault::new(format!("{outer}pass"), message));
     }
     let mut loaded = vec![];
-    for pass in passes {
+    for (index, pass) in passes.iter().enumerate() {
+        let prefix = pass_prefix(outer, index);
+        let fault = |field: &str, message: &str| Fault::new(format!("{prefix}{field}").trim_end_matches('.'), message);
         match (pass.source.values(), pass.pass.as_slice()) {
-            ([source], []) => loaded.push(load(described, pass, source, "pass.")?),
+            ([source], []) => loaded.push(load(described, pass, source, &prefix)?),
             ([], [_, ..]) => {
                 let others = KernelFields { times: None, index: None, pass: vec![], ..pass.clone() };
                 if others != KernelFields::default() {
                     let message = "has passes of its own: write everything but times and index in these";
-                    return Err(Fault::new("pass", message));
+                    return Err(fault("", message));
                 }
                 if pass.times.is_none() {
-                    return Err(Fault::new("pass.times", "is missing: say how often its passes run"));
+                    return Err(fault("times", "is missing: say how often its passes run"));
                 }
-                loaded.extend(load_passes(described, &pass.pass, levels - 1)?);
+                loaded.extend(load_passes(described, &pass.pass, &prefix, levels - 1)?);
             }
-            _ => return Err(Fault::new("pass.source", "must name one file in each [[pass]]")),
+            _ => return Err(fault("source", "must name one file in each [[pass]]")),
         }
     }
     Ok(loaded)
@@ -249,8 +273,8 @@ pub(super) fn stem(source: &str) -> String {
 }
 
 /// Compiles the source of a pass, and reads its interface. Messages use `prefix` for its fields.
-fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'static str) -> Result<LoadedPass, Fault> {
-    let field_prefix = if prefix.is_empty() { "kernel." } else { prefix };
+fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &str) -> Result<LoadedPass, Fault> {
+    let field_prefix = if prefix.is_empty() { KERNEL_PREFIX } else { prefix };
     let newest = match fields.vulkan.as_deref() {
         None | Some("1.2") => false,
         Some("1.3") => true,
@@ -281,11 +305,10 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
     let kernel_source =
         KernelSource { path, entry: fields.entry.clone(), include, define, newest, local_size, lines: described.lines };
     let source_field = match prefix {
-        "" => "kernel.source",
-        "pass." => "pass",
-        _ => "reference.kernel",
+        "reference." => "reference.kernel".into(),
+        _ => format!("{field_prefix}source"),
     };
-    let fault = |message: String| Fault::new(source_field, message);
+    let fault = |message: String| Fault::new(source_field.as_str(), message);
     // WGSL may have no valid default.
     let mut stated = vec![];
     let described_spec = described.description.spec.iter();
@@ -305,7 +328,14 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &'st
     // Most kernels have no addresses, and then the module need not be read again.
     let pointees =
         if interface.uses_addresses() { Pointees::read(&spirv).unwrap_or_default() } else { Pointees::default() };
-    Ok(LoadedPass { source: source.to_string(), prefix, compiled, interface, pointees, fields: fields.clone() })
+    Ok(LoadedPass {
+        source: source.to_string(),
+        prefix: prefix.into(),
+        compiled,
+        interface,
+        pointees,
+        fields: fields.clone(),
+    })
 }
 
 /// Returns the key of a specialization constant: its name, or its id.

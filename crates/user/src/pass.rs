@@ -5,7 +5,7 @@ use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
 use super::compile::{Compiled, Fallback};
 use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
 use super::expression::Values;
-use super::loaded::{self, LoadedPass};
+use super::loaded::{self, LoadedPass, pass_prefix};
 use super::members::{Members, pack};
 use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
@@ -28,7 +28,7 @@ impl Resolver<'_> {
     /// indices of the first round.
     pub(super) fn first_round_scope(&self, configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
         let mut with_indices = axes.clone();
-        set_indices(&configuration.kernel.pass_tree, &mut with_indices)?;
+        set_indices(&configuration.kernel.pass_tree, configuration.kernel.outer_prefix(), &mut with_indices)?;
         let mut with_constants = with_indices.clone();
         for pass in &configuration.kernel.passes {
             // A pass's constants see the axes and indices, but not the constants of other passes.
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         let mut buffers = shared.to_vec();
         buffers.extend(self.resolve_scratch(first_round, &configuration.kernel.passes)?);
         let mut unroller = Unroller { resolver: self, configuration, buffers, dispatches: vec![] };
-        unroller.unroll(&configuration.kernel.pass_tree, 0, axes, 0)?;
+        unroller.unroll(&configuration.kernel.pass_tree, configuration.kernel.outer_prefix(), 0, axes, 0)?;
         let Unroller { mut buffers, dispatches, .. } = unroller;
         Ok(PassList { dispatches, scratch: buffers.split_off(shared.len()) })
     }
@@ -80,17 +80,18 @@ fn index_name(pass: &KernelFields) -> &str {
 }
 
 /// Sets the indices of all loops to 0, their value in the first round. Refuses names that are not unique or cannot
-/// stand in expressions.
-fn set_indices(passes: &[KernelFields], scope: &mut Values) -> Result<(), Fault> {
-    for pass in passes.iter().filter(|pass| pass.times.is_some()) {
+/// stand in expressions. `outer` is the prefix of the fields of the loop around the passes.
+fn set_indices(passes: &[KernelFields], outer: &str, scope: &mut Values) -> Result<(), Fault> {
+    for (position, pass) in passes.iter().enumerate().filter(|(_, pass)| pass.times.is_some()) {
+        let prefix = pass_prefix(outer, position);
+        let fault = |message: String| Fault::new(format!("{prefix}index"), message);
         let index = index_name(pass);
-        check_expression_name(index).map_err(|message| Fault::new("pass.index", message))?;
+        check_expression_name(index).map_err(fault)?;
         if scope.get(index).is_ok() {
-            let message = format!("'{index}' is an axis or the index of another loop; write index = \"round\"");
-            return Err(Fault::new("pass.index", message));
+            return Err(fault(format!("'{index}' is an axis or the index of another loop; write index = \"round\"")));
         }
         scope.set(index, 0);
-        set_indices(&pass.pass, scope)?;
+        set_indices(&pass.pass, &prefix, scope)?;
     }
     Ok(())
 }
@@ -112,12 +113,21 @@ struct Unroller<'a, 'r> {
 
 impl Unroller<'_, '_> {
     /// Appends the dispatches of a `level` of the nested loops, a list of passes. The first source among them is number
-    /// `source` of the kernel, and `round` is the round of the enclosing loop.
-    fn unroll(&mut self, level: &[KernelFields], mut source: usize, scope: &Values, round: usize) -> Result<(), Fault> {
+    /// `source` of the kernel; `outer` is the prefix of the fields of the enclosing loop, and `round` is its round.
+    fn unroll(
+        &mut self,
+        level: &[KernelFields],
+        outer: &str,
+        mut source: usize,
+        scope: &Values,
+        round: usize,
+    ) -> Result<(), Fault> {
         let kernel = self.configuration.kernel;
-        for pass in level {
+        for (position, pass) in level.iter().enumerate() {
+            let prefix = pass_prefix(outer, position);
+            let fault = |message: String| Fault::new(format!("{prefix}times"), message);
             let times = match &pass.times {
-                Some(times) => evaluate_times(times, scope)?,
+                Some(times) => evaluate_times(times, scope).map_err(fault)?,
                 None => 1,
             };
             for index in 0..times {
@@ -131,12 +141,11 @@ impl Unroller<'_, '_> {
                     let dispatch = self.resolve_pass(&kernel.passes[source], scope, round)?;
                     self.dispatches.push(dispatch);
                 } else {
-                    self.unroll(&pass.pass, source, &scope, round)?;
+                    self.unroll(&pass.pass, &prefix, source, &scope, round)?;
                 }
             }
             if self.dispatches.len() > MAX_DISPATCHES {
-                let message = format!("makes more than {MAX_DISPATCHES} dispatches; use fewer");
-                return Err(Fault::new("pass.times", message));
+                return Err(fault(format!("makes more than {MAX_DISPATCHES} dispatches; use fewer")));
             }
             source += count_sources(pass);
         }
@@ -226,11 +235,10 @@ impl Unroller<'_, '_> {
     }
 }
 
-fn evaluate_times(times: &Formula, scope: &Values) -> Result<i64, Fault> {
-    let fault = |message: String| Fault::new("pass.times", message);
-    let count = times.expression().and_then(|expression| expression.value(scope)).map_err(fault)?;
+fn evaluate_times(times: &Formula, scope: &Values) -> Result<i64, String> {
+    let count = times.expression().and_then(|expression| expression.value(scope))?;
     if !(0..=MAX_DISPATCHES as i64).contains(&count) {
-        return Err(fault(format!("is {count} ('{times}'); a program has 0 to {MAX_DISPATCHES} rounds")));
+        return Err(format!("is {count} ('{times}'); a program has 0 to {MAX_DISPATCHES} rounds"));
     }
     Ok(count)
 }
@@ -349,7 +357,7 @@ fn evaluate_subgroup_size(pass: &LoadedPass, formula: &Formula, scope: &Values) 
 
 /// Makes expressions explain why a specialization constant of the description has no value: the pass lacks it.
 fn explain_missing_constants(described: &Described, pass: &LoadedPass, scope: &mut Values) {
-    let remedy = match pass.prefix {
+    let remedy = match &*pass.prefix {
         "" => "describe it in a file of its own, with its own groups, and name both files",
         "reference." => "state the groups of [reference]",
         _ => "leave it out of this expression",

@@ -680,10 +680,10 @@ const SHAPE_BUFFER: &str = "[buffer.Shape]\ntype = \"bytes\"\nshape = 32\nfill =
 const PLAIN_MISTAKES: &[Mistake] = &[
     (SOURCE, "source = 'gone.comp'", "kernel.source: "),
     (SOURCE, "+times = 3", ""),
-    (SOURCE, "+times = -1", "pass.times: is -1 ('-1'); a program has 0 to 16384"),
-    (SOURCE, "+times = '2^40'", "pass.times: is 1099511627776"),
-    (SOURCE, "+times = 2\nindex = 'N'", "pass.index: 'N' is an axis"),
-    (SOURCE, "+times = 2\nindex = 'a b'", "pass.index: 'a b' cannot stand"),
+    (SOURCE, "+times = -1", "kernel.times: is -1 ('-1'); a program has 0 to 16384"),
+    (SOURCE, "+times = '2^40'", "kernel.times: is 1099511627776"),
+    (SOURCE, "+times = 2\nindex = 'N'", "kernel.index: 'N' is an axis"),
+    (SOURCE, "+times = 2\nindex = 'a b'", "kernel.index: 'a b' cannot stand"),
     (SOURCE, "+subgroup = 12", "kernel.subgroup: is 12 ('12'); sub-groups have"),
     (SOURCE, "+subgroup = [8, 16]", ""),
     (SOURCE, "+bind = { A = 'A + 4*N' }", "kernel.bind.A: sees from byte 512 of A"),
@@ -739,6 +739,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
     ("N = 128", "N = []", "axes.N: has no value"),
     ("N = 128", "N = 1.5", "'1.5' is not an integer"),
+    ("N = 128", "N = 128k", ":4: '128k' is not a number"),
     ("N = 128", "+'a b' = 1", "'a b' cannot stand in expressions"),
     ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
     ("N = 128", "N = '1 +'", "ends where a number"),
@@ -993,6 +994,22 @@ fn a_mistake_is_reported_with_file_and_line() {
     let message = resolved(folder.path(), &PLAIN.replace(GROUPS, "groups = [0]")).expect_err("no groups");
     let expected = format!("{}:13: dispatch.groups: is 0 along x", folder.path().join("k.toml").display());
     assert!(message.starts_with(&expected), "{message}");
+    let pass = "[[pass]]\nsource = 'copy.comp'\ngroups = 1\n";
+    let others = &PLAIN[PLAIN.find("[axes]").expect("axes")..PLAIN.find("[dispatch]").expect("a grid")];
+    for (passes, expected) in [
+        (format!("{pass}{pass}").replacen("= 1\n", "= 2\n", 1).replace("= 1\n", "= 0\n"), ":6: pass.1.groups: is 0"),
+        (format!("{pass}[[pass]]\nsource = 'gone.comp'\n"), ":5: pass.1.source: "),
+        (format!("{pass}[[pass]]\nsource = 'copy.comp'\n"), ":4: pass.1.groups: is missing"),
+        (format!("{pass}[[pass]]\ntimes = -1\n{}", pass.replace("pass", "pass.pass")), ":5: pass.1.times: is -1"),
+        (
+            format!("[[pass]]\ntimes = 2\n{}times = 3\nindex = 'i'\n", pass.replace("pass", "pass.pass")),
+            ":7: pass.0.pass.0.index: 'i' is an axis",
+        ),
+        (format!("{pass}[[pass]]\nbind.X = 'A'\n{}", &pass[9..]), ":5: pass.1.bind.X: unknown block"),
+    ] {
+        let message = resolved(folder.path(), &(passes + others)).expect_err(expected);
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]

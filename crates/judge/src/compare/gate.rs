@@ -15,6 +15,7 @@ use crate::record::Case;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use toml::Spanned;
 
 /// Contents of a file of thresholds.
 #[derive(Debug, Deserialize)]
@@ -31,7 +32,7 @@ struct ThresholdsFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ThresholdTable {
-    case: String,
+    case: Spanned<String>,
     max_slowdown: Option<String>,
     max_time: Option<String>,
     min_share: Option<String>,
@@ -172,10 +173,8 @@ pub fn parse(text: &str) -> Result<Vec<Threshold>, String> {
         return Err(": there is no threshold; add a [[threshold]] table".into());
     }
     let parsed = threshold.into_iter().map(|table| {
-        // Texts of tables have no position of their own.
-        let line = text.find(&format!("\"{}\"", table.case)).map(|offset| line_number(text, offset));
-        let place = line.map_or_else(String::new, |line| format!(":{line}"));
-        Threshold::try_from(table).map_err(|reason| format!("{place}: {reason}"))
+        let line = line_number(text, table.case.span().start);
+        Threshold::try_from(table).map_err(|reason| format!(":{line}: {reason}"))
     });
     parsed.collect()
 }
@@ -194,16 +193,16 @@ impl TryFrom<ThresholdTable> for Threshold {
             min_bandwidth.map(|text| rate(&text, &BYTE_UNITS)),
         ];
         if max_slowdown.is_none() && parsed.iter().all(Option::is_none) {
-            return Err(format!("the threshold for '{case}' sets none; add {}", names("")));
+            return Err(format!("the threshold for '{}' sets none; add {}", case.as_ref(), names("")));
         }
-        let refuse = |name: &str, reason: String| format!("{name} of '{case}': {reason}");
+        let refuse = |name: &str, reason: String| format!("{name} of '{}': {reason}", case.as_ref());
         let max_slowdown = max_slowdown.map(|text| percentage(&text)).transpose();
         let max_slowdown = max_slowdown.map_err(|reason| refuse("max-slowdown", reason))?;
         let mut bounds = [None; KINDS.len()];
         for (index, bound) in parsed.into_iter().enumerate() {
             bounds[index] = bound.transpose().map_err(|reason| refuse(KINDS[index].name, reason))?;
         }
-        Ok(Self { case, max_slowdown, bounds })
+        Ok(Self { case: case.into_inner(), max_slowdown, bounds })
     }
 }
 

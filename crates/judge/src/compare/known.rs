@@ -1,17 +1,18 @@
 //! Known failures: a TOML file of `[[known]]` tables, each with a reason. Unlisted failures are new, and listed cases
 //! that pass are gone: both need a person's attention.
 
-use crate::basis::error::toml_mistake;
+use crate::basis::error::{line_number, toml_mistake};
 use crate::basis::pattern::matches;
 use crate::record::{Case, Outcome, Record};
 use serde::Deserialize;
+use toml::Spanned;
 
 /// Contents of a file of known failures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownFailuresFile {
     #[serde(default)]
-    known: Vec<KnownFailure>,
+    known: Vec<Spanned<KnownFailure>>,
 }
 
 /// Cases that are known to fail.
@@ -67,10 +68,11 @@ pub struct Expectations {
 /// A TOML error, or the invalid entry; the message continues the name of the file.
 pub fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
     let file: KnownFailuresFile = toml::from_str(text).map_err(|e| toml_mistake(text, &e))?;
-    match file.known.iter().find(|known| known.reason.trim().is_empty()) {
-        Some(known) => Err(format!(": '{}' has no reason; say why it fails", known.case)),
-        None => Ok(file.known),
+    if let Some(table) = file.known.iter().find(|table| table.as_ref().reason.trim().is_empty()) {
+        let line = line_number(text, table.span().start);
+        return Err(format!(":{line}: '{}' has no reason; say why it fails", table.as_ref().case));
     }
+    Ok(file.known.into_iter().map(Spanned::into_inner).collect())
 }
 
 impl KnownFailure {
@@ -200,7 +202,7 @@ mod tests {
     fn mistakes_in_the_file_are_named() {
         for (text, expected) in [
             ("[[known]]\ncase = 'a'\n", ":1: 'reason' is missing"),
-            ("[[known]]\ncase = 'a'\nreason = ' '\n", "'a' has no reason"),
+            ("[[known]]\ncase = 'a'\nreason = 'b'\n[[known]]\ncase = 'a'\nreason = ' '\n", ":4: 'a' has no reason"),
             ("[[known]]\ncase = 'a'\nreason = 'b'\nstatus = 'lost'\n", ":4: unknown value 'lost'"),
         ] {
             let error = parse(text).expect_err(text);
