@@ -61,8 +61,44 @@ pub fn unknown(what: &str, name: &str, scope: &str, known: &[&str]) -> String {
 /// Says what is wrong in a TOML file; the text continues the name of the file: `:3: unknown field 'nmae'; did you mean …`.
 pub fn toml_mistake(text: &str, error: &toml::de::Error) -> String {
     let line = line_number(text, error.span().map_or(0, |span| span.start));
-    format!(":{line}: {}", in_our_words(error.message()))
+    let message = error.message();
+    // A mistake in the syntax names no field, so the line is shown.
+    if toml::de::DeTable::parse(text).is_ok() {
+        return format!(":{line}: {}", in_our_words(message));
+    }
+    let lesson = SYNTAX.iter().find(|(starts, _)| starts.iter().any(|start| message.starts_with(start)));
+    let lesson = lesson.map_or_else(|| in_our_words(message), |(_, lesson)| (*lesson).into());
+    let shown = text.lines().nth(line - 1).unwrap_or_default().trim();
+    if shown.is_empty() { format!(":{line}: {lesson}") } else { format!(":{line}: '{}': {lesson}", brief(shown)) }
 }
+
+/// Beginnings of the parser's messages, and what to write instead.
+const SYNTAX: [(&[&str], &str); 9] = [
+    (&["duplicate key"], "this name is in the file twice; keep one"),
+    (&["key with no value", "invalid key-value pair"], "a line is NAME = VALUE, [TABLE] or # COMMENT"),
+    (
+        &[
+            "string values must be quoted",
+            "invalid boolean",
+            "invalid float",
+            "invalid integer",
+            "unexpected leading zero",
+        ],
+        "a value is a number, true, false, text in quotes, a [list] or a { table }; a # begins a comment",
+    ),
+    (&["invalid basic string", "invalid literal string"], "text ends with the quote that it begins with: \"…\" or '…'"),
+    (&["missing escaped value", "too few unicode"], "in \"…\" a backslash begins an escape; write '…', or / in a path"),
+    (
+        &["unclosed table", "unclosed array table"],
+        "write a table's name in brackets: [NAME], or [[NAME]] for one of a list",
+    ),
+    (
+        &["missing comma", "unclosed array", "unclosed inline table"],
+        "a comma or the closing ] or } is missing, here or in the lines before",
+    ),
+    (&["missing assignment"], "write NAME = VALUE"),
+    (&["unexpected key or value"], "nothing but a # comment may follow a value or a [TABLE] in its line"),
+];
 
 /// Returns the line, from 1, of an offset in bytes.
 pub fn line_number(text: &str, offset: usize) -> usize {
@@ -155,6 +191,7 @@ fn similarity(typed: &str, known: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::printable::printable;
 
     #[test]
     fn a_misspelt_name_is_answered_with_the_nearest_known_one_and_a_strange_one_with_none() {
@@ -196,12 +233,38 @@ mod tests {
                 ":2: unknown value 'alway'; did you mean 'always'? available: always, never",
             ),
             ("color = 'always'", ":1: 'name' is missing"),
-            ("name = 'a'\nname = 'b'", ":2: duplicate key"),
+            ("name = 'a'\nname = 'b'", ":2: 'name = 'b'': this name is in the file twice; keep one"),
             ("name = 1", ":1: 1 has to be text in quotes, with its unit if it has one"),
-            ("\nname = ", ":2: string values must be quoted, expected literal string"),
+            (
+                "name = 'a' # \u{0}",
+                ":1: 'name = 'a' # \\u{0}': invalid comment character, expected printable characters",
+            ),
         ] {
             let error = toml::from_str::<Fields>(text).expect_err(text);
             assert_eq!(toml_mistake(text, &error), expected, "{text}");
+        }
+        for (line, lesson) in [
+            ("name = ", "a value is a number"),
+            ("name = f32", "a value is a number"),
+            ("name = 007", "a value is a number"),
+            ("name = [1 2]", "a value is a number"),
+            ("name", "a line is NAME = VALUE"),
+            ("name 'a'", "a line is NAME = VALUE"),
+            ("{name}", "a line is NAME = VALUE"),
+            ("name = \"a", "text ends with the quote"),
+            ("name = 'a", "text ends with the quote"),
+            ("name = \"C:\\kernels\"", "in \"…\" a backslash begins an escape"),
+            ("[a b]", "write a table's name in brackets"),
+            ("[[a]", "write a table's name in brackets"),
+            ("a = { b: 1 }", "write NAME = VALUE"),
+            ("a = { b = 1", "a comma or the closing"),
+            ("a = ['b' 'c']", "a comma or the closing"),
+            ("a = 'b', 'c'", "nothing but a # comment"),
+        ] {
+            let text = format!("# a\n{line}\n");
+            let error = toml::from_str::<Fields>(&text).expect_err(line);
+            let message = toml_mistake(&text, &error);
+            assert!(message.starts_with(&format!(":2: '{}': {lesson}", printable(line))), "{line}: {message}");
         }
     }
 
