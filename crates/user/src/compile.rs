@@ -458,8 +458,9 @@ struct Includes {
     refused: Option<String>,
 }
 
-/// Returns the first errors of shaderc, below the first one its line of the `source` that is called `shown`. After an include that
-/// is not found, the others are about what it declares.
+/// Returns the first errors of shaderc, below the first one its line of the `source` that is called `shown`, after the one
+/// above if a `;` or another token may be missing there. After an include that is not found, the others are about what
+/// it declares.
 fn brief_errors(text: &str, source: &str, shown: &str) -> String {
     let without_ending = |line: &'_ str| line.split(" for header name: ").next().unwrap_or_default().to_string();
     let mut errors: Vec<String> = text.trim_end().lines().map(without_ending).collect();
@@ -472,9 +473,13 @@ fn brief_errors(text: &str, source: &str, shown: &str) -> String {
     }
     let place = errors.first().and_then(|error| error.strip_prefix(shown)?.strip_prefix(':'));
     let number = place.and_then(|rest| rest.split(':').next()?.parse().ok());
-    let line = number.and_then(|number: usize| source.lines().nth(number.checked_sub(1)?));
-    if let (Some(number), Some(line)) = (number, line.map(str::trim).filter(|line| !line.is_empty())) {
-        errors.insert(1, format!("  {number} | {}", excerpt(line)));
+    let is_code = |(_, line): &(usize, &str)| !line.is_empty();
+    let mut lines = source.lines().map(str::trim).enumerate().take(number.unwrap_or(0)).collect::<Vec<_>>();
+    if let Some(line) = lines.pop().filter(is_code) {
+        let misses_token = errors[0].contains("unexpected") && errors[0].contains("expecting");
+        let above = lines.into_iter().rfind(is_code).filter(|_| misses_token);
+        let shown = above.into_iter().chain([line]).map(|(index, line)| format!("  {} | {}", index + 1, excerpt(line)));
+        errors.splice(1..1, shown);
     }
     errors.join("\n")
 }
@@ -814,6 +819,19 @@ mod tests {
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(choice(2.0), Ok(first));
         choice(3.0).expect_err("its source is gone");
+    }
+
+    #[test]
+    fn a_line_that_may_lack_a_semicolon_is_shown_above_the_next() {
+        let source = "void main() {\n  float x = 1.0\n\n  x += y;\n}";
+        let expecting = "k.comp:4: error: '' : syntax error, unexpected IDENTIFIER, expecting COMMA or SEMICOLON";
+        for (error, shown) in [
+            (expecting, "  2 | float x = 1.0\n  4 | x += y;"),
+            ("k.comp:4: error: 'y' : undeclared identifier", "  4 | x += y;"),
+            ("k.comp:1: error: '' : syntax error, unexpected VOID, expecting X", "  1 | void main() {"),
+        ] {
+            assert_eq!(brief_errors(error, source, "k.comp"), format!("{error}\n{shown}"));
+        }
     }
 
     #[test]
