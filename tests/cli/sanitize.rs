@@ -96,6 +96,25 @@ fn an_update_in_place_by_several_invocations_needs_an_atomic() {
 }
 
 #[test]
+fn a_remedy_is_for_what_the_invocation_waits_for() {
+    for (name, event, remedy) in [
+        (
+            "spin-lock-all-lanes",
+            "waits for another invocation of its sub-group",
+            "do in the loop what the others wait for",
+        ),
+        ("look-back-static", "waits for a work-group that need not run", "wait only for work-groups that have begun"),
+        ("barrier-divergent-loop", "waits for all invocations", "put the work under the condition, not the barrier"),
+    ] {
+        let kernel = format!("{FOLDER}/{name}/k.toml");
+        // With few lanes, a work-group has several sub-groups, which are told apart before its lanes are.
+        let text = super::stdout(&run(&mut gpukern(&["sanitize", &kernel, "--subgroup", "4"])));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(event) && words.contains(remedy), "{name}: {text}");
+    }
+}
+
+#[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
     let expected: std::collections::BTreeMap<String, Expected> =

@@ -97,7 +97,9 @@ impl FaultKind {
             Self::Lockstep => "order the accesses by a barrier of the sub-group",
             Self::Uninitialised => "write the value before it is read, or leave it out of what follows",
             Self::OutOfBounds => "check the index against the length, or enlarge the array",
-            Self::DivergentBarrier => "move the barrier out of the branch, and return only behind it",
+            Self::DivergentBarrier => {
+                "have every invocation reach it: put the work under the condition, not the barrier; give loops the same rounds"
+            }
             Self::InactiveLane => "take values only of lanes that are active and exist",
             Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
             Self::Progress => "wait only for work-groups that have begun: number them with an atomic counter",

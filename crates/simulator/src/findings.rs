@@ -49,6 +49,8 @@ pub(crate) enum Subject {
     Index { index: i64, bound: u64 },
     /// Anything else, in words that follow the place: `shifts by 35`.
     Text(String),
+    /// The same, with a remedy of its own instead of the kind's.
+    Advised { text: &'static str, remedy: &'static str },
 }
 
 /// A fault at an instruction.

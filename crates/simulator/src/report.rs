@@ -152,6 +152,7 @@ impl Scene<'_> {
                 (format!("uses index {index} of an array of {bound} ({invocation})"), String::new())
             }
             Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
+            Subject::Advised { text, .. } => (format!("{text} ({invocation})"), String::new()),
         };
         let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
         let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) };
@@ -159,6 +160,9 @@ impl Scene<'_> {
             fault.remedy =
                 "two dispatches, or an atomic flag with memoryBarrierBuffer() before it is set and after it is read"
                     .into();
+        }
+        if let Subject::Advised { remedy, .. } = subject {
+            fault.remedy = (*remedy).into();
         }
         if let Some(line) = updated_in(&fault) {
             fault.remedy = format!("an atomic in line {line}, such as atomicAdd(), in place of the update");

@@ -182,7 +182,6 @@ impl<'a> SimulatedDevice<'a> {
         let mut running: VecDeque<GroupRun> = VecDeque::new();
         let mut spare: Vec<GangRun> = vec![];
         let mut idle_rounds = 0;
-        let mut was_unblocked = false;
         // Lanes that were interrupted because they may wait for others of their sub-group.
         let mut suspects = vec![];
         let total = waiting.len();
@@ -205,20 +204,19 @@ impl<'a> SimulatedDevice<'a> {
             self.check_deadline(total - waiting.len() - running.len(), total)?;
             if has_ended || self.memory.changes != changes {
                 for (pc, who) in suspects.drain(..) {
-                    self.add_text(FaultKind::Progress, pc, who, || {
-                        "waits for another invocation of its sub-group, which runs only if this one is interrupted"
-                            .into()
+                    self.memory.findings.report(FaultKind::Progress, pc, None, who, || Subject::Advised {
+                        text: "waits for another invocation of its sub-group, which runs only if this one is interrupted",
+                        remedy: "do in the loop what the others wait for, or let one invocation per sub-group wait",
                     });
                 }
                 idle_rounds = 0;
-                was_unblocked = false;
                 continue;
             }
             idle_rounds += 1;
             if idle_rounds >= IDLE_ROUNDS && running.iter().any(is_spinning) {
                 idle_rounds = 0;
                 self.slice = SHORT_SLICE;
-                if !std::mem::replace(&mut was_unblocked, true) && unblock(&mut running, &mut suspects) {
+                if unblock(&mut running, &mut suspects) {
                     continue;
                 }
                 // Interruptions did not help.
@@ -316,7 +314,10 @@ impl<'a> SimulatedDevice<'a> {
     fn give_up(&mut self, running: &VecDeque<GroupRun>) {
         for group in running {
             if let Some((pc, who)) = waiting_at(group) {
-                self.add_text(FaultKind::Progress, pc, who, || "waits for what no invocation does".into());
+                self.memory.findings.report(FaultKind::Progress, pc, None, who, || Subject::Advised {
+                    text: "waits for what no invocation does",
+                    remedy: "let another invocation do it, which does not wait before",
+                });
             }
             self.memory.end_group(group.number);
         }
@@ -359,7 +360,7 @@ impl<'a> SimulatedDevice<'a> {
             let kind = FaultKind::DivergentBarrier;
             let other = parked.get(1).copied();
             let text = if has_ended {
-                "waits for all invocations, but this one has returned"
+                "waits for all invocations, but this one has ended"
             } else {
                 "waits for all invocations, but this one does not come here"
             };
@@ -449,8 +450,8 @@ fn product(extents: [u32; 3]) -> u64 {
     }
 }
 
-/// Lets a gang of waiting sub-groups, or lanes that may wait for others of their sub-group, run one by one. Returns
-/// whether there was one; `suspects` are the lanes.
+/// Lets a gang of waiting sub-groups, or, if there is none, lanes that may wait for others of their sub-group, run one by
+/// one. Returns whether there was one that did not; `suspects` are the lanes.
 fn unblock(running: &mut VecDeque<GroupRun>, suspects: &mut Vec<(Pc, Invocation)>) -> bool {
     let mut was_unblocked = false;
     for group in running.iter_mut().filter(|group| is_spinning(group)) {
@@ -463,12 +464,13 @@ fn unblock(running: &mut VecDeque<GroupRun>, suspects: &mut Vec<(Pc, Invocation)
     if was_unblocked {
         return true;
     }
+    let known = suspects.len();
     let gangs = running.iter_mut().flat_map(|group| &mut group.gangs);
     for run in gangs.filter(|run| run.atomics > 0 && run.pending.len() > 1 && !run.is_interrupted()) {
         run.interrupt();
         suspects.push((run.last_atomic.unwrap_or(run.pending[0].0), run.gang.invocation(0)));
     }
-    !suspects.is_empty()
+    suspects.len() > known
 }
 
 /// Returns an atomic that a group executed in its last time slice, as one that waits does.
