@@ -668,6 +668,7 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut next = |word: &str| lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("no line has {word}"));
     next("unverified");
+    next("save a file to measure it again");
     fs::write(folder.path().join("double.comp"), "#version 460\nno kernel").expect("written");
     next("double.comp:2");
     fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))
