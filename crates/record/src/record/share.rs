@@ -35,15 +35,16 @@ const MIN_SHOWN_UNCERTAINTY: f64 = 0.05;
 const MAX_RATIO_OF_ENDS: f64 = 2.0;
 
 impl Share {
-    /// Formats the share with `percent`: as a range, `34…42%`, if the limit was measured on a busy device; as a bound,
-    /// `≤52%` or `≥30%`, if that leaves the share uncertain by a factor of two.
-    pub fn told(self, percent: impl Fn(f64) -> String) -> String {
+    /// Formats the share with `percent`, which formats its first argument with as many decimals as its second needs: as a
+    /// range, `34…42%`, if the limit was measured on a busy device; as a bound, `≤52%` or `≥30%`, if that leaves the share
+    /// uncertain by a factor of two.
+    pub fn told(self, percent: impl Fn(f64, f64) -> String) -> String {
         match (self.signed(), self.bounds()) {
             ((RANGE, _), Some([low, high])) => {
-                let [low, high] = [low, high].map(percent);
+                let [low, high] = [low, high].map(|end| percent(end, low));
                 if low == high { high } else { format!("{}{RANGE}{high}", low.trim_end_matches(['%', ' '])) }
             }
-            ((sign, shown), _) => format!("{sign}{}", percent(shown)),
+            ((sign, shown), _) => format!("{sign}{}", percent(shown, shown)),
         }
     }
 

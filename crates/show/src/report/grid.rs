@@ -45,7 +45,7 @@ impl TimeCell {
         if time.is_none() {
             return Self::without_time(case.outcome.status());
         }
-        let detail = case.share.map(|share| share.told(percent)).unwrap_or_default();
+        let detail = case.share.map(|share| share.told(percent_like)).unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
         let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
         Self { time, error, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
@@ -373,9 +373,14 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
 
 /// Formats a share briefly: `61 %`, `0.4 %`.
 fn percent(fraction: f64) -> String {
-    let percent = fraction * 100.0;
-    let decimals = if percent < 0.95 { (-percent.log10()).ceil().clamp(1.0, 4.0) as usize } else { 0 };
-    format!("{percent:.decimals$} %")
+    percent_like(fraction, fraction)
+}
+
+/// Formats a fraction with the decimals of `other`, the other end of its range.
+fn percent_like(fraction: f64, other: f64) -> String {
+    let other = other * 100.0;
+    let decimals = if other < 0.95 { (-other.log10()).ceil().clamp(1.0, 4.0) as usize } else { 0 };
+    format!("{:.decimals$} %", fraction * 100.0)
 }
 
 /// Prints several devices side by side: a table for each algorithm, element type and kind of input, with a row for each
@@ -423,6 +428,15 @@ pub mod tests {
     use crate::kernels::CATALOGUE;
     use crate::record::fixture::four_cases;
     use crate::record::{Correctness, Limit, Share, reader};
+
+    #[test]
+    fn both_ends_of_a_share_have_the_same_decimals() {
+        let least = crate::basis::units::Nanos(1.0);
+        let share = Share { limit: Limit::Memory, least, fraction: 0.0012, interval: Some([0.00096, 0.0014]) };
+        assert_eq!(share.told(percent_like), "0.10…0.14 %");
+        let equal = Share { interval: Some([0.1201, 0.1204]), fraction: 0.13, ..share };
+        assert_eq!(equal.told(percent_like), "12 %");
+    }
 
     pub fn published(path: &str) -> Record {
         let bytes = std::fs::read(crate::basis::fixture::in_repository(path)).expect("a published record");

@@ -238,7 +238,8 @@ pub fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = share.bounds() else { return format!("{} {limit}", percent(share.fraction)) };
     let decimals = [MAX_TWO_DECIMALS, MAX_DECIMAL_SHARE].iter().filter(|most| share.fraction < **most).count();
-    format!("{:.decimals$} … {:.decimals$} % {limit}", 100.0 * low, 100.0 * high)
+    let [low, high] = [low, high].map(|end| format!("{:.decimals$}", 100.0 * end));
+    if low == high { format!("{high} % {limit}") } else { format!("{low} … {high} % {limit}") }
 }
 
 /// Heading of the rate of integers, in 10⁹ operations per second.
@@ -291,7 +292,8 @@ mod tests {
             |fraction: f64| share_text(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
         let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
         assert_eq!(share_text(of_busy), "3 … 100 % memory");
-        let whole = |share: Share| share.told(|fraction| format!("{:.0}%", 100.0 * fraction));
+        assert_eq!(share_text(Share { interval: Some([0.102, 0.104]), fraction: 0.11, ..known }), "10 % memory");
+        let whole = |share: Share| share.told(|fraction, _| format!("{:.0}%", 100.0 * fraction));
         assert_eq!([whole(of_busy), whole(known)], ["≥3%", "100%"]);
         assert_eq!(whole(Share { interval: Some([0.1, 0.5]), fraction: 0.4, ..known }), "≤50%");
         assert_eq!(whole(Share { interval: Some([0.3, 0.5]), fraction: 0.4, ..known }), "30…50%");

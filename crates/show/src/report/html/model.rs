@@ -818,16 +818,21 @@ fn equal_extents(size: &CaseSize) -> bool {
 }
 
 pub(super) fn percent(fraction: f64) -> String {
-    let decimals = if fraction < 0.01 { 2 } else { 1 };
+    percent_like(fraction, fraction)
+}
+
+/// Formats a fraction with the decimals of `other`, the other end of its range.
+fn percent_like(fraction: f64, other: f64) -> String {
+    let decimals = if other < 0.01 { 2 } else { 1 };
     format!("{:.decimals$} %", 100.0 * fraction)
 }
 
 /// Formats a share, with a sign and whole percents if it is uncertain.
 pub(super) fn share(share: Share) -> String {
     let is_certain = share.signed().0.is_empty();
-    share.told(
-        |fraction| if is_certain || fraction < 0.1 { percent(fraction) } else { format!("{:.0} %", 100.0 * fraction) },
-    )
+    share.told(|fraction, other| {
+        if is_certain || other < 0.1 { percent_like(fraction, other) } else { format!("{:.0} %", 100.0 * fraction) }
+    })
 }
 
 fn tip(case: &Case, m: &Measured, conditions: &RunConditions) -> String {
