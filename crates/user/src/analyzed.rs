@@ -25,8 +25,6 @@ pub(super) struct AnalyzedPass<'a> {
     per_invocation: [f64; 3],
     /// Specialization constants that are factors of that number, with their defaults.
     factors: [Vec<(String, f64)>; 3],
-    /// Whether the bytes of each root depend on such a constant.
-    is_specialized: Vec<bool>,
 }
 
 /// Most specialization constants that are tried with another value.
@@ -66,7 +64,6 @@ impl<'a> AnalyzedPass<'a> {
             is_by_group,
             per_invocation,
             factors: [const { vec![] }; 3],
-            is_specialized: vec![false; pass.roots().len()],
         };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
@@ -139,7 +136,6 @@ impl<'a> AnalyzedPass<'a> {
     /// default of each.
     fn find_factors(&mut self, found: &Reach) {
         let elements = self.per_invocation;
-        let bytes = self.reach.as_ref().map(|reach| reach.bytes.clone());
         let integers = self.pass.interface.constants.iter().filter(|constant| {
             let is_integer = matches!(constant.scalar, Scalar::Int { bits: 32, .. });
             // Sizes of work-groups are local_x, …
@@ -157,14 +153,7 @@ impl<'a> AnalyzedPass<'a> {
                 self.factors[axis].push((constant.name.to_string(), value));
                 self.per_invocation[axis] = doubled[axis];
             }
-            if self.per_invocation != elements {
-                let other = self.reach_with_values(&words, found).map(|reach| reach.bytes);
-                let pairs = bytes.iter().flatten().zip(other.iter().flatten());
-                for (is_specialized, (own, other)) in self.is_specialized.iter_mut().zip(pairs) {
-                    *is_specialized |= own != other;
-                }
-                self.per_invocation = elements;
-            }
+            self.per_invocation = elements;
         }
     }
 
@@ -329,7 +318,7 @@ impl<'a> AnalyzedPass<'a> {
     }
 
     /// Returns the extents of an array of elements of `stride` bytes, the slowest first; the second value tells whether
-    /// they are known from the code, rather than guessed from the grid.
+    /// they are known from the code. Those that name axes are guesses, as the axes are.
     pub(super) fn extents(&self, root: usize, stride: u64) -> (Vec<Formula>, bool) {
         if !self.is_used(root) {
             return (vec![Formula::Integer(1)], true);
@@ -341,17 +330,12 @@ impl<'a> AnalyzedPass<'a> {
         if let Some(count) = count.value() {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
-        // The order of several axes is a guess; the first factor of a product is M×K.
-        let product = count.axes();
-        let is_product = product.is_some();
-        let mut axes = product.unwrap_or_else(|| vec![count.text()]);
+        // The first factor of a product is M×K.
+        let mut axes = count.axes().unwrap_or_else(|| vec![count.text()]);
         if self.has_depth() && axes == ["K", "M"] {
             axes.reverse();
         }
-        // Elements behind an axis may be what the kernel needs, or read by mistake.
-        let is_specialized = self.is_specialized.get(self.first(root)).is_some_and(|is| *is);
-        let is_known = axes.len() == 1 && (is_product || count.is_part()) && !is_specialized;
-        (axes.into_iter().map(Formula::Text).collect(), is_known)
+        (axes.into_iter().map(Formula::Text).collect(), false)
     }
 }
 

@@ -105,11 +105,6 @@ impl Polynomial {
         (axis == other_axis).then_some((axis, own / other))
     }
 
-    /// Whether it is at most a part of its axes: no elements behind their product.
-    pub(super) fn is_part(&self) -> bool {
-        self.0.iter().all(|(exponents, coefficient)| *coefficient < if *exponents == [0; 3] { 1.0 } else { 1.0 + 1e-9 })
-    }
-
     pub(super) fn degree(&self) -> u32 {
         self.0.keys().map(|exponents| exponents.iter().sum()).max().unwrap_or(0)
     }
