@@ -386,7 +386,8 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
     );
     expect_refusal(
         &mut command(folder.path(), &["--config=@/double.toml", "--tune"]),
-        "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]",
+        "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; a macro is not tuned, but \
+         layout(constant_id = 0) const uint LANES = 32; in its place is",
     );
     let listed = expect_exit(&mut command(folder.path(), &["--config=@/double.toml", "--dry-run"]), 0);
     check_text(&unmeasured(&stdout(&listed)), "    # s  double/double/f32/N=1000\n\n1 case, roughly # s\n");

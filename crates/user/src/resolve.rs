@@ -566,8 +566,17 @@ fn check_repeated_constants(description: &Description, pass: &LoadedPass) -> Res
     Ok(())
 }
 
+/// Kind of the names in `[spec]`.
+const CONSTANT: &str = "specialization constant";
+
 /// Explains that no kernel has the constant, block or member that `field` sets. `known` lists the names that they have.
 fn unknown_name(passes: &[&LoadedPass], kind: &str, field: &str, name: &str, mut known: Vec<String>) -> Fault {
+    if let Some(pass) = passes.iter().find(|pass| kind == CONSTANT && pass.has_macro(name)) {
+        let id = pass.interface.constants.iter().map(|constant| constant.id + 1).max().unwrap_or(0);
+        let remedy = format!("in place of its #define, write layout(constant_id = {id}) const uint {name} = 1;");
+        let file = pass.file();
+        return Fault::new(field, format!("'{name}' is a macro of {file}, not a {kind}; to set it here, {remedy}"));
+    }
     known.retain(|name| !name.is_empty());
     known.sort();
     known.dedup();
@@ -595,7 +604,7 @@ fn check_names(
     for name in spec {
         if passes.iter().all(|pass| pass.constant(name).is_none()) {
             let known = passes.iter().flat_map(|pass| pass.interface.constants.iter().map(loaded::constant_key));
-            return Err(unknown("specialization constant", &format!("spec.{name}"), name, known.collect()));
+            return Err(unknown(CONSTANT, &format!("spec.{name}"), name, known.collect()));
         }
     }
     let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());

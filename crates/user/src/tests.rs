@@ -490,7 +490,7 @@ fn structures_of_several_types_are_described_by_member() {
     let described = describe(&[kernel.clone().into()], None, &FieldOptions::default()).expect("it is found");
     let written = init(&described[0], None).expect("a description");
     let hits = written.split("[buffer.Hits]").nth(1).expect("it is bound");
-    assert!(hits.contains("shape = [\"N\"]                 # structures of 8 bytes\n# t.check = "), "{written}");
+    assert!(hits.contains("shape = [\"N\"]                 # (…) structures of 8 bytes\n# t.check = "), "{written}");
     let written =
         written.replace(&kernel, "hits.comp").replace("# t.check = { rtol = 1e-4,", "t.check = { rtol = 1e-2,");
     let hits = |text: &str| {
@@ -739,7 +739,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("N = 128", "N = '1..1000:1'\nM = '1..1000:1'", "axes: span more than 10000 points"),
     ("N = 128", "N = []", "axes.N: has no value"),
     ("N = 128", "N = 1.5", "'1.5' is not an integer"),
-    ("N = 128", "N = 128k", ":4: '128k' is not a number"),
+    ("N = 128", "N = 1_28k", ":4: '128k' is not a number"),
     ("N = 128", "+'a b' = 1", "'a b' cannot stand in expressions"),
     ("N = 128", "N = 'ceil(2)'", "unknown function 'ceil'"),
     ("N = 128", "N = '1 +'", "ends where a number"),
@@ -787,6 +787,12 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     (GROUPS, "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
     (GROUPS, "group = [1]", "unknown field 'group'; did you mean 'groups'?"),
     ("[dispatch]", "^[spec]\nBM = 64", "spec.BM: copy.comp has no specialization constants"),
+    (
+        "[dispatch]",
+        "^[kernel.define]\nBM = 64\n[spec]\nBM = 64",
+        "'BM' is a macro of copy.comp, not a specialization constant; to set it here, in place of its #define, write \
+         layout(constant_id = 0) const uint BM = 1;",
+    ),
     ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
     ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
     ("[dispatch]", "^[where]\nsmall = 'N <'", "where.small: expression 'N <' ends"),
@@ -806,7 +812,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 0", "has the extent 0"),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }", "unknown buffer 'X' of matmul"),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nlayout = 'nx'", "unknown layout 'nx'"),
-    ("[dispatch]", "[dispatch", ":12: unclosed table"),
+    ("[dispatch]", "[dispatch", ":12: '[dispatch': write a table's name in brackets"),
 ];
 
 /// Mistakes in `RIGHT`.

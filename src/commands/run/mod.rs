@@ -77,7 +77,10 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         .read("a saved failure", args.kernel.iter().map(|folder| folder.join(failures::FAILURE)))
         .check(host)?;
     if args.tune && all_kernels.iter().all(|kernels| kernels.first_choices().is_none()) {
-        return Err(usage!("nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]"));
+        return Err(usage!(
+            "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; a macro is not tuned, but \
+             layout(constant_id = 0) const uint LANES = 32; in its place is"
+        ));
     }
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
     if args.ab {
