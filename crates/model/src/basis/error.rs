@@ -264,7 +264,7 @@ mod tests {
             let text = format!("# a\n{line}\n");
             let error = toml::from_str::<Fields>(&text).expect_err(line);
             let message = toml_mistake(&text, &error);
-            assert!(message.starts_with(&format!(":2: '{}': {lesson}", printable(line))), "{line}: {message}");
+            assert!(message.starts_with(&format!(":2: '{}': {lesson}", printable(line.trim()))), "{line}: {message}");
         }
     }
 
