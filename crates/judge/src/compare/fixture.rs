@@ -26,6 +26,7 @@ pub fn compared(variant: &str, verdict: Verdict) -> Compared {
         verdict,
         test: "p = 0.0001".into(),
         why: vec!["clock 1980 → 1755 MHz".into()],
+        about_check: vec![],
         obstacle: None,
         canary: None,
         canary_explains: false,

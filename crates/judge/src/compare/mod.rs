@@ -176,6 +176,9 @@ pub struct Compared {
     pub test: String,
     /// Possible explanations of the verdict, or reasons why there is none.
     pub why: Vec<String>,
+    /// Those of `why` that are about the check.
+    #[serde(skip)]
+    pub about_check: Vec<String>,
     /// Obstacle that keeps it undecided, if it is neither the samples nor their spread.
     #[serde(skip)]
     pub obstacle: Option<Obstacle>,
@@ -322,6 +325,12 @@ impl Compared {
     pub fn times(&self) -> [Nanos; 2] {
         let operations = self.chain.unwrap_or(1) as f64;
         [&self.baseline, &self.candidate].map(|side| Nanos(side.median.0 / operations))
+    }
+
+    /// Iterates over the reasons that tables show: not the test, and only those about the check if nothing changed.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        let shown = if self.verdict == Verdict::Same { &self.about_check } else { &self.why };
+        shown.iter().filter(|reason| **reason != self.test)
     }
 
     /// Formats the ratio and its interval.

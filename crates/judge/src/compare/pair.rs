@@ -458,6 +458,7 @@ impl CasePair<'_> {
             }
         }
         why.extend(self.explanations(verdict, settings, driver_changed));
+        why.extend(why::check_warnings(&self.baseline, &self.candidate));
         self.make_entry(ratio, verdict, obstacle, why, settings)
     }
 
@@ -490,6 +491,7 @@ impl CasePair<'_> {
             p: ratio.map(|ratio| ratio.p),
             verdict,
             why,
+            about_check: why::check_warnings(&self.baseline, &self.candidate),
             obstacle,
             canary: is_canary.then(|| self.slowness().exp()),
             canary_explains: self.tells_speeds(verdict) && why::canary_changed(&self.baseline, &self.candidate),

@@ -163,9 +163,17 @@ const SLOW_CLOCK: &str = "device slower than its best";
 /// Warnings that do not matter if both sides have them.
 const IGNORED_ON_BOTH_SIDES: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
 
-/// Lists the warnings of the records, each with its side.
+/// Lists the warnings of the records about times, each with its side.
 pub(super) fn warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
-    let [before, after] = [baseline, candidate].map(warning_names);
+    with_sides([baseline, candidate].map(warning_names))
+}
+
+/// Lists the warnings of the records about checks, each with its side.
+pub(super) fn check_warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
+    with_sides([baseline, candidate].map(check_warning_names))
+}
+
+fn with_sides([before, after]: [BTreeSet<&'static str>; 2]) -> Vec<String> {
     let mut warnings = vec![];
     for name in before.union(&after) {
         let side = match (before.contains(name), after.contains(name)) {
@@ -194,6 +202,14 @@ fn warning_names(side: &[SeenCase<'_>]) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
     for measured in side.iter().filter_map(|seen| seen.case.measured()) {
         names.extend(measured.warnings.iter().map(name));
+    }
+    names
+}
+
+/// Returns the names of the warnings of a side about its checks.
+fn check_warning_names(side: &[SeenCase<'_>]) -> BTreeSet<&'static str> {
+    let mut names = BTreeSet::new();
+    for measured in side.iter().filter_map(|seen| seen.case.measured()) {
         if measured.verification.verified().is_none() {
             names.insert("unverified");
         }

@@ -175,7 +175,7 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
         };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
-        let why: Vec<_> = case.why.iter().filter(|reason| **reason != case.test).map(String::as_str).collect();
+        let why: Vec<_> = case.remarks().map(String::as_str).collect();
         let cells = [ratio.into(), interval.into(), case.test.as_str().into(), before, after, why.join("; ").into()];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells));

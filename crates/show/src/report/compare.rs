@@ -306,8 +306,7 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         if is_settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
             reasons.push((position, "within its max-slowdown"));
         }
-        let others = case.why.iter().filter(|reason| **reason != case.test);
-        reasons.extend(others.map(|reason| (position, reason.as_str())));
+        reasons.extend(case.remarks().map(|reason| (position, reason.as_str())));
     }
     let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);
     let mut groups = grouped(reasons, |(_, reason)| *reason);
@@ -736,6 +735,17 @@ mod tests {
         let text = text(&many(), &Ruling::default(), 80);
         assert!(text.lines().count() < 56 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn below_an_unchanged_case_stands_nothing_but_what_is_about_its_check() {
+        let mut case = fixture::compared("naive", Verdict::Same);
+        case.about_check = vec!["unverified on both sides".into()];
+        case.why.extend(case.about_check.clone());
+        let reasons = |case: &Compared| reasons(&[(0, case)], &["naive".into()], &Ruling::default(), false);
+        assert_eq!(reasons(&case), ["naive: unverified on both sides"]);
+        case.verdict = Verdict::Slower;
+        assert_eq!(reasons(&case).len(), 2);
     }
 
     #[test]
