@@ -23,7 +23,9 @@ use crate::report::choices::Choices;
 use crate::report::fleet::MAX_DEVICES;
 use crate::report::html;
 use crate::report::long::View;
-use crate::{CATALOGUE, Case, Error, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report};
+use crate::{
+    CATALOGUE, Case, Error, Exit, Format, Host, NamedRecord, Record, Result, Shown, counted, printable, report,
+};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::File;
@@ -285,6 +287,10 @@ fn read_runs(
             let command = |_, replacements| command_with_records(args, &program, replacements);
             let again = ComparisonCommand { program: &program, completes: false, anew: None, command: &command };
             (comparison.remarks, comparison.decide) = recipe(comparison, files, &settings, &again);
+            if judging::exit_of_comparison(comparison, &Ruling::default()) == Exit::Success {
+                // Undecided cases are not slower.
+                comparison.decide = None;
+            }
             if run.is_empty() {
                 judging::check_common_case(comparison)?;
             }

@@ -181,7 +181,12 @@ impl ComparisonRounds {
         // Reasons come before the commands that the recipe suggests.
         comparison.remarks.splice(0..0, prospects(&comparison));
         let ruling = Ruling::default();
-        let exit = match (judging::exit_of_comparison(&comparison, &ruling), &remeasured) {
+        let verdict = judging::exit_of_comparison(&comparison, &ruling);
+        if verdict == Exit::Success {
+            // Undecided cases are not slower.
+            comparison.decide = None;
+        }
+        let exit = match (verdict, &remeasured) {
             (Exit::Rejected, _) => Exit::Rejected,
             _ if host.is_interrupted() => Exit::Interrupted,
             (_, Err(error)) => error.exit(),

@@ -113,6 +113,20 @@ fn five_percent_more_is_slower_and_less_is_faster() {
 }
 
 #[test]
+fn a_page_has_no_commands_for_undecided_cases_if_none_is_slower() {
+    let records = Records::new();
+    let old = records.record("old.json", &quiet("old", 1e6));
+    let page = records.0.path().join("page.html");
+    for (time, has_commands) in [(0.68e6, false), (1e6, true)] {
+        let new = records.record("new.json", &quiet("new", time));
+        let mut report = gpukern(&["report", "--baseline", &old, "--candidate", &new, "--process-noise=50%", "-o"]);
+        expect_exit(report.arg(&page), 0);
+        let text = std::fs::read_to_string(&page).expect("written");
+        assert!(text.contains("undecided") && text.contains("this should decide") == has_commands, "{time}");
+    }
+}
+
+#[test]
 fn few_or_noisy_samples_are_undecided() {
     let records = Records::new();
     let a = records.record("a.json", &quiet("a", 1e6));
