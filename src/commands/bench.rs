@@ -33,7 +33,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     let output = &mut OutputArgs { reference: reference.clone(), ..args.output.clone() };
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
-    let mut kernels = super::run::add_tables(&mut plan, request)?;
+    let mut kernels = super::run::add_tables(&mut plan, request, args.beside.as_deref())?;
     let mut planned = plan_to_measure(plan, request, args.parallel)?;
     if let Some(baseline) = &args.beside {
         let allowed = std::mem::take(&mut output.comparing.judging.allow);

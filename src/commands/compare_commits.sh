@@ -198,13 +198,18 @@ keep_records() {
     done
 }
 
-# Fails if the configuration of the side $1 has a mistake.
+# Fails if the configuration of the side $1 has a mistake. A description that only the other side has is gone, or new.
 check() {
-    if [ "$1" = baseline ]; then folder=$baseline; else folder=$candidate; fi
+    if [ "$1" = baseline ]; then folder=$baseline other=$candidate; else folder=$candidate other=$baseline; fi
     status=0
     # shellcheck disable=SC2086
     run /dev/null "$folder" gpukern --quiet bench --config "$config" $bench --dry-run || status=$?
     cp "$scratch/messages" "$scratch/$1.messages"
+    # shellcheck disable=SC2086
+    if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
+        --config "$config" --beside "$other/$config" $bench --dry-run; then
+        status=0
+    fi
     [ "$status" = 0 ]
 }
 

@@ -281,9 +281,10 @@ impl Sides {
 
 /// Reads the configuration of a baseline, and its kernels.
 fn read(baseline: &Path, request: &Request) -> Result<(Plan, Vec<UserKernels>)> {
+    let candidate = request.config.as_deref();
     let request = Request { config: Some(baseline.into()), ..request.clone() };
     let mut other = Plan::new(&CATALOGUE, &request.selection, Some((baseline, &request.defaults)))?;
-    let mut other_kernels = run::add_tables(&mut other, &request)?;
+    let mut other_kernels = run::add_tables(&mut other, &request, candidate)?;
     // Messages name files as those of the candidate do, not in a folder that is gone by the time they are read.
     if let Some(folder) = baseline.parent().filter(|folder| *folder != Path::new("")) {
         let folder = format!("{}/", folder.shown());

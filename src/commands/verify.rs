@@ -28,7 +28,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         ..Request::default()
     };
     let mut plan = plan(&request)?;
-    let kernels = user_run::add_tables(&mut plan, &request)?;
+    let kernels = user_run::add_tables(&mut plan, &request, None)?;
     // Sizes that the user names all run.
     let is_quick = args.config.is_none() && !args.full && (args.quick || args.size.is_empty());
     let left_out = is_quick && drop_large_sizes(&mut plan);

@@ -133,16 +133,24 @@ pub(super) fn are_captured(all_kernels: &[UserKernels]) -> bool {
 }
 
 /// Adds the cases of the `[[run]]` tables of a `bench` configuration to its plan; returns their kernels, with those that
-/// cannot run.
-pub(super) fn add_tables(plan: &mut Plan, request: &Request) -> Result<Vec<UserKernels>> {
+/// cannot run. A description that only the side of the configuration `beside` has is left out.
+pub(super) fn add_tables(plan: &mut Plan, request: &Request, beside: Option<&Path>) -> Result<Vec<UserKernels>> {
     let mut all_kernels: Vec<UserKernels> = vec![];
-    let folder = request.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let folder_of = |config: &'_ Path| config.parent().map(Path::to_path_buf).unwrap_or_default();
+    let folder = request.config.as_deref().map(folder_of).unwrap_or_default();
+    let other_folder = beside.map(folder_of);
     if plan.sections.is_empty() && !plan.run_tables.is_empty() {
         check_selection(&request.selection)?;
     }
     for table in std::mem::take(&mut plan.run_tables) {
         let kernels: Vec<_> = table.kernel.iter().map(|kernel| folder.join(kernel)).collect();
         let description = table.description.as_ref().map(|path| folder.join(path));
+        if let (Some(other_folder), Some(path)) = (&other_folder, &table.description)
+            && !folder.join(path).exists()
+            && other_folder.join(path).exists()
+        {
+            continue;
+        }
         let fields = FieldOptions { size: table.size.clone(), ..FieldOptions::default() };
         // A size was not typed here.
         let of_table = |error: Error| match error {
