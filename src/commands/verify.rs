@@ -18,7 +18,7 @@ use std::path::Path;
 const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --full runs them";
 
 /// Note about what no test on a device can show.
-pub(super) const RACES_NOTE: &str = "note      this device may hide races; `gpukern sanitize` looks for them";
+pub(super) const RACES_NOTE: &str = "note      this device may hide races; `gpukern sanitize` looks for them\n";
 
 pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
@@ -69,10 +69,10 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         let them = if passing == 1 { "it" } else { "them" };
         let _ = writeln!(output, "{} passed: take {them} out of --expect", counted(passing, "known failure"));
     }
-    if exit == Exit::Success {
-        host.messages.line(RACES_NOTE);
-    }
     let mut answer = CommandOutput::new(output, notes, exit);
+    if exit == Exit::Success {
+        answer.notes.push_str(RACES_NOTE);
+    }
     answer.note_error(validated);
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));

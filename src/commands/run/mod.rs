@@ -94,7 +94,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let planned = PlanToMeasure { options_hash, requested, selected, shard: None, at_once: false, sides: None };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output, setup, host)?;
     if answer.exit == Exit::Success {
-        host.messages.line(RACES_NOTE);
+        answer.notes.push_str(RACES_NOTE);
     }
     if !args.tune && !names_choices(&request.selection) {
         for kernels in &setup.kernels {
