@@ -62,8 +62,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
         exit = Exit::Undecided;
     }
     if exit == Exit::Success {
-        // Undecided cases are within their thresholds.
-        comparison.decide = None;
+        judging::drop_recipe(&mut comparison);
     }
     let text = match args.to {
         ComparisonForm::Text => report::compare::text(&comparison, &ruling, host.width()),

@@ -133,6 +133,13 @@ pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidat
     )
 }
 
+/// Drops the remarks and the commands for undecided cases from a comparison that passes: these cases are certainly not
+/// slower, or within their thresholds.
+pub(super) fn drop_recipe(comparison: &mut Comparison) {
+    comparison.remarks.clear();
+    comparison.decide = None;
+}
+
 /// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count, nor undecided ones that
 /// are certainly not slower.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {

@@ -288,8 +288,7 @@ fn read_runs(
             let again = ComparisonCommand { program: &program, completes: false, anew: None, command: &command };
             (comparison.remarks, comparison.decide) = recipe(comparison, files, &settings, &again);
             if judging::exit_of_comparison(comparison, &Ruling::default()) == Exit::Success {
-                // Undecided cases are not slower.
-                comparison.decide = None;
+                judging::drop_recipe(comparison);
             }
             if run.is_empty() {
                 judging::check_common_case(comparison)?;

@@ -183,8 +183,7 @@ impl ComparisonRounds {
         let ruling = Ruling::default();
         let verdict = judging::exit_of_comparison(&comparison, &ruling);
         if verdict == Exit::Success {
-            // Undecided cases are not slower.
-            comparison.decide = None;
+            judging::drop_recipe(&mut comparison);
         }
         let exit = match (verdict, &remeasured) {
             (Exit::Rejected, _) => Exit::Rejected,

@@ -113,16 +113,18 @@ fn five_percent_more_is_slower_and_less_is_faster() {
 }
 
 #[test]
-fn a_page_has_no_commands_for_undecided_cases_if_none_is_slower() {
+fn nothing_is_advised_for_undecided_cases_of_which_none_is_slower() {
     let records = Records::new();
     let old = records.record("old.json", &quiet("old", 1e6));
     let page = records.0.path().join("page.html");
-    for (time, has_commands) in [(0.68e6, false), (1e6, true)] {
+    for (time, code) in [(0.965e6, 0), (1e6, 4)] {
         let new = records.record("new.json", &quiet("new", time));
-        let mut report = gpukern(&["report", "--baseline", &old, "--candidate", &new, "--process-noise=50%", "-o"]);
+        let is_advised = |text: &str| text.contains("lacks 4 of 5 processes");
+        assert_eq!(is_advised(&compare(&[&old, &new, "--process-noise=5%"], code)), code != 0);
+        let mut report = gpukern(&["report", "--baseline", &old, "--candidate", &new, "--process-noise=5%", "-o"]);
         expect_exit(report.arg(&page), 0);
         let text = std::fs::read_to_string(&page).expect("written");
-        assert!(text.contains("undecided") && text.contains("this should decide") == has_commands, "{time}");
+        assert!(text.contains("undecided") && is_advised(&text) == (code != 0), "{time}");
     }
 }
 
@@ -900,6 +902,35 @@ fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_e
     compare(&[&all, &part, "--allow", "check"], 0);
     line(&compare(&[&timed_part, &timed_part], 0), "1 same");
     compare(&[&timed_all, &timed_part, "--allow", "check", "--min-effect", "900%"], 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    write("copy.comp", COPY[0]);
+    write("copy.toml", COPY[1]);
+    let second = COPY[1].replace("[kernel]", "name = 'second'\n[kernel]").replace("4096", "8192");
+    write("second.toml", &second);
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'second.toml'\n");
+    commit_all(path);
+    let compare = |exit| {
+        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
+        let output = expect_exit(command.current_dir(path), exit);
+        stdout(&output) + &stderr(&output)
+    };
+    std::fs::remove_file(path.join("second.toml")).expect("it is there");
+    let gone = compare(1);
+    assert!(gone.contains("1 same, 1 gone"), "{gone}");
+    git(path, &["commit", "--quiet", "--all", "--message=one is gone"]);
+    let missing = compare(2);
+    assert!(missing.contains("second.toml': no such file"), "{missing}");
+    write("second.toml", &second);
+    let new = compare(0);
+    assert!(new.contains("1 same, 1 new"), "{new}");
 }
 
 #[cfg(unix)]
