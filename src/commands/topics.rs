@@ -115,8 +115,19 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
             "unknown command or topic '{name}'; {question}`gpukern -h` lists commands, `gpukern help {LIST}` topics"
         ));
     };
-    Ok(CommandOutput::success(manual::terminal(topic.text, width, &page_name)))
+    let text = match topic.text.split_once(FIRST_PART_END) {
+        // Its name asks what to do first; the path and other words ask for the page.
+        Some((first, _)) if lowercase == topic.name => {
+            format!("{first}\n`gpukern help docs/{}` prints all.\n", topic.path)
+        }
+        Some((first, rest)) => first.to_string() + rest,
+        None => topic.text.into(),
+    };
+    Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)))
 }
+
+/// End of what `gpukern help` prints of a long page.
+const FIRST_PART_END: &str = "\n<!-- `gpukern help ci` ends here -->\n";
 
 /// Least letters of a word that is looked up in the pages.
 const MIN_LETTERS: usize = 3;
@@ -201,8 +212,21 @@ mod tests {
     }
 
     #[test]
+    fn the_topic_of_ci_is_what_to_do_first_and_its_path_the_page() {
+        let page = |name: &str| print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
+        let [first, whole, dashboards] = ["ci", "docs/ci/README.md", "junit"].map(page);
+        assert!(
+            first.lines().count() <= 70 && first.ends_with("`gpukern help docs/ci/README.md` prints all.\n"),
+            "{first}"
+        );
+        assert!(whole.contains("Dashboards") && !whole.contains("<!--"), "{whole}");
+        assert_eq!(whole, dashboards);
+    }
+
+    #[test]
     fn every_page_is_printed_whole_without_marks() {
         for Topic { name, text, .. } in TOPICS {
+            let text = &text.replace(FIRST_PART_END, "");
             assert!(text.starts_with("# "), "{name} has no title");
             let page = manual::terminal(text, 80, &page_name);
             assert!(!page.contains("](") && !page.contains("**") && !page.contains("---"), "{name}: {page}");
