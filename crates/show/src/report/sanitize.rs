@@ -49,9 +49,12 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
             }
         }
     }
-    for (fault, cases) in shown.iter().take(MAX_SHOWN) {
+    for (index, (fault, cases)) in shown.iter().take(MAX_SHOWN).enumerate() {
         out.push('\n');
-        out += &fault_text(fault, cases, width);
+        let has_remedy =
+            |(other, _): &(KernelFault, _)| (&other.kernel, &other.remedy) == (&fault.kernel, &fault.remedy);
+        let remedy = if shown[..index].iter().any(has_remedy) { "as above" } else { &fault.remedy };
+        out += &fault_text(&KernelFault { remedy: remedy.into(), ..fault.clone() }, cases, width);
     }
     if shown.len() > MAX_SHOWN {
         let _ = writeln!(out, "\nand {}; --json has all", counted(shown.len() - MAX_SHOWN, "more fault"));
@@ -237,6 +240,17 @@ mod tests {
             assert!(text.contains(part), "lacks {part:?}:\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_remedy_of_two_faults_of_a_kernel_is_told_once() {
+        let later = KernelFault { what: "reads tile[0][0]".into(), other: None, ..race() };
+        let text = text(&[report("64", vec![race(), later])], 80);
+        assert_eq!(
+            (text.matches("barrier() after").count(), text.matches("remedy: as above").count()),
+            (1, 1),
+            "{text}"
+        );
     }
 
     #[test]
