@@ -104,7 +104,10 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
         ),
         ("[[bench]]\nvariant = 'naive'", "@/config.toml: no algorithm given; name one of: …"),
         ("[buffer.A]\ntype = 'f32'", "@/config.toml describes a kernel; `gpukern run @/config.toml` measures it"),
-        ("[[bench]\n", "@/config.toml:1: unclosed array table, expected `]`"),
+        (
+            "[[bench]\n",
+            "@/config.toml:1: '[[bench]': write a table's name in brackets: [NAME], or [[NAME]] for one of a list",
+        ),
     ] {
         std::fs::write(folder.path().join("config.toml"), text).expect("written");
         expect_refusal(gpukern(&["bench", "--config"]).arg(folder.path().join("config.toml")), message);

@@ -431,7 +431,7 @@ pub mod tests {
 
     #[test]
     fn both_ends_of_a_share_have_the_same_decimals() {
-        let least = crate::basis::units::Nanos(1.0);
+        let least = Nanos(1.0);
         let share = Share { limit: Limit::Memory, least, fraction: 0.0012, interval: Some([0.00096, 0.0014]) };
         assert_eq!(share.told(percent_like), "0.10…0.14 %");
         let equal = Share { interval: Some([0.1201, 0.1204]), fraction: 0.13, ..share };
