@@ -95,7 +95,8 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
     let path = name.trim_start_matches("./").trim_start_matches("docs/");
-    let Some(topic) = TOPICS.iter().find(|topic| is_called(topic, name) || topic.path == path) else {
+    let Some(topic) = TOPICS.iter().find(|topic| is_called(topic, name) || topic.path.eq_ignore_ascii_case(path))
+    else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();
