@@ -45,19 +45,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         return watch::run(args, vulkan, setup, host);
     }
     if args.init {
-        Files::default().read("a source", args.kernel.iter().chain(&args.config)).check(host)?;
-        let mut text = String::new();
-        for described in read_descriptions(args)?.iter().flatten() {
-            text += &init::init(described, output_folder().as_deref())?;
-        }
-        let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
-        let note = match args.kernel.iter().find(is_description) {
-            Some(path) => {
-                format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown())
-            }
-            None => String::new(),
-        };
-        return Ok(CommandOutput::document(text, note));
+        return draft(args, host);
     }
     // Report every mistake in the command before a device is opened.
     let problems = resolve_problems(args)?;
@@ -105,6 +93,23 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     wanted.print(&mut answer, host.width());
     Ok(answer)
+}
+
+/// Drafts descriptions of the kernels.
+fn draft(args: &RunArgs, host: &Host) -> Result<CommandOutput> {
+    Files::default().read("a source", args.kernel.iter().chain(&args.config)).check(host)?;
+    let mut text = String::new();
+    for described in read_descriptions(args)?.iter().flatten() {
+        text += &init::init(described, output_folder().as_deref())?;
+    }
+    let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    let note = match args.kernel.iter().find(is_description) {
+        Some(path) => {
+            format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown())
+        }
+        None => String::new(),
+    };
+    Ok(CommandOutput::document(text, note))
 }
 
 /// Returns the text that `run` adds below the tables: the best choices of `--tune`, and the times of captured kernels in
