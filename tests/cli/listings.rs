@@ -50,7 +50,8 @@ fn help_prints_pages_on_topics_and_the_options_of_commands() {
     let canary = help("canary");
     assert!(canary.starts_with("  canary: a small fixed kernel") && canary.contains(" times "), "{canary}");
     assert!(widest(&canary) <= 80, "{canary}");
-    assert!(help("chart").starts_with("Pages with the word 'chart':"), "{}", help("chart"));
+    assert!(help("clock").starts_with("Pages with the word 'clock':"), "{}", help("clock"));
+    assert_eq!(["figures", "chart", "plots"].map(help), ["pages"; 3].map(help));
     expect_refusal(
         &mut gpukern(&["help", "limts"]),
         "unknown command or topic 'limts'; did you mean 'limits'? `gpukern -h` lists commands, `gpukern help topics` \
