@@ -374,11 +374,12 @@ pub enum Command {
     /// Convert a record to a format that other tools read
     #[command(after_long_help = "Examples:\n  \
         gpukern export run.json --to markdown          a table for a pull request\n  \
+        gpukern export run.json --to latex             the same table for a paper\n  \
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py")]
     Export {
         /// Records that `bench --json` or `run --json` wrote, several only as csv or jsonl; or one result of `ab --json`, as
-        /// csv or markdown
+        /// csv, markdown or latex
         #[arg(required = true)]
         run: Vec<PathBuf>,
 

@@ -43,6 +43,7 @@ pub(super) fn export(
         (None, Some("csv")) => Format::Csv,
         (None, Some("jsonl")) => Format::JsonLines,
         (None, Some("md")) => Format::Markdown,
+        (None, Some("tex")) => Format::Latex,
         (None, Some("xml")) => Format::Junit,
         (None, _) => {
             let names = Format::ALL.map(Format::name);

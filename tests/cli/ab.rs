@@ -64,12 +64,14 @@ fn a_result_is_printed_again_exported_and_drawn() {
         assert_eq!(csv.lines().count(), 1 + candidates.split(',').count(), "{csv}");
         let markdown = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "markdown"]), 0));
         assert!(markdown.contains("| ratio | 95 % interval | p |"), "{markdown}");
+        let latex = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "latex"]), 0));
+        assert!(latex.contains("ratio & 95 \\% interval & p") && latex.contains("\\end{tabular}\n"), "{latex}");
         expect_exit(&mut gpukern(&["report", &json, "-o", &path("page.html"), "--svg", &path("charts")]), 0);
         let page = std::fs::read_to_string(path("page.html")).expect("written");
         assert!(page.contains("A/B comparison") && page.contains("<table"), "{page}");
     }
     let error = stderr(&expect_exit(&mut gpukern(&["export", &json, "--to", "junit"]), 2));
-    assert!(error.contains("csv and markdown also take the result of `ab`"), "{error}");
+    assert!(error.contains("csv, markdown and latex also take the result of `ab`"), "{error}");
     std::fs::write(&json, r#"{"schema":"gpukern-ab/1","version":1}"#).expect("written");
     let error = stderr(&expect_exit(&mut gpukern(&["report", &json]), 2));
     assert!(error.contains("it is damaged"), "{error}");

@@ -194,6 +194,41 @@ pub fn markdown_code(text: &str) -> String {
     format!("{fence}{padding}{}{padding}{fence}", flat.replace('|', "\\|"))
 }
 
+/// Escapes `text` for LaTeX, with commands for signs that some of its fonts lack.
+pub fn latex(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in one_line(text).chars() {
+        out.push_str(match character {
+            '\\' => "\\textbackslash{}",
+            '~' => "\\textasciitilde{}",
+            '^' => "\\textasciicircum{}",
+            '`' => "\\textasciigrave{}",
+            '<' => "\\textless{}",
+            '>' => "\\textgreater{}",
+            '|' => "\\textbar{}",
+            // At the start of a row, it would be an argument of the line break before it.
+            '[' => "{[}",
+            'µ' => "\\textmu{}",
+            '±' => "$\\pm$",
+            '×' => "$\\times$",
+            '÷' => "$\\div$",
+            '≤' => "$\\leq$",
+            '≥' => "$\\geq$",
+            '→' => "$\\to$",
+            '–' => "--",
+            '…' => "\\ldots{}",
+            _ => {
+                if matches!(character, '{' | '}' | '$' | '&' | '#' | '%' | '_') {
+                    out.push('\\');
+                }
+                out.push(character);
+                continue;
+            }
+        });
+    }
+    out
+}
+
 /// Whether a terminal would act on or hide the character.
 fn is_active(c: char) -> bool {
     c.is_control()

@@ -22,8 +22,8 @@ use std::collections::BTreeSet;
 /// Most cases that are gone, and named, for one reason.
 const MAX_GONE: usize = 50;
 
-/// Converts a record: the tables of each device, and below them the cases without a time.
-pub(super) fn text(record: &Record) -> String {
+/// Shows a record, in Markdown or LaTeX: the tables of each device, and below them the cases without a time.
+pub(super) fn document(record: &Record) -> Document {
     let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
@@ -44,7 +44,7 @@ pub(super) fn text(record: &Record) -> String {
         write_cases(&mut document, &cases, &conditions);
     }
     document.line(origin_line(record));
-    document.markdown().trim_end().to_string() + "\n"
+    document
 }
 
 /// Writes the times of a device's cases, the reasons for missing times, and the meanings of marks.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_in_their_cell_and_are_text() {
-        insta::assert_snapshot!(text(&hostile()));
+        insta::assert_snapshot!(document(&hostile()).markdown().trim_end());
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
     }
 

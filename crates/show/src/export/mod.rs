@@ -44,16 +44,19 @@ pub enum Format {
     Csv,
     /// Table for a pull-request comment.
     Markdown,
+    /// Table for a paper.
+    Latex,
     /// One JSON object per line.
     JsonLines,
 }
 
 impl Format {
     /// All formats, in the order of lists.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Csv,
         Self::JsonLines,
         Self::Markdown,
+        Self::Latex,
         Self::Junit,
         Self::Hyperfine,
         Self::Nvbench,
@@ -68,7 +71,10 @@ impl Format {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),
-            Self::Markdown => ("markdown", |record| Ok(markdown::text(record))),
+            Self::Markdown => {
+                ("markdown", |record| Ok(markdown::document(record).markdown().trim_end().to_string() + "\n"))
+            }
+            Self::Latex => ("latex", |record| Ok(markdown::document(record).latex())),
             Self::Junit => ("junit", |record| Ok(junit::text(record))),
             Self::Hyperfine => ("hyperfine", hyperfine::text),
             Self::Nvbench => ("nvbench", nvbench::text),
@@ -92,10 +98,12 @@ impl Format {
     pub fn export_trials(self, trials: &Trials) -> Result<String, Error> {
         match self {
             Self::Csv => rows::trials(trials),
-            Self::Markdown => Ok(crate::report::ab::markdown(trials)),
-            _ => {
-                Err(Error::Usage(format!("{} takes a run; csv and markdown also take the result of `ab`", self.name())))
-            }
+            Self::Markdown => Ok(crate::report::ab::document(trials).markdown().trim_end().to_string() + "\n"),
+            Self::Latex => Ok(crate::report::ab::document(trials).latex()),
+            _ => Err(Error::Usage(format!(
+                "{} takes a run; csv, markdown and latex also take the result of `ab`",
+                self.name()
+            ))),
         }
     }
 
@@ -114,6 +122,7 @@ impl FromStr for Format {
         let typed = match plain(text).as_str() {
             "bmf" => plain(Self::Bencher.name()),
             "md" => plain(Self::Markdown.name()),
+            "tex" => plain(Self::Latex.name()),
             "jsonlines" | "ndjson" => plain(Self::JsonLines.name()),
             other => other.to_string(),
         };
@@ -323,9 +332,9 @@ pub mod tests {
         let mut record = six_cases();
         let death = Death { cause: "no answer".into(), kernels: vec![], driver: String::new(), said: vec![] };
         record.cases[1].outcome = Outcome::TimedOut(death);
-        for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown] {
+        for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown, Format::Latex] {
             let text = format.export(&record).expect("a document");
-            let is_prose = format == Format::Markdown;
+            let is_prose = matches!(format, Format::Markdown | Format::Latex);
             assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!is_prose, is_prose], "{text}");
         }
     }
@@ -402,8 +411,14 @@ pub mod tests {
         record.cases.retain(|case| case.measured().is_none());
         for format in Format::ALL {
             let error = format.export(&record).err().map(|error| error.to_string());
-            let shows_others =
-                matches!(format, Format::Nvbench | Format::Junit | Format::Csv | Format::Markdown | Format::JsonLines);
+            let shows_others = !matches!(
+                format,
+                Format::GithubSmaller
+                    | Format::GithubBigger
+                    | Format::Bencher
+                    | Format::GoogleBenchmark
+                    | Format::Hyperfine
+            );
             let nothing = format!("nothing to export to {}: none of the 4 cases was measured", format.name());
             let expected = format!("{nothing}; junit, csv, markdown, jsonl and nvbench show the others too");
             assert_eq!(error, (!shows_others).then_some(expected));

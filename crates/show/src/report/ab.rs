@@ -269,9 +269,9 @@ fn patterns_of(trial: &Trial, reversed: bool) -> Option<[String; 2]> {
     (common > 0).then_some(patterns)
 }
 
-/// Returns the table of all cases as Markdown.
-pub fn markdown(trials: &Trials) -> String {
-    case_table(&trials.cases, trials, usize::MAX).markdown().trim_end().to_string() + "\n"
+/// Shows the table of all cases, for an export.
+pub fn document(trials: &Trials) -> Document {
+    case_table(&trials.cases, trials, usize::MAX)
 }
 
 /// Returns the table of all cases as HTML elements.

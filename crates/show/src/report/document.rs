@@ -222,6 +222,20 @@ impl Document {
         self.0.iter().map(print).collect()
     }
 
+    /// Prints the tables as LaTeX, and paragraphs and lists as its comments. Without a table of its own, it prints those
+    /// of its collapsed parts.
+    pub fn latex(&self) -> String {
+        let has_table = self.0.iter().any(|block| matches!(block, DocumentPart::Table(_)));
+        let print = |block: &DocumentPart| match block {
+            DocumentPart::Paragraph { words, .. } => format!("% {}\n", words.terminal()),
+            DocumentPart::List(items) => items.iter().map(|words| format!("% - {}\n", words.terminal())).collect(),
+            DocumentPart::Table(table) => table.latex(),
+            DocumentPart::Fold(_, document) if !has_table => document.latex(),
+            _ => String::new(),
+        };
+        self.0.iter().map(print).collect()
+    }
+
     /// Prints HTML elements.
     pub fn html(&self) -> String {
         let mut out = String::new();

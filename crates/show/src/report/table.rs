@@ -75,6 +75,16 @@ impl Cell {
         join_filled(&[&text, &detail, &marks], " ")
     }
 
+    fn latex(&self) -> String {
+        let [mut text, detail, marks] = [&self.text, &self.detail, &self.marks].map(|words| printable::latex(words));
+        for (is_set, command) in [(self.is_code, "texttt"), (self.is_best, "textbf")] {
+            if is_set {
+                text = format!("\\{command}{{{text}}}");
+            }
+        }
+        join_filled(&[&text, &detail, &marks], " ")
+    }
+
     fn html(&self) -> String {
         let mut out = escape_prose(&self.text);
         if !self.class.is_empty() {
@@ -438,6 +448,19 @@ impl Table {
         out + "\n"
     }
 
+    /// Prints the table as LaTeX, with the rules of `booktabs`.
+    pub fn latex(&self) -> String {
+        let line = |cells: Vec<String>| cells.join(" & ") + " \\\\\n";
+        let kinds = self.columns.iter().map(|(_, kind)| if *kind == ColumnKind::Number { 'r' } else { 'l' });
+        let headings = line(self.columns.iter().map(|(heading, _)| heading.latex()).collect());
+        let rows = self.rows.iter().map(|row| line(row.iter().map(Cell::latex).collect()));
+        format!(
+            "\\begin{{tabular}}{{{}}} % \\usepackage{{booktabs}}\n\\toprule\n{headings}\\midrule\n{}\\bottomrule\n\\end{{tabular}}\n",
+            kinds.collect::<String>(),
+            rows.collect::<String>()
+        )
+    }
+
     /// Prints the table as an HTML element of these classes, with the first cell of each row as its heading. On a
     /// phone, a row is a block of named cells if the table has too many columns, or has the class `stacked`.
     pub fn html(&self, classes: &str) -> String {
@@ -512,6 +535,11 @@ pub mod tests {
         assert_eq!(
             table.markdown(),
             "| size | | `a_b` | why |\n| :--- | :--- | ---: | :--- |\n| 64 | ms | **1.5** 61% d | it\\_is&lt;fast&gt; |\n"
+        );
+        assert_eq!(
+            table.latex(),
+            "\\begin{tabular}{llrl} % \\usepackage{booktabs}\n\\toprule\nsize &  & \\texttt{a\\_b} & why \\\\\n\\midrule\n64 & ms \
+             & \\textbf{1.5} 61\\% d & it\\_is\\textless{}fast\\textgreater{} \\\\\n\\bottomrule\n\\end{tabular}\n"
         );
         let html = table.html("figures");
         assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
