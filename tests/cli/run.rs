@@ -1235,3 +1235,23 @@ fn folders_are_cases_each_a_problem_of_its_own_and_other_kernels_compete_on_thei
          if you trust it",
     );
 }
+
+#[test]
+fn a_record_says_that_the_description_states_the_input_and_compares_with_an_older_one() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let recorded = stdout(&expect_exit(&mut command(path, &["--config=@/double.toml", "--json=-"]), 0));
+    let record: Value = serde_json::from_str(&recorded).expect("JSON");
+    assert_eq!(record["cases"][0]["input"], "described");
+    // Older records called every input uniform.
+    let older = recorded.replace(r#""described""#, r#""uniform""#);
+    let [now, before] = [("now.json", &recorded), ("before.json", &older)].map(|(name, text)| {
+        fs::write(path.join(name), text).expect("written");
+        path.join(name).to_str().expect("UTF-8").to_string()
+    });
+    let output = gpukern(&["compare", &before, &now]).output().expect("it runs");
+    let text = stdout(&output) + &stderr(&output);
+    assert!(text.contains("1 same") && !text.contains("input"), "{text}");
+    let tables = [&now, &before].map(|record| stdout(&expect_exit(&mut gpukern(&["report", record]), 0)));
+    assert_eq!(tables[0], tables[1]);
+}

@@ -197,7 +197,7 @@ impl UserKernels {
             default_size: Sweeps::same("1"),
             verify_size: Sweeps::same("1"),
             iterative: false,
-            inputs: &[Input::Uniform],
+            inputs: &[Input::Described],
             layouts: &[Layout::Nn],
             variants: make_variants(&kernels, solver).into(),
             tunable: &[],

@@ -36,6 +36,8 @@ pub enum Input {
     Boundary,
     /// A vector whose last and first element are too far apart.
     Wrap,
+    /// Fills that the description of a user's kernel states; `buffers` of a case lists them.
+    Described,
 }
 
 impl Input {
@@ -48,7 +50,7 @@ impl Input {
 named!(Input, "input", [
     Uniform "uniform", Signed "signed", Hilbert "hilbert", DiagonallyDominant "diagonally-dominant",
     Singular "singular", Wilkinson "wilkinson", IllScaled "ill-scaled", Slow "slow", Example "example",
-    Converged "converged", Boundary "boundary", Wrap "wrap",
+    Converged "converged", Boundary "boundary", Wrap "wrap", Described "described",
 ]);
 
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or

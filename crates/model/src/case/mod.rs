@@ -27,7 +27,7 @@ pub struct CaseOptions {
     /// Requested result; absent for the algorithm's own.
     #[serde(default, skip_serializing_if = "Goal::is_result")]
     pub goal: Goal,
-    /// Kind of input data; it says nothing about a user's kernel, whose buffers have their fills.
+    /// Kind of input data. Older records have `uniform` for every user's kernel, whatever fills its buffers.
     pub input: Input,
     /// Seed of the input data.
     pub seed: u64,

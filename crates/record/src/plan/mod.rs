@@ -20,6 +20,7 @@ use crate::basis::handle::Handle;
 use crate::basis::input_file;
 use crate::basis::pattern::{abbreviates, is_pattern, matches};
 use crate::basis::printable::{Shown, brief, shell_word};
+use crate::case::input::Input;
 use crate::case::method::{CacheState, Clock};
 use crate::case::{CaseOptions, StopRule};
 use crate::device::cache::fingerprint;
@@ -468,10 +469,14 @@ fn read_config(path: &Path) -> Result<(Vec<Selection>, Vec<RunTable>), Error> {
 /// Formats a case for the plan's hash as `Debug` did in version 1, with the section's stop rule for every algorithm.
 fn hash_text(algorithm: &Algorithm, spec: &CaseSpec, stop: StopRule) -> String {
     let CaseSpec { size, options, tile } = spec;
-    let CaseOptions { dtype, layout, goal, input, seed, subgroup_size, .. } = options;
+    let CaseOptions { dtype, layout, goal, mut input, seed, subgroup_size, .. } = *options;
+    // Version 1 had no other name for the fills of users' kernels.
+    if input == Input::Described {
+        input = Input::Uniform;
+    }
     // Axes beyond the first ones only count if they are unusual, so that hashes of earlier versions stay valid.
     let original_axes = ["solve", "dtype", "layout", "input", "seed", "subgroup-size", "stop", "eps", "max-rounds"];
-    let defaults = algorithm.options(*dtype);
+    let defaults = algorithm.options(dtype);
     let mut added = String::new();
     for axis in AXES.iter().filter(|axis| !original_axes.contains(&axis.name) && !(axis.same)(options, &defaults)) {
         let _ = write!(added, ", {}: {:?}", axis.name, (axis.text)(options));

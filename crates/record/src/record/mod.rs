@@ -21,6 +21,7 @@ use crate::basis::dtype::DType;
 use crate::basis::units::{Bytes, Nanos, Work, in_words};
 use crate::case::Computes;
 use crate::case::compiled::CompiledKernel;
+use crate::case::input::Input;
 use crate::case::method::{CacheState, Clock};
 use crate::case::tile::CaseTile;
 use crate::case::{CaseOptions, Form, Shortcut};
@@ -334,8 +335,12 @@ impl Case {
         }
     }
 
-    /// Moves the element type of an older record's case into its options and its id.
-    pub(crate) fn take_element(&mut self) {
+    /// Brings the case of an older record up to date: moves its element type into its options and its id, and says that
+    /// the description of a user's kernel states the input.
+    pub(crate) fn update(&mut self) {
+        if !self.buffers.is_empty() || self.kernels.iter().any(CompiledKernel::is_users) {
+            self.options.input = Input::Described;
+        }
         let Some(element) = self.element.take() else { return };
         let Self { id, algorithm, variant, options, .. } = self;
         if let Some(extents) = id.strip_prefix(&format!("{algorithm}/{variant}/{}/", options.dtype)) {

@@ -290,7 +290,7 @@ impl<'a> RawRecord<'a> {
         let parsed = if version == 1 { upgrade(raw.get()) } else { serde_json::from_str(raw.get()) };
         parsed
             .map(|mut case| {
-                case.take_element();
+                case.update();
                 case
             })
             .map_err(|error| {
