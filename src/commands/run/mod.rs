@@ -17,7 +17,7 @@ use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::is_too_close;
+use crate::report::fastest::{are_too_close_in_the_mean, is_too_close};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -374,10 +374,32 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             ..1.005 => "the shortest time at each".into(),
             _ => format!("{geometric_mean:.2} times the shortest in the mean, {worst:.2} at {worst_size}"),
         };
-        let line = format!("for all {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
+        let mut line = format!("for all {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
+        let tied: Vec<_> =
+            tied_in_the_mean(record, &variants[0]).into_iter().map(|tied| kernels.choice(tied)).collect();
+        if !tied.is_empty() {
+            let _ = write!(line, "; too close to tell in the mean: {}", tied.join("; "));
+        }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
     }
     text
+}
+
+/// Returns the other variants that may be as fast as `variant` in the mean over all its sizes.
+fn tied_in_the_mean<'r>(record: &'r Record, variant: &str) -> Vec<&'r str> {
+    let is_right = |case: &&Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
+    let right: Vec<&Case> = record.cases.iter().filter(is_right).collect();
+    let cases = || right.iter().copied().filter(|case| case.variant == variant);
+    let chosen: Vec<&Case> = cases().collect();
+    let is_tied = |name: &&str| {
+        let at = |own: &Case| {
+            let is_at = |case: &&&Case| case.variant == *name && (case.device, &case.size) == (own.device, &own.size);
+            right.iter().find(is_at).copied()
+        };
+        let others: Option<Vec<&Case>> = cases().map(at).collect();
+        *name != variant && others.is_some_and(|others| are_too_close_in_the_mean(record, &chosen, &others))
+    };
+    distinct(right.iter().map(|case| &*case.variant)).into_iter().filter(is_tied).collect()
 }
 
 /// Returns the axes of a case with their values; empty if the case is not in `plan`.

@@ -128,15 +128,11 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
 /// each of several processes they took turns, so their ratios are compared, not medians that a busy process moved alike.
 pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
-    if let Some(ratios) = paired_ratios(best, other)
-        && let Some([low, _]) = noise::interval(&ratios)
-    {
-        // As `compare`: a difference below this does not matter, and of many sizes some differ by chance.
-        return low <= 1.0 || crate::stats::median(&ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD);
+    if let Some(is_close) = paired_ratios(best, other).and_then(|ratios| processes_are_close(&ratios)) {
+        return is_close;
     }
-    let has_processes = record.processes.iter().any(|process| process.order.is_some());
-    let on_host = record.device(best.device).is_some_and(|device| device.kind.runs_on_host_cores());
-    let spread = if has_processes { 0.0 } else { noise::assumed(on_host) };
+    let on_host = is_on_host(record, best);
+    let spread = assumed_spread(record, best);
     let interval = |case: &Case| {
         let summary = &case.measured()?.summary;
         // Too few samples have no interval; on the host's processors, one busy moment may have doubled all of them.
@@ -149,6 +145,49 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
     overlap || changed_places(best, other) || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
+}
+
+/// Whether two variants are too close to order by the geometric means of their times: `best` and `other` have a case each
+/// for the same sizes.
+pub fn are_too_close_in_the_mean(record: &Record, best: &[&Case], other: &[&Case]) -> bool {
+    let pairs = || best.iter().copied().zip(other.iter().copied());
+    let count = best.len() as f64;
+    let paired: Option<Vec<Vec<f64>>> = pairs().map(|(best, other)| paired_ratios(best, other)).collect();
+    if let Some(ratios) = paired
+        && let Some(processes) = ratios.iter().map(Vec::len).min()
+    {
+        let mean = |process: usize| (ratios.iter().map(|ratios| ratios[process].ln()).sum::<f64>() / count).exp();
+        if let Some(is_close) = processes_are_close(&(0..processes).map(mean).collect::<Vec<_>>()) {
+            return is_close;
+        }
+    }
+    // The errors of the medians are independent; another process may change all sizes alike.
+    let (mut lead, mut squares) = (0.0, 0.0);
+    for (best, other) in pairs() {
+        let [a, b] = [best, other].map(|case| Some((median(case)?.0, case.measured()?.summary.relative_error()?)));
+        let Some(((best, best_error), (other, other_error))) = a.zip(b) else { return true };
+        lead += (other / best).ln() / count;
+        squares += (best_error.powi(2) + other_error.powi(2)) / count.powi(2);
+    }
+    let spread = best.first().map_or(0.0, |case| assumed_spread(record, case));
+    lead <= squares.sqrt() + spread.ln_1p()
+}
+
+/// Whether the ratios of two times, one for each process, do not tell which is shorter; `None` for too few processes.
+fn processes_are_close(ratios: &[f64]) -> Option<bool> {
+    let [low, _] = noise::interval(ratios)?;
+    // As `compare`: a difference below this does not matter, and of many sizes some differ by chance.
+    Some(low <= 1.0 || crate::stats::median(ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD))
+}
+
+fn is_on_host(record: &Record, case: &Case) -> bool {
+    record.device(case.device).is_some_and(|device| device.kind.runs_on_host_cores())
+}
+
+/// Returns the relative difference that other processes may make to the times of `record`, if it has only one.
+fn assumed_spread(record: &Record, case: &Case) -> f64 {
+    let has_processes = record.processes.iter().any(|process| process.order.is_some());
+    if has_processes { 0.0 } else { noise::assumed(is_on_host(record, case)) }
 }
 
 /// Returns the time of the canary, a kernel that never changes, beside a case.
@@ -388,6 +427,32 @@ mod tests {
         let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
         measured.summary.interval = None;
         assert_eq!(why_tied(&[fast, &scattered]), "have too few samples to tell");
+    }
+
+    #[test]
+    fn a_mean_over_sizes_is_told_from_another_by_the_ratios_of_each_process() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        record.cases = [record.cases.clone(), record.cases].concat();
+        let [slow, fast, slow_too, fast_too] = &record.cases[..] else { panic!("four cases") };
+        assert!(
+            !are_too_close_in_the_mean(&record, &[fast, fast_too], &[slow, slow_too]),
+            "twice as fast in one process"
+        );
+        assert!(are_too_close_in_the_mean(&record, &[fast, slow], &[slow, fast]), "equal in the mean");
+        // At each of two sizes, the times of the first variant and the second in three processes.
+        let mut set = |times: [[f64; 3]; 4]| {
+            for (case, times) in record.cases.iter_mut().zip(times) {
+                let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+                measured.process_medians = times.map(|time| Nanos(time * 1e6)).to_vec();
+            }
+            let cases = &record.cases;
+            are_too_close_in_the_mean(&record, &[&cases[0], &cases[2]], &[&cases[1], &cases[3]])
+        };
+        // The first loses a little at one size, always, and gains more at the other.
+        assert!(!set([[1.1, 1.1, 1.1], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.5, 1.5, 1.6]]));
+        assert!(set([[1.1, 1.1, 1.1], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.1, 1.2, 1.1]]));
+        assert!(set([[1.0, 2.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.5, 1.5, 1.6]]));
     }
 
     #[test]
