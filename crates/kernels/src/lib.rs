@@ -14,6 +14,7 @@ macro_rules! variant {
      $kernels:expr => $program:expr) => {
         $crate::algorithms::Variant {
             name: std::borrow::Cow::Borrowed($name),
+            choice: std::collections::BTreeMap::new(),
             aliases: &[$($alias),*],
             summary: $summary,
             source: $source,

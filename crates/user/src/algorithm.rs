@@ -129,7 +129,8 @@ impl KernelSet {
 fn make_variants(kernels: &Arc<KernelSet>, solver: Option<&Algorithm>) -> Vec<Variant> {
     let mut variants = vec![];
     for configuration in &kernels.user.problem.configurations {
-        variants.push(make_variant(kernels, variants.len(), label(configuration), &[]));
+        let choice = configuration.choice.iter().cloned().collect();
+        variants.push(Variant { choice, ..make_variant(kernels, variants.len(), label(configuration), &[]) });
     }
     let algorithm = solver.map_or("builtin", |solver| &solver.name);
     for name in &kernels.user.against {
@@ -145,6 +146,7 @@ fn make_variant(kernels: &Arc<KernelSet>, index: usize, name: String, shortcuts:
     let kernels = Arc::clone(kernels);
     Variant {
         name: name.into(),
+        choice: BTreeMap::new(),
         aliases: &[],
         summary: "a user's kernel",
         source: "the user",

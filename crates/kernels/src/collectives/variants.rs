@@ -19,6 +19,7 @@ macro_rules! chains {
     ($($operation:literal, $form:literal: $primitive:ident, $($loops:ident,)? $source:literal, $summary:literal;)*) => {
         pub(super) static VARIANTS: &[Variant] = &[$(Variant {
             name: Borrowed(concat!($operation, "-", $form)),
+            choice: std::collections::BTreeMap::new(),
             aliases: &[],
             summary: $summary,
             source: $source,

@@ -23,6 +23,7 @@ use crate::kernel::shaders::{Kernels, Shader};
 use baseline::Baseline;
 pub use case::CaseSpec;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use tile::{Tile, Tunable};
 
@@ -139,6 +140,8 @@ impl Sweeps {
 pub struct Variant {
     /// Name in tables, records and case ids.
     pub name: Cow<'static, str>,
+    /// Chosen values of a user's kernel, which its name has in brackets.
+    pub choice: BTreeMap<String, String>,
     /// Other names accepted on the command line, such as a post's version numbers.
     pub aliases: &'static [&'static str],
     /// Description in one sentence.

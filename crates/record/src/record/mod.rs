@@ -41,6 +41,7 @@ pub use outcome::{
 pub use peak::Peak;
 use serde::{Deserialize, Serialize};
 pub use share::{AT_LEAST, AT_MOST, Limit, RANGE, Share};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
@@ -184,6 +185,10 @@ pub struct Case {
     pub algorithm: String,
     /// Variant.
     pub variant: String,
+    /// Chosen constants and sub-group size of a user's kernel, as its description has them. Absent if there is nothing to
+    /// choose, and in older records.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub choice: BTreeMap<String, String>,
     /// Options of the case other than the size.
     #[serde(flatten)]
     pub options: CaseOptions,
@@ -300,6 +305,7 @@ impl CaseGroup {
             id: self.id_of(variant).to_string(),
             algorithm: self.algorithm.name.to_string(),
             variant: variant.into(),
+            choice: entry.map_or_else(BTreeMap::new, |entry| entry.choice.clone()),
             options: self.spec.options,
             entry: CatalogueEntry::default(),
             element: None,

@@ -13,7 +13,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::{Case, Outcome, Record};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Ratio of two medians beyond which uncertain times are no tie: they have to be measured again.
 const MAX_TIED_RATIO: f64 = 1.5;
@@ -90,6 +90,9 @@ pub struct Race {
 struct TimedVariant {
     /// Its name.
     variant: String,
+    /// Its chosen constants and sub-group size: `{"A": "2"}` of `k[A=2]`; absent without a choice, and in older records.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    choice: BTreeMap<String, String>,
     /// Id of the case.
     id: String,
     /// Median time in nanoseconds.
@@ -234,6 +237,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
     let best = timed.iter().find(|(case, _)| Class::of(case).is_exact()).map(|(_, time)| *time);
     let variant = |(case, time): &(&Case, f64)| TimedVariant {
         variant: case.variant.clone(),
+        choice: case.choice.clone(),
         id: case.id.clone(),
         time: *time,
         error: error(case),
@@ -324,6 +328,7 @@ mod tests {
         let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let variant = |(name, time): &(&str, f64)| TimedVariant {
             variant: (*name).into(),
+            choice: BTreeMap::new(),
             id: String::new(),
             time: *time,
             error: None,
