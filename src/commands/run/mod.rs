@@ -365,6 +365,12 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             text.push_str(&table::prose(&line, width, 4));
         }
     }
+    text + &best_for_all_sizes(record, kernels, width)
+}
+
+/// Returns the one choice for several sizes, and those too close to it to tell; empty for one size.
+fn best_for_all_sizes(record: &Record, kernels: &UserKernels, width: usize) -> String {
+    let mut text = String::new();
     let sizes = distinct(record.cases.iter().map(|case| &case.size)).len();
     let sets = Choices::new(&[record]).sets;
     for VariantSet { variants, geometric_mean, worst, worst_size, .. } in
