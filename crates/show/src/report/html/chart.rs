@@ -392,10 +392,7 @@ impl Plot {
         if self.series.len() < 2 {
             return legend;
         }
-        let mut named: Vec<_> = self.series.iter().filter(|series| series.named && series.style.is_some()).collect();
-        // The most important first.
-        named.sort_by_key(|series| series.style);
-        for series in named {
+        for series in self.series.iter().filter(|series| series.named && series.style.is_some()) {
             legend.add(&series.name, |x, y| series.icon(x as i32, y as i32));
         }
         for ceiling in self.ceilings.iter().filter(|ceiling| !ceiling.is_level()) {
@@ -578,9 +575,10 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Draws a mark. Each hue has its own shape, so that marks differ without their color; `is_hollow` for a second source.
+/// Draws a mark. Each hue has its own shape, so that marks differ without their color, and another one when hues repeat;
+/// `is_hollow` for a second source.
 fn mark(style: usize, is_hollow: bool, x: i32, y: i32) -> String {
-    let path = match style % SERIES.len() {
+    let path = match (style + style / SERIES.len()) % SERIES.len() {
         0 => circle(x.into(), y.into()),
         1 => format!("M{} {}h8v8h-8z", x - 4, y - 4),
         2 => format!("M{x} {}l5 9h-10z", y - 5),

@@ -1649,6 +1649,30 @@ mod tests {
 
     #[test]
     fn text_has_enough_contrast_in_both_schemes() {
+    #[test]
+    fn a_kernel_has_the_same_mark_in_all_charts() {
+        let mut record = large(3, 2, false);
+        let second: Vec<_> = record.cases.iter().filter(|case| case.variant != "v0").cloned().collect();
+        for mut case in second {
+            (case.id, case.algorithm) = (case.id.replace("matmul", "lu"), "lu".into());
+            // The last one wins this group.
+            if let (Outcome::Measured(m), "v2") = (&mut case.outcome, &*case.variant) {
+                m.summary.median = Nanos(1.0);
+            }
+            record.cases.push(case);
+        }
+        let page = page_of(record);
+        let color = |chart: &str, name: &str| {
+            let (before, _) = chart.split_once(&format!(">{name}</text>")).expect("a name");
+            let (_, mark) = before.rsplit_once("<path ").expect("a mark");
+            mark.split_once("fill=").expect("a color").1[..9].to_string()
+        };
+        for name in ["v1", "v2"] {
+            let [first, second] = ["matmul", "lu"].map(|word| color(chart(&page, word), name));
+            assert_eq!(first, second, "{name}");
+        }
+    }
+
         let luminance = |scheme: &str, name: &str| {
             let color = scheme.split_once(&format!("--{name}: #")).expect("a color").1;
             let rgb = u32::from_str_radix(&color[..6], 16).expect("six digits");

@@ -3,7 +3,7 @@
 use super::super::bench::{median, row};
 use super::super::join_filled;
 use super::axis::{self, LogAxis};
-use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, Series, Width, about_signs, shortened};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::units::{Bytes, Nanos, Work, significant};
@@ -18,6 +18,7 @@ use crate::record::{AT_LEAST, Case, CaseSize, Measured, NamedRecord, Share};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::rc::Rc;
 
 /// Device in a run.
 pub(super) struct ReportSource<'a> {
@@ -78,6 +79,9 @@ pub(super) struct ChartGroup<'a> {
     first: &'a Case,
     /// Cases of each source, in the order of the sources.
     pub(super) cases: Vec<Vec<&'a Case>>,
+    /// Names of the series of all groups. The index of a name is its style in every chart, so that readers find a kernel
+    /// again in the next one.
+    styles: Rc<[String]>,
 }
 
 impl<'a> ChartGroup<'a> {
@@ -86,13 +90,39 @@ impl<'a> ChartGroup<'a> {
         let key = |(_, case): &(usize, &'a Case)| (case.algorithm.as_str(), case.chain.is_some());
         let mut groups = vec![];
         for cases in grouped_by_key_where(cases, key, |(_, a), (_, b)| a.same_kind(b)) {
-            let mut group = Self { first: cases[0].1, cases: vec![vec![]; sources.len()] };
+            let mut group = Self { first: cases[0].1, cases: vec![vec![]; sources.len()], styles: Rc::default() };
             for (source, case) in cases {
                 group.cases[source].push(case);
             }
             groups.push(group);
         }
+        let mut names = distinct(sources.iter().flat_map(ReportSource::cases).map(series));
+        if names.len() > SERIES.len() {
+            // Gray series need no style of their own.
+            let named: HashSet<String> = groups.iter().flat_map(Self::named).collect();
+            names.sort_by_key(|name| !named.contains(name));
+        }
+        let styles: Rc<[String]> = names.into();
+        groups.iter_mut().for_each(|group| group.styles = Rc::clone(&styles));
         groups
+    }
+
+    /// Returns the names of the series that are not gray in every chart.
+    fn named(&self) -> Vec<String> {
+        let single = (0..self.cases.len()).map(|source| vec![source]);
+        let mut named = vec![];
+        for indices in self.sources_by_chart().into_iter().chain(single) {
+            let cases = indices.iter().flat_map(|source| self.cases[*source].iter().copied());
+            for cases in grouped(cases, |case| operation(case)) {
+                named.extend(Self::important_variants(cases.into_iter()));
+            }
+        }
+        named
+    }
+
+    /// Returns the style of a series in a chart of these important ones; `None` for a gray one.
+    fn style(&self, important: &[String], name: &str) -> Option<usize> {
+        important.iter().any(|variant| variant == name).then(|| self.styles.iter().position(|own| own == name))?
     }
 
     pub(super) fn title(&self) -> String {
@@ -111,7 +141,7 @@ impl<'a> ChartGroup<'a> {
     /// Returns at most `most` of the cases: at sizes spread evenly, the important variants first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
-            return Self { first: self.first, cases: self.cases.clone() };
+            return Self { first: self.first, cases: self.cases.clone(), styles: Rc::clone(&self.styles) };
         }
         let important = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
@@ -121,7 +151,7 @@ impl<'a> ChartGroup<'a> {
         let chosen_rows: HashSet<String> = rows.into_iter().step_by(stride).collect();
         let cases_per_row = (most / (chosen_rows.len() * sources)).max(1);
         let rank = |case: &Case| important.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
-        let mut thinned = Self { first: self.first, cases: vec![] };
+        let mut thinned = Self { first: self.first, cases: vec![], styles: Rc::clone(&self.styles) };
         for cases in &self.cases {
             let in_rows = cases.iter().copied().enumerate().filter(|(_, case)| chosen_rows.contains(&case.row()));
             let mut chosen = vec![];
@@ -325,7 +355,7 @@ impl<'a> ChartGroup<'a> {
                         point.on_line = true;
                     }
                 }
-                let style = important.iter().position(|variant| variant == name);
+                let style = self.style(&important, name);
                 let named = all_series.iter().all(|series| series.name != *name);
                 all_series.push(Series { name: name.clone(), style, dashed: rank > 0, named, points });
             }
@@ -565,7 +595,7 @@ impl ChartGroup<'_> {
         let measured = cases.clone().filter(|case| case.measured().is_some());
         let arithmetic = compute_limits(&peaks, &distinct(measured.map(Case::computed_in)));
         let bandwidths = bandwidth_limits(&peaks);
-        let series = series_by_intensity(cases, &source.conditions);
+        let series = self.series_by_intensity(cases, &source.conditions);
         let top = highest_rate(&arithmetic);
         let steepest = highest_rate(&bandwidths);
         if series.is_empty() || top == 0.0 || steepest == 0.0 {
@@ -600,6 +630,29 @@ impl ChartGroup<'_> {
         };
         Some(Chart::new(&format!("{} roofline", self.title()), source, |width| plot.svg(width)))
     }
+
+    /// Returns the rates of cases over their operations per byte, a series for each variant.
+    fn series_by_intensity<'c>(
+        &self,
+        cases: impl Iterator<Item = &'c Case> + Clone,
+        conditions: &RunConditions,
+    ) -> Vec<Series> {
+        let important = Self::important_variants(cases.clone());
+        let points = cases.filter_map(|case| {
+            let m = case.measured()?;
+            let y = PlotQuantity::Rate.value(case, m.summary.median)?;
+            let (x, signs, tip) = (intensity(case), conditions.signs(case), tip(case, m, conditions));
+            Some((series(case), ChartPoint { x, y, ends: None, on_line: false, signs, tip }))
+        });
+        let mut all_series = vec![];
+        for variant in grouped(points, |(name, _)| name.clone()) {
+            let name = variant[0].0.clone();
+            let style = self.style(&important, &name);
+            let points = variant.into_iter().map(|(_, point)| point).collect();
+            all_series.push(Series { name, style, dashed: false, named: true, points });
+        }
+        all_series
+    }
 }
 
 /// Explains the intervals of `cases`, which a chart shows as `bars`; empty without any.
@@ -615,25 +668,6 @@ fn error_bars<'c>(bars: &str, cases: impl Iterator<Item = &'c Case>) -> String {
 
 fn intensity(case: &Case) -> f64 {
     case.work.operations as f64 / case.work.bytes.0 as f64
-}
-
-/// Returns the rates of cases over their operations per byte, a series for each variant.
-fn series_by_intensity<'c>(cases: impl Iterator<Item = &'c Case> + Clone, conditions: &RunConditions) -> Vec<Series> {
-    let important = ChartGroup::important_variants(cases.clone());
-    let points = cases.filter_map(|case| {
-        let m = case.measured()?;
-        let y = PlotQuantity::Rate.value(case, m.summary.median)?;
-        let (x, signs, tip) = (intensity(case), conditions.signs(case), tip(case, m, conditions));
-        Some((series(case), ChartPoint { x, y, ends: None, on_line: false, signs, tip }))
-    });
-    let mut all_series = vec![];
-    for variant in grouped(points, |(name, _)| name.clone()) {
-        let name = variant[0].0.clone();
-        let style = important.iter().position(|variant| *variant == name);
-        let points = variant.into_iter().map(|(_, point)| point).collect();
-        all_series.push(Series { name, style, dashed: false, named: true, points });
-    }
-    all_series
 }
 
 /// Measured limit of a roofline.
