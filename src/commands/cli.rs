@@ -1525,7 +1525,7 @@ pub struct ReportArgs {
     /// Also write the charts as SVG files to this folder
     ///
     /// `column-*.svg` are the same charts with text that is legible at 8.5 cm, the width of a paper's column.
-    #[arg(long, value_name = "DIR", requires = "output")]
+    #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub svg: Option<PathBuf>,
 }

@@ -110,31 +110,61 @@ fn draw_trials(args: &ReportArgs, trials: &Trials, files: Files, host: &Host) ->
                 .into(),
         ));
     }
-    match &args.output {
-        None => Ok(CommandOutput::document(report::ab::text(trials, host.width()), String::new())),
-        Some(output) => write_page(output, args.svg.as_deref(), &html::trials(trials), "1 result", files, host),
+    let mut answer = CommandOutput::document(String::new(), String::new());
+    if args.output.is_none() {
+        answer.output = report::ab::text(trials, host.width());
     }
+    if args.output.is_some() || args.svg.is_some() {
+        let page = html::trials(trials);
+        write_page(args, &page, ["1 result", "no case has a ratio"], files, host, &mut answer)?;
+    }
+    Ok(answer)
 }
 
-/// Writes a page to `output`, and its charts to the folder of --svg; a note counts the charts of `what`.
+/// Writes a page to --output, and its charts to the folder of --svg; a note counts the charts of `what`, or says why
+/// there are none.
 fn write_page(
-    output: &Path,
-    svg: Option<&Path>,
+    args: &ReportArgs,
     page: &html::Page,
-    what: &str,
+    [what, reason]: [&str; 2],
     files: Files,
     host: &Host,
-) -> Result<CommandOutput> {
+    answer: &mut CommandOutput,
+) -> Result<()> {
     let charts = [&page.charts[..], &page.column_charts].concat();
-    let chart_files = svg.iter().flat_map(|folder| charts.iter().map(|(name, _)| folder.join(name)));
+    let chart_files = args.svg.iter().flat_map(|folder| charts.iter().map(|(name, _)| folder.join(name)));
     files.written("--svg", chart_files).check(host)?;
-    let target = Target::open(["a report", "--output"], output)?;
-    if let Some(folder) = svg {
+    let target = Target::open_if_named(["a report", "--output"], args.output.as_ref())?;
+    if let Some(folder) = &args.svg {
         create_folder(folder, "write charts to", "--svg folder")?;
         write_files(["a chart", "--svg"], folder, &charts)?;
+        answer.notes += &other_charts(folder, &charts);
     }
-    let text = target.deliver(&page.html)?.unwrap_or_default();
-    Ok(CommandOutput::document(text, format!("{what}, {}\n", counted(page.charts.len(), "chart"))))
+    if let Some(target) = target {
+        answer.output = target.deliver(&page.html)?.unwrap_or_default();
+    }
+    let count = match page.charts.len() {
+        0 => format!("no charts: {reason}"),
+        count => counted(count, "chart"),
+    };
+    let _ = writeln!(answer.notes, "{what}, {count}");
+    Ok(())
+}
+
+/// Names the charts in a folder that are not among `written`: a document would mix them with those.
+fn other_charts(folder: &Path, written: &[(String, String)]) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut others: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    others.retain(|name| name.ends_with(".svg") && written.iter().all(|(own, _)| own != name));
+    others.sort();
+    let Some(first) = others.first() else { return String::new() };
+    let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
+    format!(
+        "note      '{}' also has charts that this report does not have: '{}'{more}; delete them if they are of an \
+         earlier report\n",
+        folder.shown(),
+        printable(first)
+    )
 }
 
 /// Refuses names of files that are no pages.
@@ -176,20 +206,21 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
         ));
     }
-    let Some(output) = &args.output else {
-        let text = text(args, &runs, comparison.as_ref(), columns.as_deref(), host);
+    let mut answer = CommandOutput::document(String::new(), notes);
+    if args.output.is_none() {
+        answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host);
         if json.is_some() && choices(&runs).is_empty() {
-            notes.push_str(
+            answer.notes.push_str(
                 "note      there are no choices: no problem has two variants with a verified answer and a time\n",
             );
         }
-        let mut answer = CommandOutput::document(text, notes);
         answer.deliver_json(json, &choices(&runs));
-        return Ok(answer);
-    };
-    let page = html::report(&runs, comparison.as_ref());
-    let mut answer = write_page(output, args.svg.as_deref(), &page, &counted(paths.len(), "record"), files, host)?;
-    answer.notes.insert_str(0, &notes);
+    }
+    if args.output.is_some() || args.svg.is_some() {
+        let page = html::report(&runs, comparison.as_ref());
+        let records = counted(paths.len(), "record");
+        write_page(args, &page, [&records, "a chart takes times of two variants or sizes"], files, host, &mut answer)?;
+    }
     Ok(answer)
 }
 
