@@ -57,8 +57,8 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     if trials.turns == Turns::Batches && !code(&trial.a).is_empty() && code(&trial.a) == code(&trial.b) {
         document.line("  A and B run the same SPIR-V");
     }
-    if let Some(Finding { control: [low, high], .. }) = trial.finding {
-        document.hanging(4, format!("  A against itself: ratio {low:.4} … {high:.4}"));
+    if let Some(control) = control(trials) {
+        document.hanging(4, format!("  {control}"));
         document.line(format!("B/A: {RATIO_MEANING}"));
     }
     document
@@ -285,6 +285,32 @@ pub(super) fn names(trials: &Trials) -> Vec<String> {
     trials.cases.iter().map(|trial| names.joined(trial)).collect()
 }
 
+/// Returns the meaning of the ratios, with the names of the sides: `time of B (tiled) ÷ time of A (naive)`. Sides whose
+/// names differ between cases are named by the cases.
+pub(super) fn ratio_title(trials: &Trials) -> String {
+    let labels = |side: fn(&Trial) -> &SideResult| distinct(trials.cases.iter().map(|trial| label(side(trial))));
+    let labels = [labels(|trial| &trial.b), labels(|trial| &trial.a)];
+    let [b, a] = match (CaseNames::new(&trials.cases).sides, &labels) {
+        (SideNames::Patterns([a, b]), _) => [b, a],
+        (_, labels) => {
+            labels.each_ref().map(|labels| if let [only] = &labels[..] { only.clone() } else { String::new() })
+        }
+    };
+    let [b, a] = [("B", b), ("A", a)].map(|(name, label)| match &*label {
+        "" => name.to_string(),
+        label => format!("{name} ({label})"),
+    });
+    format!("time of {b} ÷ time of {a}")
+}
+
+/// Describes the control, without which a ratio is not credible: how far two instances of A lie apart.
+pub(super) fn control(trials: &Trials) -> Option<String> {
+    let controls = trials.cases.iter().filter_map(|trial| Some(trial.finding?.control));
+    let [low, high] = controls.reduce(|[low, high], control| [low.min(control[0]), high.max(control[1])])?;
+    let cases = if trials.cases.len() > 1 { " over all cases" } else { "" };
+    Some(format!("A against itself: ratio {low:.4} … {high:.4}{cases}"))
+}
+
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
 fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
@@ -296,6 +322,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
             document.gap();
         }
         write_table(&mut document, cases, &names, width);
+        document.lines(control(trials));
         document.lines(list_reasons(cases, &names, trials.min_effect));
     }
     let mut counts = Verdict::ALL.map(|verdict| format!("{} {}", trials.count(verdict), verdict.name())).to_vec();
@@ -470,6 +497,13 @@ mod tests {
         // If several cases were requested, the first one is a table too; without medians, no remark on them is needed.
         one.not_measured = 1;
         insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
+        let page = super::super::html::trials(&one);
+        for text in ["time of B (tiled) ÷ time of A (naive)", "A against itself: ratio 1.0000 … 1.0000"] {
+            assert!(
+                page.charts[0].1.contains(text) && page.column_charts[0].1.contains("A (naive)"),
+                "{text}: {page:?}"
+            );
+        }
     }
 
     #[test]

@@ -167,11 +167,13 @@ pub fn trials(trials: &Trials) -> Page {
     );
     page.line(r#"<main id="results" tabindex="-1">"#);
     let rows = trials.cases.iter().zip(super::ab::names(trials)).filter_map(|(trial, name)| {
-        let Finding { verdict, ratio, interval, p, .. } = trial.finding?;
-        let test = format!("adjusted {}", probability(p));
+        let Finding { verdict, ratio, interval, p, control, .. } = trial.finding?;
+        let control = control.map(crate::basis::units::ratio).join(" … ");
+        let test = format!("adjusted {}\nA against itself: {control}", probability(p));
         Some(RatioRow { name: shortened(&name, MAX_NAME), verdict, ratio, interval: Some(interval), test })
     });
-    page.ratios(Ratios::new("time of B ÷ time of A", rows.collect(), trials.min_effect));
+    let heading = [super::ab::ratio_title(trials), super::ab::control(trials).unwrap_or_default()];
+    page.ratios(Ratios::new(heading, rows.collect(), trials.min_effect));
     page.html.push_str(&super::ab::html(trials));
     page.close();
     page
@@ -531,7 +533,7 @@ impl Page {
         let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
         let rows = sorted.iter().zip(&names).filter_map(|((_, case), name)| RatioRow::of(case, name)).collect();
         self.line(r#"<div class="winners">"#);
-        self.ratios(Ratios::new("candidate's time ÷ baseline's", rows, comparison.min_effect));
+        self.ratios(Ratios::new(["candidate's time ÷ baseline's".into(), String::new()], rows, comparison.min_effect));
         self.verdict_tables(&sorted, &names);
         self.line("</div>");
         self.explanations(super::compare::reasons(&sorted, &names, &Ruling::default(), false));
@@ -1648,8 +1650,6 @@ mod tests {
     }
 
     #[test]
-    fn text_has_enough_contrast_in_both_schemes() {
-    #[test]
     fn a_kernel_has_the_same_mark_in_all_charts() {
         let mut record = large(3, 2, false);
         let second: Vec<_> = record.cases.iter().filter(|case| case.variant != "v0").cloned().collect();
@@ -1673,6 +1673,8 @@ mod tests {
         }
     }
 
+    #[test]
+    fn text_has_enough_contrast_in_both_schemes() {
         let luminance = |scheme: &str, name: &str| {
             let color = scheme.split_once(&format!("--{name}: #")).expect("a color").1;
             let rgb = u32::from_str_radix(&color[..6], 16).expect("six digits");

@@ -1,5 +1,6 @@
 //! Chart of a comparison: the ratio of each case with its interval, around 1 and the changes that do not matter.
 
+use super::super::join_filled;
 use super::chart::{
     AXIS, BACKGROUND, CHARACTER_WIDTH, GREEN, GRID, HEADING, INK, Legend, MARGIN, MAX_INTERVAL_OVERHANG, QUIET, RED,
     Width, circle, filled, hover_area, label, line, opening, shape, shortened, with_tooltip,
@@ -43,7 +44,9 @@ impl RatioRow {
 
 /// Ratios of cases with their names, in order.
 pub(super) struct Ratios {
-    title: &'static str,
+    title: String,
+    /// Remark on all ratios.
+    remark: String,
     rows: Vec<RatioRow>,
     /// Number of cases, including those not drawn.
     total: usize,
@@ -55,7 +58,7 @@ pub(super) struct Ratios {
 
 impl Ratios {
     /// Selects the cases to draw; `None` if there are none.
-    pub(super) fn new(title: &'static str, mut rows: Vec<RatioRow>, min_effect: f64) -> Option<Self> {
+    pub(super) fn new([title, remark]: [String; 2], mut rows: Vec<RatioRow>, min_effect: f64) -> Option<Self> {
         rows.retain(|row| (1e-3..=1e3).contains(&row.ratio));
         let total = rows.len();
         rows.truncate(MAX_ROWS);
@@ -66,7 +69,7 @@ impl Ratios {
         let interval_ends = rows.iter().filter_map(|row| row.interval).flatten().filter(|end| end.is_finite());
         let [low, high] = interval_ends.map(|end| end.clamp(limits[0], limits[1])).fold(marks, extend_range);
         let room = (high / low).powf(0.04);
-        (total > 0).then(|| Self { title, rows, total, effect, ends: [low / room, high * room] })
+        (total > 0).then(|| Self { title, remark, rows, total, effect, ends: [low / room, high * room] })
     }
 
     /// Draws the chart. Names stand beside their rows, or above them if the page is narrow or names are long.
@@ -150,8 +153,9 @@ impl Ratios {
         if self.rows.len() < self.total {
             let _ = write!(source, "; the first {} of {}", self.rows.len(), self.total);
         }
+        let source = join_filled(&[&source, &self.remark], "; ");
         let description = format!("Ratios of {} cases; values in the tables below", self.rows.len());
-        opening([self.title, &source], &description, pixels, height)
+        opening([&self.title, &source], &description, pixels, height)
     }
 }
 
@@ -218,7 +222,7 @@ mod tests {
 
     fn draw(cases: &[Compared], width: Width) -> Option<String> {
         let rows = cases.iter().filter_map(|case| RatioRow::of(case, "a <name>")).collect();
-        Some(Ratios::new("time ÷ time", rows, 0.02)?.svg(width))
+        Some(Ratios::new(["time ÷ time", ""].map(String::from), rows, 0.02)?.svg(width))
     }
 
     #[test]
