@@ -86,6 +86,7 @@ fn a_variant_is_the_same_as_itself() {
     let document = document(&output);
     assert_eq!((&document["schema"], &document["turns"]), (&json!("gpukern-ab/1"), &json!("batches")));
     assert_eq!((&document["finding"]["verdict"], &document["exit"]), (&json!("same"), &json!(0)));
+    assert!(document["origin"]["processor"].is_string(), "{}", document["origin"]);
     let rounds = document["rounds"].as_array().expect("rounds");
     assert!(rounds.len() >= 6 && rounds.iter().all(|round| round.as_array().is_some_and(|r| r.len() == 3)));
     let samples = document["b"]["case"]["outcome"]["samples"].as_array().expect("samples");

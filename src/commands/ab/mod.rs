@@ -362,6 +362,7 @@ impl<'a> Contest<'a> {
             version: env!("CARGO_PKG_VERSION").into(),
             started: jiff::Timestamp::now().to_string(),
             command: host.command_line(),
+            origin: origin::of_this_process(None, host)?,
             validation: setup.validation == Validation::On,
             turns: if of_drivers { Turns::Processes } else { Turns::Batches },
             min_effect: self.min_effect,

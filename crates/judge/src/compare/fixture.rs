@@ -4,6 +4,7 @@ use super::gate::Reached;
 use super::paired::{AB_SCHEMA, Trial, Trials, Turns};
 use super::{Compared, Comparison, SCHEMA, SideSummary, Verdict};
 use crate::basis::units::Nanos;
+use crate::record::Origin;
 
 /// Returns a case of matmul that takes 5 % longer in the candidate.
 pub fn compared(variant: &str, verdict: Verdict) -> Compared {
@@ -58,6 +59,7 @@ pub fn trials(cases: Vec<Trial>, turns: Turns) -> Trials {
         version: "0".into(),
         started: String::new(),
         command: vec![],
+        origin: Origin::default(),
         validation: false,
         turns,
         min_effect: 0.02,

@@ -5,7 +5,7 @@ use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
-use crate::record::Case;
+use crate::record::{Case, Origin};
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
@@ -175,6 +175,8 @@ pub struct Trials {
     pub started: String,
     /// Command line.
     pub command: Vec<String>,
+    /// Commit, host and environment, as of a record; empty in older documents.
+    pub origin: Origin,
     /// Whether the validation layer was active.
     pub validation: bool,
     pub turns: Turns,
@@ -215,12 +217,14 @@ impl Trials {
 /// A single case has its fields at the top level, several are listed in `cases`.
 impl Serialize for Trials {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit } = self;
+        let Self { schema, version, started, command, origin, validation, turns, .. } = self;
+        let Self { min_effect, cases, not_measured, exit, .. } = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", schema)?;
         map.serialize_entry("version", version)?;
         map.serialize_entry("started", started)?;
         map.serialize_entry("command", command)?;
+        map.serialize_entry("origin", origin)?;
         map.serialize_entry("validation", validation)?;
         map.serialize_entry("turns", turns)?;
         map.serialize_entry("min_effect", min_effect)?;
@@ -247,6 +251,8 @@ struct TrialsDocument {
     version: String,
     started: String,
     command: Vec<String>,
+    #[serde(default)]
+    origin: Origin,
     validation: bool,
     turns: Turns,
     min_effect: f64,
@@ -265,14 +271,15 @@ struct TrialsDocument {
 impl<'de> Deserialize<'de> for Trials {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = TrialsDocument::deserialize(deserializer)?;
-        let TrialsDocument { version, started, command, validation, turns, min_effect, mut cases, .. } = document;
+        let TrialsDocument { version, started, command, origin, validation, turns, min_effect, mut cases, .. } =
+            document;
         let TrialsDocument { a, b, rounds, finding, not_measured, exit, .. } = document;
         cases.extend(a.zip(b).map(|(a, b)| Trial { a, b, rounds, finding }));
         for finding in cases.iter_mut().filter_map(|case| case.finding.as_mut()) {
             (finding.least, finding.case_p) = (least(finding.ratio, finding.control), finding.p);
         }
         let schema = AB_SCHEMA;
-        Ok(Self { schema, version, started, command, validation, turns, min_effect, cases, not_measured, exit })
+        Ok(Self { schema, version, started, command, origin, validation, turns, min_effect, cases, not_measured, exit })
     }
 }
 
