@@ -155,7 +155,8 @@ fn write_page(
 fn other_charts(folder: &Path, written: &[(String, String)]) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut others: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    others.retain(|name| name.ends_with(".svg") && written.iter().all(|(own, _)| own != name));
+    let is_chart = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "svg");
+    others.retain(|name| is_chart(name) && written.iter().all(|(own, _)| own != name));
     others.sort();
     let Some(first) = others.first() else { return String::new() };
     let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };

@@ -103,7 +103,9 @@ impl<'a> ChartGroup<'a> {
             names.sort_by_key(|name| !named.contains(name));
         }
         let styles: Rc<[String]> = names.into();
-        groups.iter_mut().for_each(|group| group.styles = Rc::clone(&styles));
+        for group in &mut groups {
+            group.styles = Rc::clone(&styles);
+        }
         groups
     }
 
