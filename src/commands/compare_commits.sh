@@ -209,6 +209,7 @@ check() {
     if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
         --config "$config" --beside "$other/$config" $bench --dry-run; then
         status=0
+        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages"); fi
     fi
     [ "$status" = 0 ]
 }
@@ -224,6 +225,9 @@ compare() {
         ${allow:+--allow "$allow"} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$repeated" "$@" || status=$?
 }
 
+# Succeeds if a case has one of the verdicts $1.
+has() { grep -E -q "\"verdict\": *\"($1)\"" "$results/comparison.json"; }
+
 compare_to_files() {
     compare --to markdown --junit "$results/junit.xml" --json "$results/comparison.json" \
         > "$scratch/comparison.md" 2> "$scratch/messages"
@@ -231,7 +235,10 @@ compare_to_files() {
 
 # Ends with the comparison, and with the exit code $2; $1 is what to say first.
 finish() {
-    case $2 in
+    code=$2
+    # No option accepts what would stop every later change.
+    if [ -n "$unreadable" ] && { [ "$code" = 0 ] || [ "$code" = 4 ]; }; then code=1; fi
+    case $code in
         0) outcome=Passed ;;
         1) outcome=Failed ;;
         4) outcome=Undecided ;;
@@ -242,6 +249,7 @@ finish() {
         sed "1s/^\*\*/**$outcome: /; 1q" "$scratch/comparison.md"
         echo
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
+        if [ -n "$unreadable" ]; then printf '**%s; put it back, or take it out of %s**\n\n' "$unreadable" "$config"; fi
         if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
         if [ -n "$gate_changed" ]; then printf '**%s**\n\n' "$gate_changed"; fi
         sed 1d "$scratch/comparison.md"
@@ -249,14 +257,21 @@ finish() {
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         # The author of a pull request cannot add an option.
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
-            echo
-            echo "If this is intended: the label of docs/ci/own-kernels.yml sets \`--allow\`; a threshold accepts a slowdown."
+            if cat "$scratch/comparison.md" "$scratch/messages" | grep -q -e '--allow'; then
+                echo
+                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, unless the workflow calls it otherwise)."
+            fi
+            if has slower; then
+                echo
+                echo "To accept a slowdown, a maintainer sets \`max-slowdown\` for the case in the workflow's \`gate\` file."
+            fi
         fi
         echo
         echo "$sides"
     } > "$results/comparison.md"
     widen_log
     if [ -n "$1" ]; then echo "$1"; fi
+    if [ -n "$unreadable" ]; then echo "$unreadable; put it back, or take it out of $config"; fi
     if is_measured candidate; then
         echo "The candidate:"
         gpukern report "$results/candidate.json"
@@ -265,13 +280,14 @@ finish() {
     echo "The candidate, compared with the baseline:"
     compare
     write_report --baseline "$results/baseline.json" --candidate "$results/candidate.json" --min-effect "$min_effect"
-    exit "$2"
+    exit "$code"
 }
 
 echo "$sides"
 : > "$scratch/baseline.messages"
 why=
 lost=
+unreadable=
 run "$scratch/messages" . git worktree add --quiet --detach "$baseline" "$commit" \
     || end "Nothing was compared: git cannot check $base out." "$scratch/messages" 2
 if [ ! -f "$baseline/.gitmodules" ]; then
@@ -356,9 +372,6 @@ measure_up_to() {
         process=$((process + 1))
     done
 }
-
-# Succeeds if a case has one of the verdicts $1.
-has() { grep -E -q "\"verdict\": *\"($1)\"" "$results/comparison.json"; }
 
 process=1
 # More processes decide nothing where no kernel changed, and if a GPU is so quiet that all are the same already.

@@ -932,6 +932,12 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     std::fs::remove_file(path.join("second.toml")).expect("it is there");
     let gone = compare(1);
     assert!(gone.contains("1 same, 1 gone"), "{gone}");
+    // Nothing accepts a configuration with which the next change could not be measured.
+    let mut accepted = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+    accepted.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--allow", "gone"]);
+    let accepted = stdout(&expect_exit(accepted.current_dir(path), 1));
+    assert!(accepted.contains("second.toml': no such file"), "{accepted}");
+    assert!(accepted.contains("; put it back, or take it out of gpukern.toml"), "{accepted}");
     git(path, &["commit", "--quiet", "--all", "--message=one is gone"]);
     let missing = compare(2);
     assert!(missing.contains("second.toml': no such file"), "{missing}");
