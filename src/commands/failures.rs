@@ -29,6 +29,8 @@ use std::path::{Path, PathBuf};
 
 /// File that tells of a saved failure.
 pub(super) const FAILURE: &str = "failure.json";
+/// Field of it with the reason why `run` cannot repeat the case.
+const NOT_RUNNABLE: &str = "not_runnable";
 
 /// Maximum size of the inputs saved for a case; the reproducing command generates larger ones again.
 const MAX_INPUT_BYTES: Bytes = Bytes(64 << 20);
@@ -48,7 +50,7 @@ pub(super) fn save(
     request: &Request,
     kernels: &[UserKernels],
 ) -> Result<String> {
-    let mut saved = 0;
+    let mut are_runnable = vec![];
     let mut first_command = None;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
@@ -59,11 +61,10 @@ pub(super) fn save(
         first_command.get_or_insert_with(|| recipe::assignments(variables) + &command);
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-        failure.write(folder, &folder_name(case))?;
-        saved += 1;
+        are_runnable.push(failure.write(folder, &folder_name(case))?);
     }
     let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
-    Ok(note(saved, folder) + &repeats)
+    Ok(note(&are_runnable, folder) + &repeats)
 }
 
 /// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
@@ -118,7 +119,7 @@ fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
 }
 
 /// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
-/// The side ran `kernel` on the driver that `variables` choose.
+/// The side ran `kernel` on the driver that `variables` choose. Returns whether `run` can repeat it.
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
@@ -126,7 +127,7 @@ pub(super) fn save_side(
     (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
     variables: &BTreeMap<String, String>,
-) -> Result<()> {
+) -> Result<bool> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
     let substitute = kernel.substitute.as_ref();
@@ -135,13 +136,29 @@ pub(super) fn save_side(
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }
 
-/// Returns a note about the number of saved failures; empty if there were none.
-pub(super) fn note(saved: usize, folder: &Path) -> String {
-    if saved > 0 {
-        format!("{} saved in {}; `gpukern run FOLDER` runs one again\n", counted(saved, "failure"), folder.shown())
-    } else {
-        String::new()
+/// Returns a note about the saved failures, with whether `run` can repeat each; empty if there are none.
+pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
+    let saved = are_runnable.len();
+    let runs = match are_runnable.iter().filter(|is| **is).count() {
+        _ if saved == 0 => return String::new(),
+        0 => format!("`{NOT_RUNNABLE}` in {FAILURE} says why `run` cannot repeat them"),
+        runnable if runnable == saved => "`gpukern run FOLDER` runs one again".into(),
+        runnable => format!("`gpukern run FOLDER` runs {runnable} of them again, and says why not the others"),
+    };
+    format!("{} saved in {}; {runs}\n", counted(saved, "failure"), folder.shown())
+}
+
+/// Refuses folders of saved failures that `run` cannot repeat.
+pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
+    for folder in folders {
+        let text = input_file::read_text(&folder.join(FAILURE)).unwrap_or_default();
+        let document: Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(reason) = document[NOT_RUNNABLE].as_str() {
+            let (folder, reason) = (folder.shown(), printable::printable(reason));
+            return Err(usage!("'{folder}' cannot be run again: {reason}; `command` in {FAILURE} measures it anew"));
+        }
     }
+    Ok(())
 }
 
 /// Returns how the case ended that `--keep-failures` saved in `folder`, and on which device; `None` for other folders.
@@ -231,8 +248,8 @@ fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 impl Failure<'_> {
-    /// Writes the reproducer to a new folder of this name in `folder`.
-    fn write(&self, folder: &Path, name: &str) -> Result<()> {
+    /// Writes the reproducer to a new folder of this name in `folder`. Returns whether `run` can repeat it.
+    fn write(&self, folder: &Path, name: &str) -> Result<bool> {
         create_unique(folder, name).and_then(|own_folder| self.try_write(&own_folder)).map_err(|e| {
             let reason = destination::explained(e);
             Error::Failure(format!("cannot keep the failure of {} in '{}': {reason}", self.case.id, folder.shown()))
@@ -240,7 +257,7 @@ impl Failure<'_> {
     }
 
     /// Writes `failure.json` and the files that it names.
-    fn try_write(&self, folder: &Path) -> io::Result<()> {
+    fn try_write(&self, folder: &Path) -> io::Result<bool> {
         let Self { case, device, group, chosen, substitute, kernels, command, validation, variables } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
@@ -284,9 +301,10 @@ impl Failure<'_> {
             "dispatches": dispatches,
             "buffers": buffers,
             "wrong_elements": wrong,
-            "not_runnable": not_runnable,
+            NOT_RUNNABLE: not_runnable,
         });
-        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
+        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))?;
+        Ok(not_runnable.is_none())
     }
 
     /// Returns comments at the head of a description: what failed where, and how.
@@ -527,6 +545,20 @@ mod tests {
         let written = write_buffers(folder.path(), &MissingInput, &kept_inputs(&MissingInput)).expect("written");
         assert_eq!((&written[0]["input"], &written[0]["missing"]), (&Value::Null, &json!("inputs.command failed")));
         assert_eq!(written[1]["missing"], Value::Null);
+    }
+
+    #[test]
+    fn a_note_on_saved_failures_does_not_promise_what_run_cannot_do() {
+        let said = [&[true, true][..], &[true, false], &[false], &[]].map(|are| note(are, Path::new("kept")));
+        insta::assert_snapshot!(said.concat(), @r"
+        2 failures saved in kept; `gpukern run FOLDER` runs one again
+        2 failures saved in kept; `gpukern run FOLDER` runs 1 of them again, and says why not the others
+        1 failure saved in kept; `not_runnable` in failure.json says why `run` cannot repeat them
+        ");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(FAILURE), r#"{"not_runnable": "it runs in rounds"}"#).expect("written");
+        let refused = check_runnable(&[folder.path().into()]).expect_err("it cannot be run").to_string();
+        assert!(refused.contains("cannot be run again: it runs in rounds"), "{refused}");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Reproducer<'_> {
         let mut commented = Commented::default();
         let description = &mut commented.description;
         description.name = Some(self.group.algorithm.name.to_string());
-        let used = self.program.steps.iter().flat_map(Step::buffers).collect::<BTreeSet<_>>();
+        let used = steps.iter().flat_map(Step::buffers).collect::<BTreeSet<_>>();
         for (index, (buffer, fill)) in buffers.iter().zip(fills).enumerate() {
             // A description has no buffer that its kernels do not use.
             if !used.contains(&BufferId(index)) {
@@ -224,9 +224,12 @@ impl Reproducer<'_> {
     /// Returns why `run` would not repeat the case, if so: the description is wrong, or its dispatches differ.
     fn check(&self) -> Result<(), String> {
         let described = describe(&[self.folder.to_path_buf()], None, &FieldOptions::default());
-        let problem = described
-            .and_then(|described| resolve(&CATALOGUE, &described))
-            .map_err(|e| e.to_string().replace(&format!("{}/", self.folder.shown()), ""))?;
+        let problem = described.and_then(|described| resolve(&CATALOGUE, &described)).map_err(|e| {
+            // A description that is refused is not kept, so that its lines mean nothing.
+            let reason = e.to_string().replace(&format!("{}/", self.folder.shown()), "");
+            let place = reason.strip_prefix(CASE).and_then(|rest| rest.split_once(": "));
+            place.map_or(reason.clone(), |(_, reason)| reason.into())
+        })?;
         let repeated = problem.points.first().and_then(|point| point.pass_lists.first()).cloned();
         let repeated = repeated.ok_or("it has no case")??.dispatches;
         UserKernels { name: String::new(), problem, against: vec![], saves: vec![] }.algorithm(&CATALOGUE)?;

@@ -316,14 +316,18 @@ impl<'a> Contest<'a> {
         setup: &Setup,
         host: &Host,
     ) -> Result<String> {
-        let mut saved = 0;
+        let mut are_runnable = vec![];
         for ((current, trial), answer) in self.matches.iter().zip(&trials.cases).zip(answers) {
             let mut variables = [origin::environment(host), origin::environment(host)];
             let kernels = match &current.sides {
                 Sides::Kernels(kernels) => (**kernels).clone(),
                 Sides::Drivers(drivers) => {
                     for (variables, driver) in variables.iter_mut().zip(drivers) {
-                        let manifest = driver.manifest.map(|path| ("VK_DRIVER_FILES".into(), path.shown()));
+                        let manifest = driver.manifest.map(|path| {
+                            // The folder may be moved.
+                            let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+                            ("VK_DRIVER_FILES".into(), path.shown())
+                        });
                         let own =
                             driver.variables.iter().map(|(name, value)| (name.clone(), value.to_string_lossy().into()));
                         variables.extend(manifest.into_iter().chain(own));
@@ -337,12 +341,11 @@ impl<'a> Contest<'a> {
             let sides = trial.sides().into_iter().zip(&kernels);
             for (((side, kernel), variables), problem) in sides.zip(&variables).zip(problems) {
                 if failures::is_failure(&side.1.case.outcome) {
-                    failures::save_side(folder, side, kernel, problem, trials, variables)?;
-                    saved += 1;
+                    are_runnable.push(failures::save_side(folder, side, kernel, problem, trials, variables)?);
                 }
             }
         }
-        Ok(failures::note(saved, folder))
+        Ok(failures::note(&are_runnable, folder))
     }
 
     /// Lets the sides of each match take turns. Returns the verdicts as the result of the command.

@@ -48,6 +48,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         return draft(args, host);
     }
     // Report every mistake in the command before a device is opened.
+    failures::check_runnable(&args.kernel)?;
     let problems = resolve_problems(args)?;
     let wanted = WantedBuffers::new(args, &problems)?;
     let request = args.request(vulkan);

@@ -9,7 +9,7 @@ pub(super) use forecast::LikeRuns;
 
 use crate::algorithms::Problem;
 use crate::algorithms::catalogue::Catalogue;
-use crate::basis::units::{Nanos, percent};
+use crate::basis::units::{Nanos, counted, percent};
 use crate::case::compiled::CompiledKernel;
 use crate::case::method::Clock;
 use crate::device::cache::CacheFolder;
@@ -492,7 +492,7 @@ impl Runner {
         let TimedProgram { sampler, program, runs, .. } = timed;
         let later = self.workbench.verify_another_sample(loaded, program, sampler, answer)?;
         if let LaterAnswer::Wrong(wrong) = later {
-            let worst = format!("right at first, wrong after {runs} more runs: {}", wrong.worst);
+            let worst = format!("right at first, wrong after {}: {}", counted(*runs as usize, "more run"), wrong.worst);
             return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
         }
         if self.timing == Timing::Sample {
@@ -508,7 +508,7 @@ impl Runner {
             && let Correctness::Unverified { unverified } = &mut measured.verification
             && !has_details(unverified)
         {
-            let _ = write!(unverified, "; its answer changed after {runs} more runs");
+            let _ = write!(unverified, "; its answer changed after {}", counted(*runs as usize, "more run"));
         }
         Ok(())
     }
