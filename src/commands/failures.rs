@@ -143,7 +143,9 @@ pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
         _ if saved == 0 => return String::new(),
         0 => format!("`{NOT_RUNNABLE}` in {FAILURE} says why `run` cannot repeat them"),
         runnable if runnable == saved => "`gpukern run FOLDER` runs one again".into(),
-        runnable => format!("`gpukern run FOLDER` runs {runnable} of them again, and says why not the others"),
+        runnable => {
+            format!("`gpukern run FOLDER` runs {runnable} of them again, and says why it cannot run the others")
+        }
     };
     format!("{} saved in {}; {runs}\n", counted(saved, "failure"), folder.shown())
 }
@@ -151,9 +153,7 @@ pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
 /// Refuses folders of saved failures that `run` cannot repeat.
 pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
     for folder in folders {
-        let text = input_file::read_text(&folder.join(FAILURE)).unwrap_or_default();
-        let document: Value = serde_json::from_str(&text).unwrap_or_default();
-        if let Some(reason) = document[NOT_RUNNABLE].as_str() {
+        if let Some(reason) = document_of(folder).unwrap_or_default()[NOT_RUNNABLE].as_str() {
             let (folder, reason) = (folder.shown(), printable::printable(reason));
             return Err(usage!("'{folder}' cannot be run again: {reason}; `command` in {FAILURE} measures it anew"));
         }
@@ -161,10 +161,14 @@ pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
+/// Reads what tells of the failure saved in `folder`; `None` for other folders.
+fn document_of(folder: &Path) -> Option<Value> {
+    serde_json::from_str(&input_file::read_text(&folder.join(FAILURE)).ok()?).ok()
+}
+
 /// Returns how the case ended that `--keep-failures` saved in `folder`, and on which device; `None` for other folders.
 pub(super) fn kept(folder: &Path) -> Option<(String, DeviceInfo)> {
-    let text = input_file::read_text(&folder.join(FAILURE)).ok()?;
-    let mut document: Value = serde_json::from_str(&text).ok()?;
+    let mut document = document_of(folder)?;
     let status = document["case"]["outcome"]["status"].as_str()?.replace('-', " ");
     Some((status, serde_json::from_value(document["device"].take()).ok()?))
 }
@@ -552,7 +556,7 @@ mod tests {
         let said = [&[true, true][..], &[true, false], &[false], &[]].map(|are| note(are, Path::new("kept")));
         insta::assert_snapshot!(said.concat(), @r"
         2 failures saved in kept; `gpukern run FOLDER` runs one again
-        2 failures saved in kept; `gpukern run FOLDER` runs 1 of them again, and says why not the others
+        2 failures saved in kept; `gpukern run FOLDER` runs 1 of them again, and says why it cannot run the others
         1 failure saved in kept; `not_runnable` in failure.json says why `run` cannot repeat them
         ");
         let folder = tempfile::tempdir().expect("a folder");

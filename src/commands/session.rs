@@ -17,6 +17,7 @@ use crate::{
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Open session of a command that runs jobs on devices.
 pub(super) struct DeviceSession<'a> {
@@ -132,6 +133,10 @@ pub(super) struct MeasurementCall<'a> {
     announces: bool,
 }
 
+/// Longest time of a run that the simulator spends on reference kernels: who made a mistake should not wait for it. The
+/// operations of a user's kernel may not be known.
+const MAX_ACQUITTAL: Duration = Duration::from_secs(5);
+
 impl<'a> MeasurementCall<'a> {
     pub(super) fn new(plan: &'a Plan, setup: &'a Setup, options: &'a MeasureOptions<'a>, host: &'a Host) -> Self {
         Self { plan, setup, options, host, announces: true }
@@ -169,9 +174,10 @@ impl<'a> MeasurementCall<'a> {
     }
 
     /// Blames the driver, and not the description, for each reference kernel that gives no answer on its device but does on
-    /// a simulated one.
+    /// a simulated one within [`MAX_ACQUITTAL`].
     fn acquit_references(self, record: &mut Record) {
         let devices = record.devices.clone();
+        let started = self.host.elapsed();
         for case in &mut record.cases {
             let Some(device) = devices.iter().find(|device| device.index == case.device) else { continue };
             if !matches!(case.outcome, Outcome::Failed { mistake: true, .. }) {
@@ -188,7 +194,7 @@ impl<'a> MeasurementCall<'a> {
                 subgroup_sizes: vec![device.subgroup.size],
                 schedules: 1,
                 arithmetic: Arithmetic::Exact,
-                timeout: self.setup.timeout,
+                timeout: MAX_ACQUITTAL.saturating_sub(self.host.since(started)),
                 interrupted: self.host.interrupted(),
             };
             let report = simulator::sanitize::sanitize(&group.algorithm, chosen.variant, &group.spec, &options);

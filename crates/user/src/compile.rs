@@ -475,7 +475,8 @@ fn brief_errors(text: &str, source: &str, shown: &str) -> String {
     let number = place.and_then(|rest| rest.split(':').next()?.parse().ok());
     let is_code = |(_, line): &(usize, &str)| !line.is_empty();
     let mut lines = source.lines().map(str::trim).enumerate().take(number.unwrap_or(0)).collect::<Vec<_>>();
-    if let Some(line) = lines.pop().filter(is_code) {
+    // `#line` may number lines beyond those of the source.
+    if let Some(line) = lines.pop().filter(|line| is_code(line) && Some(line.0 + 1) == number) {
         let misses_token = errors[0].contains("unexpected") && errors[0].contains("expecting");
         let above = lines.into_iter().rfind(is_code).filter(|_| misses_token);
         let shown = above.into_iter().chain([line]).map(|(index, line)| format!("  {} | {}", index + 1, excerpt(line)));
@@ -832,6 +833,8 @@ mod tests {
         ] {
             assert_eq!(brief_errors(error, source, "k.comp"), format!("{error}\n{shown}"));
         }
+        let renumbered = "k.comp:1004: error: 'y' : undeclared identifier";
+        assert_eq!(brief_errors(renumbered, source, "k.comp"), renumbered);
     }
 
     #[test]

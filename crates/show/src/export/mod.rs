@@ -20,6 +20,7 @@ use crate::basis::units::in_words;
 use crate::compare::paired::Trials;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
+use crate::report::document::Document;
 use crate::report::join_filled;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -71,9 +72,7 @@ impl Format {
         match self {
             Self::Csv => ("csv", rows::csv),
             Self::JsonLines => ("jsonl", rows::json_lines),
-            Self::Markdown => {
-                ("markdown", |record| Ok(markdown::document(record).markdown().trim_end().to_string() + "\n"))
-            }
+            Self::Markdown => ("markdown", |record| Ok(markdown_text(&markdown::document(record)))),
             Self::Latex => ("latex", |record| Ok(markdown::document(record).latex())),
             Self::Junit => ("junit", |record| Ok(junit::text(record))),
             Self::Hyperfine => ("hyperfine", hyperfine::text),
@@ -98,7 +97,7 @@ impl Format {
     pub fn export_trials(self, trials: &Trials) -> Result<String, Error> {
         match self {
             Self::Csv => rows::trials(trials),
-            Self::Markdown => Ok(crate::report::ab::document(trials).markdown().trim_end().to_string() + "\n"),
+            Self::Markdown => Ok(markdown_text(&crate::report::ab::document(trials))),
             Self::Latex => Ok(crate::report::ab::document(trials).latex()),
             _ => Err(Error::Usage(format!(
                 "{} takes a run; csv, markdown and latex also take the result of `ab`",
@@ -111,6 +110,11 @@ impl Format {
     pub fn list() -> String {
         in_words(&Self::ALL.map(Self::name), "or")
     }
+}
+
+/// Prints a document as Markdown that ends with one line break.
+fn markdown_text(document: &Document) -> String {
+    document.markdown().trim_end().to_string() + "\n"
 }
 
 impl FromStr for Format {
