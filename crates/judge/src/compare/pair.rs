@@ -23,8 +23,10 @@ use std::collections::BTreeSet;
 /// comparisons), 1.45 between the extremes of single processes on two hyper-threads.
 const SHARED_CORES_RATIO: f64 = 1.3;
 
-/// Ratio by which other programs may change the CPU time of a run whose data exceed a core's caches: they take a share
-/// of the memory bandwidth. Measured with four array copies on two cores: 1.6 to 2.3.
+/// Ratio by which other programs may change the CPU time of a run whose threads share memory. If its data exceed a core's
+/// caches, other programs take a share of the bandwidth: 1.6 to 2.3 with four array copies on two cores. Without other
+/// programs, all threads run at once and contend for cache lines: 1.6 to 2.1 for atomic additions to 64 bins, compared
+/// with two busy loops on two cores.
 const SHARED_MEMORY_RATIO: f64 = 4.0;
 
 /// Bytes that a core's own caches hold, without shared caches: a common size of a second-level cache, not measured.
@@ -330,8 +332,15 @@ impl CasePair<'_> {
         let [baseline, candidate] = [&baseline, &candidate].map(|runs| SideSamples { runs, noise });
         let direction = bootstrap::ratio(baseline, candidate, 0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
-        let by_others = if moved > CORE_CACHE_BYTES { SHARED_MEMORY_RATIO } else { SHARED_CORES_RATIO };
+        let shares_memory = moved > CORE_CACHE_BYTES || self.is_slower_where_quieter(direction);
+        let by_others = if shares_memory { SHARED_MEMORY_RATIO } else { SHARED_CORES_RATIO };
         Some(bootstrap::ratio(baseline, candidate, direction * by_others.ln(), generator))
+    }
+
+    /// Whether the slower side, +1 being the candidate, ran beside fewer other programs.
+    fn is_slower_where_quieter(&self, direction: f64) -> bool {
+        let load = why::cpu_shares_of_others(&self.baseline, &self.candidate);
+        load.is_some_and(|[before, after]| direction * (before - after) > MAX_OTHERS_DIFFERENCE)
     }
 
     /// Whether a change by this ratio is too large to be caused by other programs: it is one of CPU times, or exceeds

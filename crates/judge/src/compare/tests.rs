@@ -564,16 +564,21 @@ fn a_change_that_no_disturbance_explains_is_one() {
             .map(|(conditions, time)| Conditions { cpu_time: Some(Nanos(time)), ..conditions });
         verdict_of(change, count, [before, after])
     };
-    for (change, sides) in [(6.0, [quiet, seen(600.0, Some(0.8))]), (0.8, [seen(600.0, Some(0.8)), quiet])] {
-        assert_eq!(verdict_by_cpu_time(change, 2.0, 5, sides), Verdict::Slower);
+    let loaded = seen(600.0, Some(0.8));
+    for (change, sides) in [(6.0, [quiet, loaded]), (0.8, [loaded, quiet])] {
+        let is_loaded_last = change > 1.0;
+        // Threads that really run at once contend for cache lines: where it is quiet, they take more CPU time.
+        let [slower, faster] = if is_loaded_last { [2.0, 1.0 / 6.0] } else { [6.0, 0.5] };
+        assert_eq!(verdict_by_cpu_time(change, slower, 5, sides), Verdict::Slower);
         assert_eq!(verdict_by_cpu_time(change, 1.25, 5, sides), Verdict::Undecided);
-        assert_eq!(verdict_by_cpu_time(change, 0.5, 5, sides), Verdict::Faster);
+        assert_eq!(verdict_by_cpu_time(change, faster, 5, sides), Verdict::Faster);
+        let contended = if is_loaded_last { 1.0 / 2.1 } else { 2.1 };
+        assert_eq!(verdict_by_cpu_time(change, contended, 5, sides), Verdict::Undecided);
     }
     // Other programs may leave a memory-bound kernel a fraction of the bandwidth.
     moved.set(1 << 26);
-    let loaded = [quiet, seen(600.0, Some(0.8))];
-    assert_eq!(verdict_by_cpu_time(6.0, 2.3, 5, loaded), Verdict::Undecided);
-    assert_eq!(verdict_by_cpu_time(12.0, 10.0, 5, loaded), Verdict::Slower);
+    assert_eq!(verdict_by_cpu_time(6.0, 2.3, 5, [quiet, loaded]), Verdict::Undecided);
+    assert_eq!(verdict_by_cpu_time(12.0, 10.0, 5, [quiet, loaded]), Verdict::Slower);
     moved.set(1 << 16);
     // The CPU time also distinguishes a change from a busy moment of one process.
     assert_eq!(verdict_by_cpu_time(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);

@@ -255,7 +255,8 @@ pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
         };
         return Some(format!(
             "ratio: of CPU times{which}, because the processors' speed differed between the sides; its interval allows for \
-             what other programs change of a CPU time: up to a factor of 1.3, or 4 if a run moves over 1 MiB"
+             what other programs change of a CPU time: up to a factor of 1.3, or 4 if a run moves \
+             over 1 MiB or the slower side was less disturbed"
         ));
     }
     let differs = cases.iter().any(|(_, case)| differs_from_medians(case));
