@@ -47,6 +47,9 @@ results=gpukern-results
 if [ -n "$(git status --porcelain -- . ":!$results")" ]; then name="$name, with uncommitted changes"; fi
 sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")."
 
+# Readers of a comment repeat it at their desk.
+origin="$sides In a clone, \`gpukern compare-commits $named$repeated\` repeats this."
+
 candidate=$PWD
 scratch=$(mktemp -d)
 if [ -d "$results" ]; then mv "$results" "$scratch/last"; fi
@@ -133,7 +136,7 @@ end() {
             gpukern export "$record" --to markdown
             echo
         fi
-        echo "$sides"
+        echo "$origin"
     } > "$results/comparison.md"
     junit=$results/junit.xml
     if [ -s "$record" ]; then gpukern export "$record" --to junit -o "$junit"; fi
@@ -267,7 +270,8 @@ finish() {
             fi
         fi
         echo
-        echo "$sides"
+        if [ -n "$allow" ]; then printf "Accepted without failing (\`--allow\`): %s.\n\n" "$(echo "$allow" | sed 's/,/, /g')"; fi
+        echo "$origin"
     } > "$results/comparison.md"
     widen_log
     if [ -n "$1" ]; then echo "$1"; fi

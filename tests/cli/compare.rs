@@ -999,6 +999,10 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
     assert_eq!(junit.matches("<failure ").count(), 1, "{junit}");
     compare(0, &["--allow", "gone"]);
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comment.contains("\n\nAccepted without failing (`--allow`): gone.\n\n"), "{comment}");
+    let again = "In a clone, `gpukern compare-commits HEAD --bench ";
+    assert!(comment.contains(again) && comment.trim_end().ends_with("--allow gone` repeats this."), "{comment}");
     // Looser checks are for the next change to use.
     write("copy.toml", &other.replace("[buffer.Y]\n", "[buffer.Y]\ncheck = { ulp = 1 }\n"));
     let loose = compare(1, &[]);

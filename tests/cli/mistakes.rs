@@ -16,7 +16,7 @@ const MISTAKES: &str = "
     $ gpukern run typo.toml
     cannot read 'typo.toml': no such file; `gpukern run KERNEL --init > FILE.toml` drafts one
     $ gpukern bench --config missing.toml
-    cannot read configuration 'missing.toml': no such file; examples are in benches-config/
+    cannot read configuration 'missing.toml': no such file; list your kernels in it (`gpukern help ci`), or name another file
     $ gpukern bench matmull
     unknown algorithm 'matmull'; did you mean 'matmul'? available: …
     $ gpukern bench matmul -V subgruop
@@ -237,7 +237,7 @@ fn pipes_and_huge_files_are_refused_at_once() {
                 $ gpukern export --to csv {file}
                 cannot read '{file}': {record}; name a record that --json PATH of `gpukern bench` or `gpukern run` wrote
                 $ gpukern bench --config {file}
-                cannot read configuration '{file}': {other}; examples are in benches-config/
+                cannot read configuration '{file}': {other}; list your kernels in it (`gpukern help ci`), or name another file
                 $ gpukern bench matmul --tuned {file}
                 cannot use tuning results: {file}: {other}; name another with --tuned, ignore it with `gpukern bench \
             --no-tuned`, or delete it if `gpukern tune` made it

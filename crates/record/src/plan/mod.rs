@@ -447,7 +447,9 @@ fn config_mistake(file: &str, text: &str, error: &toml::de::Error) -> String {
 fn read_config(path: &Path) -> Result<(Vec<Selection>, Vec<RunTable>), Error> {
     let file = path.shown();
     let text = input_file::read_text(path).map_err(|e| {
-        Error::Usage(format!("cannot read configuration '{file}': {e}; examples are in benches-config/"))
+        Error::Usage(format!(
+            "cannot read configuration '{file}': {e}; list your kernels in it (`gpukern help ci`), or name another file"
+        ))
     })?;
     let mut config: Config =
         toml::from_str(&text).map_err(|error| Error::Usage(config_mistake(&file, &text, &error)))?;
