@@ -327,6 +327,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         cache,
         isolation: if *in_process { Isolation::InProcess } else { Isolation::Workers },
         timeout,
+        loading: timeout,
         max_run,
         max_wait: host.max_wait,
         kernels: vec![],

@@ -24,9 +24,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shortest time after which a call counts as hung. Loading a driver from a disk, not from its cache, took more than two
-/// seconds on an idle machine.
-const MIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Shortest time after which a call counts as hung.
+const MIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";

@@ -52,6 +52,14 @@ fn interrupted_in(kernel: &str, arguments: &[&str], folder: &Path) -> Output {
 }
 
 #[test]
+fn a_small_budget_leaves_a_driver_the_time_to_load() {
+    let (folder, path) = temporary("tuned.toml");
+    let tune = ["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"];
+    let mut command = with_failing("none", &tune, folder.path());
+    expect_exit(command.arg(&path).env("GPUKERN_TEST_HOW", "slow"), 0);
+}
+
+#[test]
 fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "2s", "--tuned"]);

@@ -5,7 +5,7 @@
 //! - `GPUKERN_TEST_FAIL`: the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
 //!   `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`.
 //! - `GPUKERN_TEST_HOW`: `error` (the default), `segv`, `abort`, `exit`, `kill`, `hang`, `never`; `drop`, with which
-//!   `vkQueueSubmit` succeeds and submits nothing; `load`, which hangs while the library is loaded.
+//!   `vkQueueSubmit` succeeds and submits nothing; `load`, which hangs while the library is loaded, and `slow`, for 3 s.
 //! - `GPUKERN_TEST_BYTES`: smallest allocation that fails.
 //! - `GPUKERN_TEST_KERNEL`: size of the SPIR-V, in bytes, whose pipelines, submissions and waits fail.
 //! - `GPUKERN_TEST_ONCE`: a file that the first failure creates; nothing fails while it exists.
@@ -85,8 +85,11 @@ pub extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(_: *mut u32) -> 
     fail()
 }
 
-/// Hangs with the dynamic linker's lock held if `GPUKERN_TEST_HOW` is `load`.
+/// Hangs with the dynamic linker's lock held if `GPUKERN_TEST_HOW` is `load`; is as slow as a cold disk if it is `slow`.
 extern "C" fn load() {
+    if variable("GPUKERN_TEST_HOW").as_deref() == Some("slow") {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+    }
     while variable("GPUKERN_TEST_HOW").as_deref() == Some("load") {
         std::thread::park();
     }

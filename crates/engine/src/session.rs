@@ -47,6 +47,8 @@ pub struct Setup {
     pub isolation: Isolation,
     /// Time after which a driver call counts as hung, unless an earlier call took longer.
     pub timeout: Duration,
+    /// The same for loading drivers and listing devices, which a slow disk may do. `tune` shortens only `timeout`.
+    pub loading: Duration,
     /// Longest time that one run of a program may take.
     pub max_run: Duration,
     /// Longest warm-up of a case and wait for a device's clock; tests shorten it.
@@ -78,6 +80,7 @@ impl Setup {
             cache,
             isolation: Isolation::InProcess,
             timeout: Duration::from_secs(30),
+            loading: Duration::from_secs(30),
             max_run: Duration::from_secs(60),
             max_wait: Duration::MAX,
             kernels: vec![],

@@ -47,8 +47,8 @@ fn report_refusal(error: String) {
 /// When a job cannot be parsed: the parent runs another version.
 pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     process::end_with_parent();
-    // Leaked, because detached threads read the flag.
-    let interrupted: &'static AtomicBool = Box::leak(Box::default());
+    // Leaked, because detached threads read the flags.
+    let [interrupted, is_loaded]: &'static [AtomicBool; 2] = Box::leak(Box::default());
     let orders = match listen(interrupted) {
         Ok(orders) => orders,
         Err(error) => {
@@ -59,7 +59,7 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     let Ok(Order::Begin(setup)) = orders.recv() else { return Ok(()) };
     let setup = Setup { catalogue, ..*setup };
     let calls = Arc::default();
-    let watching = watch_calls(&setup, &calls, interrupted).map_err(VulkanError::Problem);
+    let watching = watch_calls(&setup, &calls, [interrupted, is_loaded]).map_err(VulkanError::Problem);
     guarded::limit(ProgramLimits {
         timeout: setup.timeout,
         interrupted: Some(interrupted),
@@ -77,6 +77,7 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
             None
         }
     };
+    is_loaded.store(true, Ordering::Relaxed);
     let instance = vulkan.as_ref().map(|vulkan| Rc::clone(&vulkan.instance));
     let reporter = Rc::new(Reporter::default());
     let mut context = JobContext::new(&setup, algorithms, vulkan, Rc::clone(&reporter) as _, interrupted);
@@ -139,8 +140,12 @@ fn read_orders(sender: &Sender<Order>, interrupted: &AtomicBool) {
 ///
 /// Returns once the thread runs and has written for the first time: both need the dynamic linker's lock, which a
 /// library whose constructor hangs would hold.
-fn watch_calls(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static AtomicBool) -> Result<(), Error> {
-    let Setup { timeout, inspects, .. } = *setup;
+fn watch_calls(
+    setup: &Setup,
+    calls: &Arc<CallMonitor>,
+    [interrupted, is_loaded]: [&'static AtomicBool; 2],
+) -> Result<(), Error> {
+    let Setup { timeout, loading, inspects, .. } = *setup;
     let calls = Arc::clone(calls);
     let (sender, started) = mpsc::channel();
     threads::start(move || {
@@ -149,11 +154,14 @@ fn watch_calls(setup: &Setup, calls: &Arc<CallMonitor>, interrupted: &'static At
         let _ = resident();
         let _ = sender.send(());
         let timeout_factor = if inspects { 1 } else { CALL_TIMEOUT_FACTOR };
-        let mut call_watch = CallWatch { timeout_factor, ..CallWatch::new(timeout, Instant::now()) };
+        let mut call_watch = CallWatch { timeout_factor, ..CallWatch::new(loading, Instant::now()) };
         let mut memory_watch = MemoryWatch::default();
         loop {
             std::thread::sleep(POLL_INTERVAL);
             let wait = calls.waiting();
+            if is_loaded.load(Ordering::Relaxed) {
+                call_watch.timeout = timeout;
+            }
             if let Some(reason) = call_watch.check(wait, interrupted.load(Ordering::Relaxed), Instant::now()) {
                 report(&WorkerReport::Hung(reason));
                 return;
