@@ -271,6 +271,31 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn where_the_only_driver_crashes_no_other_is_asked_for() {
+    // No variable hides the drivers there.
+    if ["/etc/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d"].iter().any(|folder| Path::new(folder).is_dir()) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let manifests = folder.path().join("vulkan/icd.d");
+    std::fs::create_dir_all(&manifests).expect("a folder");
+    driver_manifest(&manifests, &failing_library());
+    let mut command = gpukern(&["devices"]);
+    for variable in ["XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"] {
+        command.env(variable, folder.path().join("missing"));
+    }
+    for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        command.env_remove(variable);
+    }
+    command.env("XDG_DATA_DIRS", folder.path()).env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_VALIDATION", "0");
+    check_text(
+        line(&stderr(&expect_exit(&mut command, 3)), "error: driver "),
+        "error: driver @/vulkan/icd.d/driver.json crashed while listing its devices: SIGSEGV",
+    );
+}
+
+#[test]
 #[cfg(unix)]
 fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     let Some(good) = software_driver() else { return };

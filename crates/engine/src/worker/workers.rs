@@ -149,7 +149,7 @@ pub fn manifests(chosen: Option<&OsString>) -> Vec<PathBuf> {
         paths.extend(env::split_paths(&list));
     } else {
         paths.extend(path_list(MORE_DRIVER_FILES).iter().flat_map(env::split_paths));
-        paths.extend(folders().iter().map(|folder| folder.join(MANIFESTS)));
+        paths.extend(folders().iter().map(|folder| folder.join(MANIFESTS)).filter(|folder| folder.is_dir()));
     }
     let mut manifests: Vec<_> = paths.iter().flat_map(|path| manifest_files(path)).collect();
     let mut unique = BTreeSet::new();
