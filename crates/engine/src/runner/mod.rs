@@ -504,6 +504,9 @@ impl Runner {
         if self.reruns > 0 {
             measured.repeated = self.workbench.rerun(loaded, program, sampler, self.reruns)?;
         }
+        if let LaterAnswer::Different(_) = later {
+            measured.answer = None;
+        }
         if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
             && let Correctness::Unverified { unverified } = &mut measured.verification
             && !has_details(unverified)
@@ -669,6 +672,7 @@ impl Runner {
         let phases = Phases { device: verified.time, ..verified.phases };
         let mut measured = measured_once(verification, verified.time, phases);
         measured.inputs.clone_from(&loaded.input_fingerprint);
+        measured.answer = verified.unjudged;
         self.test_check(loaded, program, &mut measured)?;
         let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })

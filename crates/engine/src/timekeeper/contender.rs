@@ -47,6 +47,7 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
         verification,
         accepts: vec![],
         inputs: None,
+        answer: None,
         summary: Summary::of(&[time]).expect("one time"),
         repeats: 1,
         samples: vec![],

@@ -8,6 +8,7 @@ use crate::basis::dtype::HostArray;
 use crate::basis::units::Nanos;
 use crate::case::check::CheckResult;
 use crate::case::method::Clock;
+use crate::device::cache;
 use crate::kernel::buffer::{RED_ZONE, Role};
 use crate::kernel::program::Program;
 use crate::record::{Correctness, Phases, Repeated, Verification, has_details};
@@ -27,6 +28,8 @@ pub struct Verified {
     pub check: Result<CheckResult, String>,
     /// Fingerprint of the answer.
     pub answer: u64,
+    /// Another one, for records, of an answer that cannot be judged and was the same in both runs.
+    pub unjudged: Option<String>,
     /// Run over the other poison; `None` after a wrong answer.
     pub second_run: Option<SecondRun>,
     /// Reason why the answer cannot be judged, if so.
@@ -195,13 +198,18 @@ impl Workbench {
         if let Some(bad_write) = bad_write {
             check = Err(bad_write);
         }
+        let mut unjudged = None;
         if check.as_ref().is_ok_and(CheckResult::passes) {
+            if unverified.is_some() {
+                unjudged = Some(cache::fingerprint(&outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>()));
+            }
             drop(outputs);
             let CheckedRun { mut sampler, time, outputs, bad_write, .. } =
                 self.run_over_poison(loaded, program, Poison::Number)?;
             // As in samples, without a time limit.
             sampler.lift_time_limit();
             let is_same = fingerprint(&outputs) == answer;
+            unjudged = unjudged.filter(|_| is_same);
             // Nobody else says that an unchecked answer depends on the filler.
             if let Some(reason) = &mut unverified
                 && !is_same
@@ -238,7 +246,7 @@ impl Workbench {
             self.poison(loaded, Poison::NaN)?;
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, answer, second_run, unverified, time, phases })
+        Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
     }
 
     /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that

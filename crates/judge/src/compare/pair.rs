@@ -7,6 +7,7 @@ use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
     inspected, judge, why,
 };
+use crate::basis::dtype::DType;
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::case::accepted::AcceptedMutation;
@@ -62,11 +63,13 @@ pub(super) fn pair_up<'a>(
         && after.has_answer()
         && doubt(baseline).is_none()
         && doubt(candidate).is_some();
+    let changed = why::answer_change(baseline, candidate).filter(|_| is_exact(baseline, candidate));
+    let newly_doubtful = newly_doubtful || !settings.weaker_checks && changed.is_some();
     let mut reason = state_reason(candidate);
     let mut statuses = [status(baseline), status(candidate)];
     if newly_doubtful {
         after = State::Doubtful;
-        reason = doubt(candidate).unwrap_or_default();
+        reason = doubt(candidate).or(changed).unwrap_or_default();
         statuses[1] = after.name();
     }
     let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };
@@ -77,6 +80,9 @@ pub(super) fn pair_up<'a>(
     let first = baseline.first().or(candidate.first()).expect("a matched case is on one side at least");
     if reason.is_empty() {
         reason = state_reason(baseline);
+    }
+    if reason.is_empty() {
+        reason = why::answer_change(baseline, candidate).unwrap_or_default();
     }
     if [before, after] == [State::Inspected; 2] {
         reason = "a driver reports no statistics of compiled kernels".into();
@@ -107,6 +113,15 @@ pub(super) fn pair_up<'a>(
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason,
     }))
+}
+
+/// Whether both sides run the same code on integers, so that an answer that differs is wrong on one of them.
+fn is_exact(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
+    let (Some(before), Some(after)) = (baseline.last(), candidate.last()) else { return false };
+    let hashes = |seen: &SeenCase<'_>| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
+    let is_float =
+        |buffer: &String| DType::ALL.iter().any(|dtype| dtype.is_float() && buffer.contains(&format!(" {dtype}[")));
+    hashes(before) == hashes(after) && !after.case.buffers.iter().any(is_float)
 }
 
 /// Whether a command of the description failed. One whose kernel did not compile, and now does, is fixed.

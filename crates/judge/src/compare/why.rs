@@ -84,6 +84,19 @@ pub(super) fn code_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]
     reasons
 }
 
+/// Describes how an answer changed that nothing judges; `None` if it did not, or the inputs were others.
+pub(super) fn answer_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
+    let answer = |side: &[SeenCase<'_>]| {
+        let mut answers = side.iter().map(|seen| seen.case.measured()?.answer.clone());
+        let first = answers.next()??;
+        answers.all(|answer| answer.as_ref() == Some(&first)).then_some(first)
+    };
+    let [before, after] = [answer(baseline)?, answer(candidate)?];
+    let has_same_seed = baseline.last()?.case.options.seed == candidate.last()?.case.options.seed;
+    (before != after && has_same_seed)
+        .then(|| format!("its answer changed, which no reference judges ({before} → {after})"))
+}
+
 /// Whether the canary's time changed by as much as [`speed_changes`] tells.
 pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
     canary_times(baseline, candidate).is_some_and(|times| is_mentioned(&times))
@@ -170,7 +183,9 @@ pub(super) fn warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) ->
 
 /// Lists the warnings of the records about checks, each with its side.
 pub(super) fn check_warnings(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
-    with_sides([baseline, candidate].map(check_warning_names))
+    let mut warnings = with_sides([baseline, candidate].map(check_warning_names));
+    warnings.extend(answer_change(baseline, candidate));
+    warnings
 }
 
 fn with_sides([before, after]: [BTreeSet<&'static str>; 2]) -> Vec<String> {

@@ -77,6 +77,7 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
         verification: verification(1.2e-7).into(),
         accepts: vec![],
         inputs: None,
+        answer: None,
         summary: Summary::of(&times).expect("six samples"),
         repeats: 1,
         samples: times.map(|time| Sample { time, host: time, outlier: false }).to_vec(),

@@ -146,6 +146,9 @@ pub struct Measured {
     /// A fingerprint of the contents of its inputs, where files or another program supply them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
+    /// A fingerprint of its answer, where nothing judges it and further runs gave the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// Device time of one run of the program.
     pub summary: Summary,
     /// Runs of the program in each sample; a sample's device time is divided by it.

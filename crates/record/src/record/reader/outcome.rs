@@ -34,6 +34,7 @@ struct Fields {
     #[serde(default)]
     accepts: Vec<AcceptedMutation>,
     inputs: Option<String>,
+    answer: Option<String>,
     summary: Option<Summary>,
     repeats: Option<u32>,
     samples: Option<Vec<Sample>>,
@@ -124,6 +125,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 verification: required(fields.verification, "verification")?,
                 accepts: fields.accepts,
                 inputs: fields.inputs,
+                answer: fields.answer,
                 summary: required(fields.summary, "summary")?,
                 repeats: required(fields.repeats, "repeats")?,
                 samples: required(fields.samples, "samples")?,
