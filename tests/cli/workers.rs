@@ -124,6 +124,7 @@ fn a_call_without_an_end_times_out_and_the_others_go_on() {
     let cases = [
         ("vkQueueSubmit", &VERIFY[..], 8, 8, two_passed),
         ("vkWaitForFences", &VERIFY[..], 8, 8, two_passed),
+        ("vkCreateShaderModule", &single[..], 2, 20, "0 passed, 0 wrong, 1 timed out, 0 skipped"),
         ("vkCreateComputePipelines", &single[..], 2, 20, "0 passed, 0 wrong, 1 timed out, 0 skipped"),
     ];
     at_once(&cases, |(function, verify, timeout, seconds, summary)| {

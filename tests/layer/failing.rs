@@ -3,7 +3,7 @@
 //! Variables of the environment choose the failure:
 //!
 //! - `GPUKERN_TEST_FAIL`: the function: `vkCreateDevice`, `vkEnumeratePhysicalDevices`, `vkAllocateMemory`,
-//!   `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`.
+//!   `vkCreateShaderModule`, `vkCreateComputePipelines`, `vkQueueSubmit` or `vkWaitForFences`.
 //! - `GPUKERN_TEST_HOW`: `error` (the default), `segv`, `abort`, `exit`, `kill`, `hang`, `never`; `drop`, with which
 //!   `vkQueueSubmit` succeeds and submits nothing; `load`, which hangs while the library is loaded, and `slow`, for 3 s.
 //! - `GPUKERN_TEST_BYTES`: smallest allocation that fails.
@@ -253,8 +253,9 @@ unsafe extern "system" fn create_shader_module(
         let next: vk::PFN_vkCreateShaderModule = next(c"vkCreateShaderModule");
         let result = next(device, info, allocator, module);
         let kernel = variable("GPUKERN_TEST_KERNEL");
-        mark((*module).as_raw(), kernel.is_some_and(|bytes| bytes == (*info).code_size.to_string()));
-        result
+        let is_bad = kernel.is_some_and(|bytes| bytes == (*info).code_size.to_string());
+        mark((*module).as_raw(), is_bad);
+        if is_bad && must_fail(c"vkCreateShaderModule") { misbehave().unwrap_or(result) } else { result }
     }
 }
 

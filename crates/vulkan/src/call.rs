@@ -200,8 +200,11 @@ impl CallMonitor {
         store(&self.announce, Some(announce));
     }
 
-    /// Announces that `call` begins, if somebody listens.
+    /// Announces that `call` begins, if somebody listens; that of the last thread, if several compile.
     pub(super) fn enter(&self, call: &'static str) {
+        if let Some(wait) = self.current.lock().ok().as_mut().and_then(|wait| wait.as_mut()) {
+            wait.call = call;
+        }
         if let Some(announce) = self.announce.lock().ok().and_then(|announce| *announce) {
             announce(call);
         }
