@@ -59,9 +59,10 @@ impl Summary {
         sample.0 < self.lower_quartile.0 - fence || sample.0 > self.upper_quartile.0 + fence
     }
 
-    /// Returns half the width of the interval relative to the median: the ± of a table. `None` without an interval.
+    /// Returns the distance from the median to the farther end of its interval, relative to the median: the ± of a table.
+    /// The interval may be skewed, and half its width would then promise too much on one side. `None` without an interval.
     pub fn relative_error(&self) -> Option<f64> {
-        self.interval.map(|[low, high]| (high.0 - low.0) / 2.0 / self.median.0)
+        self.interval.map(|[low, high]| (high.0 - self.median.0).max(self.median.0 - low.0) / self.median.0)
     }
 }
 
@@ -149,6 +150,15 @@ mod tests {
         }
         // Five samples are too few for an interval.
         assert_eq!((median_interval_ranks(5), summary(&[1.0; 5]).relative_error()), (None, None));
+    }
+
+    #[test]
+    fn the_error_of_a_skewed_interval_is_its_longer_half() {
+        let mut skewed = summary(&[100.0; 6]);
+        for (interval, error) in [([98.0, 115.0], 0.15), ([85.0, 102.0], 0.15), ([99.0, 101.0], 0.01)] {
+            skewed.interval = Some(interval.map(Nanos));
+            assert!((skewed.relative_error().expect("an interval") - error).abs() < 1e-12, "{interval:?}");
+        }
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl DeviceClass {
 /// Options of sampling: clock, state of the caches, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Relative half-width of the median's 95 % confidence interval at which sampling ends.
+    /// Relative distance from the median to the farther end of its 95 % confidence interval at which sampling ends.
     pub precision: f64,
     /// Time after which a case ends at any precision.
     pub max_time: Duration,

@@ -38,7 +38,7 @@ pub struct Selection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingArgs {
-    /// Relative half-width of the median's interval at which sampling ends.
+    /// Relative distance of the median's interval from it at which sampling ends.
     pub precision: Option<String>,
     /// Longest time for the samples of a case.
     pub max_time: Option<String>,

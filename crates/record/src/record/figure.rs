@@ -171,7 +171,7 @@ pub enum Content {
     Figure(&'static CaseFigure),
     /// The median, or the outcome of a case without one.
     MedianOrOutcome,
-    /// Relative half-width of the median's interval.
+    /// Relative distance from the median to the farther end of its interval.
     Interval,
     /// Share of what the hardware allows, with the limit.
     Limit,

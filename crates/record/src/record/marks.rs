@@ -8,11 +8,11 @@ use crate::device::capability::DeviceInfo;
 use crate::stats;
 use std::borrow::Cow;
 
-/// Relative half-width of a median's confidence interval from which the median may be marked.
+/// Relative error of a median from which it may be marked.
 const MIN_MARKED_ERROR: f64 = 0.05;
-/// Smallest ratio of a marked half-width to the typical one.
+/// Smallest ratio of a marked error to the typical one.
 const MIN_MARKED_ERROR_RATIO: f64 = 3.0;
-/// Typical relative half-width from which the run's summary mentions it.
+/// Typical relative error from which the run's summary mentions it.
 const MIN_NOTED_ERROR: f64 = 0.02;
 /// Largest unmarked ratio of a canary's time to the typical one: a GPU's clock varies by 3 % about its mean.
 const MAX_CANARY_RATIO: f64 = 1.05;
@@ -93,7 +93,7 @@ struct DeviceConditions {
     clock_mhz: Option<f64>,
     /// Share of the CPU that other programs used.
     others: Option<TypicalFigure>,
-    /// Relative half-widths of the confidence intervals, in ascending order.
+    /// Relative errors of the medians, in ascending order.
     errors: Vec<f64>,
     /// Number of cases during which the canary's time changed.
     unsteady: usize,
@@ -367,13 +367,13 @@ mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
-        assert_eq!(sentence, "a typical median is known only to ±17 %");
+        assert_eq!(sentence, "a typical median is known only to ±22 %");
         // Each of two is compared with the other.
         record.cases.truncate(2);
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, ["±", ""]);
-        assert_eq!(sentence, "medians are known to ±1 and ±17 %");
+        assert_eq!(sentence, "medians are known to ±1 and ±22 %");
         record.cases.truncate(1);
-        assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±17 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
     }
 }

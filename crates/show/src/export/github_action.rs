@@ -40,9 +40,11 @@ fn point(
 ) -> Option<JsonFields> {
     let device = format!("{} ({})", named.device_name(), named.driver());
     let facts = format!("{} samples, minimum {}", m.summary.count, named.case.shown(m.summary.min));
-    let range = figure.interval(named.case).map(|[low, high]| format!("± {}", (high * scale - low * scale) / 2.0));
+    let value = figure.value(named.case)?;
+    let error = figure.interval(named.case).map(|[low, high]| (high - value).max(value - low));
+    let range = error.map(|error| format!("± {}", error * scale));
     let point = JsonFields::default().with("name", &*named.name).with("unit", unit);
     // The action parses the number in the range, to scale it with the value; `extra` is the tooltip.
-    let point = point.with("value", figure.value(named.case)? * scale).with_some("range", range);
+    let point = point.with("value", value * scale).with_some("range", range);
     Some(point.with("extra", [device, facts].into_iter().chain(m.cautions()).collect::<Vec<_>>().join("\n")))
 }

@@ -97,7 +97,7 @@ struct TimedVariant {
     id: String,
     /// Median time in nanoseconds.
     time: f64,
-    /// Half the 95 % interval of the median, relative to it; absent if there are too few samples.
+    /// The longer half of the median's 95 % interval, relative to the median; absent if there are too few samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<f64>,
     /// The time divided by that of the fastest without a caveat; absent if all have one.
@@ -225,7 +225,7 @@ fn time(cases: &[&Case], variant: &str) -> f64 {
     of_variant.and_then(|case| median(case)).map_or(f64::INFINITY, |time| time.0)
 }
 
-/// Returns half the interval of a median, relative to it.
+/// Returns the longer half of a median's interval, relative to the median.
 fn error(case: &Case) -> Option<f64> {
     case.measured().and_then(|measured| measured.summary.relative_error())
 }

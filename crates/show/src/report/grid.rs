@@ -28,7 +28,7 @@ const MIN_CASES: usize = 100;
 #[derive(Clone, Default)]
 struct TimeCell {
     time: Option<Nanos>,
-    /// Relative half-width of the median's interval: `±2 %`.
+    /// Relative distance from the median to the farther end of its interval: `±2 %`.
     error: String,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
@@ -113,7 +113,7 @@ impl<'a> Section<'a> {
 
     /// Says what the figures of a table are, which may have errors and shares beside the times.
     pub fn figures(&self, [has_errors, has_shares]: [bool; 2]) -> String {
-        let errors = if has_errors { " ± half its 95 % interval" } else { "" };
+        let errors = if has_errors { " ± the longer half of its 95 % interval" } else { "" };
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.cases[0].chain {
             None => "median kernel time",
