@@ -17,7 +17,7 @@ use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::{are_too_close_in_the_mean, is_too_close};
+use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -334,7 +334,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             1 => " with a time (1 other has none)".into(),
             count => format!(" with a time ({count} others have none)"),
         };
-        let (first, first_time) = &timed[0];
+        let (first, _) = &timed[0];
         let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
         let tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
         // If the default may be as fast, nobody knows whether another choice gains anything.
@@ -350,9 +350,10 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             continue;
         }
         let mut line = format!("best of {}{left_out}: {choice}, {best_time} at {extents}", timed.len());
-        if first.id != best.id {
-            let speed_up = first_time.0 / best_time.0;
-            let _ = write!(line, ", {speed_up:.2}× the speed of {}", kernels.choice(&first.variant));
+        if first.id != best.id
+            && let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, first)
+        {
+            let _ = write!(line, ", {ratio:.2}× the speed of {}", kernels.choice(&first.variant));
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {

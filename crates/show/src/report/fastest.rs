@@ -27,9 +27,7 @@ struct Race<'a> {
     size: String,
     winners: Vec<&'a Case>,
     /// Runner-up, and its time relative to the winner's.
-    runner_up: Option<(&'a str, f64)>,
-    /// Interval of that ratio, if both took turns in several processes.
-    interval: Option<[f64; 2]>,
+    runner_up: Option<(&'a Case, TimeRatio)>,
 }
 
 impl<'a> Race<'a> {
@@ -66,7 +64,7 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
 fn only_exact_variant<'c>(record: &Record, exact: &[&'c Case], others: &[&Case]) -> Option<String> {
     let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
-    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None, interval: None };
+    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None };
     let races: Vec<_> = exact.iter().map(race).collect();
     Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(record, &races, others)?))
 }
@@ -118,11 +116,27 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     // A scattered time may be too close to tell although a shorter, steadier one is not.
     let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);
     let (winners, others): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(is_tied);
-    let ratios = others.first().and_then(|next| paired_ratios(best, next)).unwrap_or_default();
-    let interval = noise::interval(&ratios);
-    let paired = interval.and_then(|_| crate::stats::median(&ratios));
-    let runner_up = others.first().map(|next| (&*next.variant, paired.unwrap_or_else(|| time(next) / time(best))));
-    Some(Race { size, winners, runner_up, interval })
+    let runner_up = others.first().and_then(|next| Some((*next, TimeRatio::of(best, next)?)));
+    Some(Race { size, winners, runner_up })
+}
+
+/// Time of a case relative to that of the fastest.
+pub struct TimeRatio {
+    /// Median of the ratios in each of several processes, where both took turns; of fewer than three processes, the ratio
+    /// of the medians.
+    pub ratio: f64,
+    /// 95 % interval of the ratio, from three processes on.
+    pub interval: Option<[f64; 2]>,
+}
+
+impl TimeRatio {
+    /// Divides the time of `other` by that of `best`; `None` if one has no time.
+    pub fn of(best: &Case, other: &Case) -> Option<Self> {
+        let ratios = paired_ratios(best, other).unwrap_or_default();
+        let interval = noise::interval(&ratios);
+        let paired = interval.and_then(|_| crate::stats::median(&ratios));
+        Some(Self { ratio: paired.unwrap_or(median(other)?.0 / median(best)?.0), interval })
+    }
 }
 
 /// Whether two cases are too close to order: their intervals overlap, or other processes might order them differently. In
@@ -281,17 +295,17 @@ fn why_tied(tied: &[&Case]) -> &'static str {
 
 /// Describes the lead of the winner over the runner-up.
 fn lead_text(race: &Race<'_>) -> String {
-    let Some((next, lead)) = race.runner_up else { return String::new() };
+    let Some((Case { variant, .. }, lead)) = &race.runner_up else { return String::new() };
     // The intervals of the two times may overlap: what slowed a process down hit both.
-    let ends = race.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
+    let ends = lead.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
     let interval =
         ends.map_or_else(String::new, |[low, high]| format!(" (95 % interval {low} … {high}, as both took turns)"));
-    format!(", {} times as fast as {next}{interval}", ratio_text(lead))
+    format!(", {} times as fast as {variant}{interval}", ratio_text(lead.ratio))
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.
 fn leads_text(races: &[Race<'_>]) -> String {
-    let mut leads: Vec<f64> = races.iter().filter_map(|race| Some(race.runner_up?.1)).collect();
+    let mut leads: Vec<f64> = races.iter().filter_map(|race| Some(race.runner_up.as_ref()?.1.ratio)).collect();
     leads.sort_by(f64::total_cmp);
     let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
         return String::new();

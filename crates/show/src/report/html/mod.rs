@@ -16,7 +16,7 @@ pub use history::page as history;
 use super::bench::{Section, bound_marks, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
-use super::fastest;
+use super::fastest::{self, TimeRatio};
 use super::long::{number_text, rename_integer_rate};
 use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
@@ -907,11 +907,11 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
     table
 }
 
-/// Returns a table of the geometric means, over sizes, of each variant's time divided by that of the size's winner.
+/// Returns a table of the geometric means, over sizes, of each variant's time relative to that of the size's winner.
 /// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
 fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
     let sizes = leaders.by_row.len();
-    let ratio = |case: &Case| Some((median(case)?.0 / median(leaders.of_row(&row(case)).first()?)?.0).ln());
+    let ratio = |case: &Case| Some(TimeRatio::of(leaders.of_row(&row(case)).first()?, case)?.ratio.ln());
     let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
     let mut variants = vec![];
     for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
@@ -1538,6 +1538,20 @@ mod tests {
         let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
         let expected = ["varianttime ÷ fastest (geometric mean)sizes", "v01.19", "v22.3", "v12.03 of 4"];
         assert_eq!(texts(&means, "tr"), expected);
+    }
+
+    #[test]
+    fn headline_and_means_have_the_ratio_of_each_process_and_not_that_of_the_medians() {
+        let mut record = large(2, 2, false);
+        for (index, case) in record.cases.iter_mut().enumerate() {
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.process_medians = [[100.0, 200.0, 300.0], [150.0, 320.0, 390.0]][index % 2].map(Nanos).to_vec();
+            m.summary.median = m.process_medians[1];
+        }
+        let html = page_of(record).html;
+        assert!(html.contains("v0 is fastest at every size, 1.50 times as fast as the next"), "{html}");
+        let means = html.split("<table").find(|table| table.contains("2 sizes</caption>")).expect("means");
+        assert!(means.contains(">1.50<") && !means.contains(">1.60<"), "{means}");
     }
 
     #[test]
