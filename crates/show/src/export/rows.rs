@@ -8,16 +8,18 @@ use crate::case::statistics::CompilerStatistic;
 use crate::compare::Verdict;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials};
 use crate::plan::axes;
-use crate::record::Record;
 use crate::record::class::Class;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
 use crate::record::marks::RunConditions;
+use crate::record::{Case, Record};
+use crate::report::fastest::{TimeRatio, ratios_to_fastest};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Returns the columns of a case, in order. Times are in nanoseconds and, for a chain, of one operation; rates are of
 /// the whole case; the compiler's figures are those of its worst kernel.
-fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> JsonFields {
+fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFields {
     let case = named.case;
     let origin = &record.origin;
     let m = named.case.measured();
@@ -63,16 +65,35 @@ fn row(named: &NamedCase<'_>, record: &Record, conditions: &RunConditions) -> Js
             row = row.with("limit", case.share.map(|share| share.limit.name()));
         }
     }
+    // The fastest itself has a ratio of 1, without an interval.
+    let ratio = context.ratios.get(&std::ptr::from_ref(case));
+    let interval = ratio.and_then(|ratio| ratio.interval).filter(|[low, high]| low < high);
+    row = row
+        .with("ratio_to_fastest", ratio.map(|ratio| ratio.ratio))
+        .with("ratio_low", interval.map(|[low, _]| low))
+        .with("ratio_high", interval.map(|[_, high]| high));
     row = CompilerStatistic::ALL.iter().fold(row, |row, figure| row.with(figure.column(), figure.worst(&case.kernels)));
     row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
         // Signs of differences from the rest of the run, as in tables.
-        .with("marks", conditions.signs(case))
+        .with("marks", context.conditions.signs(case))
+}
+
+/// Facts of a whole record that its rows show.
+struct RowContext {
+    conditions: RunConditions,
+    ratios: HashMap<*const Case, TimeRatio>,
+}
+
+impl RowContext {
+    fn of(record: &Record) -> Self {
+        Self { conditions: RunConditions::of(record), ratios: ratios_to_fastest(record) }
+    }
 }
 
 /// Returns the names of the columns, then a row for each case.
 pub(super) fn csv(record: &Record) -> Result<String, Error> {
-    let conditions = RunConditions::of(record);
-    table(&named_cases(record).iter().map(|named| row(named, record, &conditions).values).collect::<Vec<_>>())
+    let context = RowContext::of(record);
+    table(&named_cases(record).iter().map(|named| row(named, record, &context).values).collect::<Vec<_>>())
 }
 
 /// Returns the names of the columns, then `rows`.
@@ -132,10 +153,10 @@ fn field(value: &Value) -> String {
 
 /// Returns a JSON object for each case: the columns of CSV and every sample.
 pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
-    let conditions = RunConditions::of(record);
+    let context = RowContext::of(record);
     let lines = named_cases(record).into_iter().map(|named| {
         let times = named.case.measured().map_or_else(Vec::new, |m| samples(named.case, m));
-        let row = row(&named, record, &conditions).with("samples_ns", times);
+        let row = row(&named, record, &context).with("samples_ns", times);
         let text = serde_json::to_string(&row).map_err(|e| Error::Failure(e.to_string()))?;
         Ok(printable::json(text) + "\n")
     });
@@ -145,7 +166,8 @@ pub(super) fn json_lines(record: &Record) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture::{HOSTILE, disturbed, hostile};
+    use crate::basis::units::Nanos;
+    use crate::record::fixture::{HOSTILE, disturbed, hostile, measured_mut};
 
     #[test]
     fn the_last_column_has_the_marks_of_what_was_not_as_the_rest() {
@@ -154,6 +176,33 @@ mod tests {
         assert_eq!(reader.headers().expect("a heading").iter().next_back(), Some("marks"));
         let marks = reader.records().map(|row| row.expect("a row").iter().next_back().map(String::from));
         assert_eq!(marks.flatten().collect::<Vec<_>>(), ["", "", "", "d", ""]);
+    }
+
+    #[test]
+    fn ratios_to_the_fastest_are_those_of_each_process_with_their_interval() {
+        let mut record = crate::record::fixture::six_cases();
+        let ratios = |record: &Record| {
+            let lines = json_lines(record).expect("lines");
+            let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+            lines
+                .map(|row| ["ratio_to_fastest", "ratio_low", "ratio_high"].map(|key| row[key].as_f64()))
+                .collect::<Vec<_>>()
+        };
+        // One process has no interval, and a case without a time no ratio.
+        let [naive, local, .., last] = ratios(&record)[..] else { panic!("six cases") };
+        assert_eq!([naive, local, last], [[Some(2.0), None, None], [Some(1.0), None, None], [None; 3]]);
+        for (case, medians) in record.cases.iter_mut().zip([[150.0, 320.0, 390.0], [100.0, 200.0, 300.0]]) {
+            measured_mut(case).process_medians = medians.map(Nanos).to_vec();
+        }
+        let [[ratio, low, high], local, ..] = ratios(&record)[..] else { panic!("six cases") };
+        assert_eq!((ratio, local), (Some(1.5), [Some(1.0), None, None]));
+        assert!(
+            low.is_some_and(|low| (1.1..1.3).contains(&low)) && high.is_some_and(|high| high > 1.6),
+            "{low:?} {high:?}"
+        );
+        // Nothing is the fastest where it is alone.
+        record.cases.truncate(1);
+        assert_eq!(ratios(&record), [[None; 3]]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sentence about the fastest variant.
 
 use super::and_more;
-use super::bench::{median, row};
+use super::bench::{median, row, sections};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words};
@@ -105,6 +105,25 @@ fn faster_with_caveats(record: &Record, races: &[Race<'_>], others: &[&Case]) ->
 pub fn winners<'a>(record: &Record, cases: &[&'a Case]) -> Option<Vec<&'a str>> {
     let competes = |case: &&&Case| median(case).is_some() && Class::of(case).is_exact();
     find_winners(record, cases.iter().filter(competes).copied().collect()).map(|race| race.names())
+}
+
+/// Returns the time of each case of `record` relative to that of the fastest of its size without a caveat, by the address of
+/// the case. Cases without competition have none, nor have chains, whose sizes are numbers of operations.
+pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
+    let mut ratios = HashMap::new();
+    for section in sections(record) {
+        let timed = section.cases.into_iter().filter(|case| case.chain.is_none() && median(case).is_some());
+        for cases in grouped(timed, |case| row(case)) {
+            let time = |case: &&&Case| median(case).map_or(f64::INFINITY, |time| time.0);
+            let exact = cases.iter().filter(|case| Class::of(case).is_exact());
+            let Some(best) = exact.min_by(|a, b| time(a).total_cmp(&time(b))).filter(|_| cases.len() > 1) else {
+                continue;
+            };
+            let others = cases.iter().filter_map(|case| Some((std::ptr::from_ref(*case), TimeRatio::of(best, case)?)));
+            ratios.extend(others);
+        }
+    }
+    ratios
 }
 
 /// Finds the winners of a size; `None` without competition.
