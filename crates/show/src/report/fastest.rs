@@ -6,6 +6,7 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words};
 use crate::record::class::Class;
+use crate::record::marks::RunConditions;
 use crate::record::{Case, Limit, Record};
 use crate::stats::{bootstrap, noise};
 use std::collections::{BTreeSet, HashMap};
@@ -50,7 +51,7 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
     let sizes = grouped(competing.iter().copied(), |case| row(case));
     let all_sizes = sizes.len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
-    let Some(mut sentence) = describe_races(&races, all_sizes) else {
+    let Some(mut sentence) = describe_races(&races, all_sizes, &RunConditions::of(record)) else {
         return Some((only_exact_variant(record, &exact, &others)?, false));
     };
     if !exact.is_empty()
@@ -248,22 +249,22 @@ fn paired_ratios(best: &Case, other: &Case) -> Option<Vec<f64>> {
 }
 
 /// Describes the winners at those of `all_sizes` sizes where several variants have a time.
-fn describe_races(races: &[Race<'_>], all_sizes: usize) -> Option<String> {
+fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditions) -> Option<String> {
     match races {
         [] => None,
-        [_] if all_sizes > 1 => Some(describe_several_races(races, true)),
+        [_] if all_sizes > 1 => Some(describe_several_races(races, true, conditions)),
         [race] => Some(match &race.names()[..] {
             [winner] => {
-                format!("{winner} is fastest{}{}", lead_text(race), share_reached(&race.winners, false))
+                format!("{winner} is fastest{}{}", lead_text(race, conditions), share_reached(&race.winners, false))
             }
             tied => format!("{} {} which is fastest", list(tied), why_tied(&race.winners)),
         }),
-        _ => Some(describe_several_races(races, races.len() < all_sizes)),
+        _ => Some(describe_several_races(races, races.len() < all_sizes, conditions)),
     }
 }
 
 /// Describes which variant is the fastest at which sizes; `some_alone` says that there are sizes without rivals.
-fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
+fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &RunConditions) -> String {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let (clear, tied): (Vec<_>, Vec<_>) = races.iter().partition(|race| race.winners.len() == 1);
     let mut wins = grouped(clear, |race| race.winners[0].variant.as_str());
@@ -271,7 +272,7 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool) -> String {
         && races_won.len() == races.len()
     {
         let cases: Vec<_> = races.iter().map(|race| race.winners[0]).collect();
-        let lead = leads_text(races);
+        let lead = leads_text(races, conditions);
         let sizes = match &sizes[..] {
             [only] => only,
             _ if some_alone => "every size where others have a time",
@@ -313,24 +314,33 @@ fn why_tied(tied: &[&Case]) -> &'static str {
 }
 
 /// Describes the lead of the winner over the runner-up.
-fn lead_text(race: &Race<'_>) -> String {
+fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
     let Some((Case { variant, .. }, lead)) = &race.runner_up else { return String::new() };
     // The intervals of the two times may overlap: what slowed a process down hit both.
     let ends = lead.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
     let interval =
         ends.map_or_else(String::new, |[low, high]| format!(" (95 % interval {low} … {high}, as both took turns)"));
-    format!(", {} times as fast as {variant}{interval}", ratio_text(lead.ratio))
+    let about = qualifier(std::slice::from_ref(race), conditions);
+    format!(", {about}{} times as fast as {variant}{interval}", ratio_text(lead.ratio))
+}
+
+/// Qualifies the leads of `races` if one compares times that are marked as disturbed or far less certain than others.
+fn qualifier(races: &[Race<'_>], conditions: &RunConditions) -> &'static str {
+    let is_marked = |case: &Case| conditions.marks(case).iter().any(|mark| ["±", "d"].contains(&&*mark.sign));
+    let runner_up = |race: &Race<'_>| race.runner_up.as_ref().is_some_and(|(next, _)| is_marked(next));
+    let is_doubtful = |race: &Race<'_>| race.winners.iter().any(|case| is_marked(case)) || runner_up(race);
+    if races.iter().any(is_doubtful) { "about " } else { "" }
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.
-fn leads_text(races: &[Race<'_>]) -> String {
+fn leads_text(races: &[Race<'_>], conditions: &RunConditions) -> String {
     let mut leads: Vec<f64> = races.iter().filter_map(|race| Some(race.runner_up.as_ref()?.1.ratio)).collect();
     leads.sort_by(f64::total_cmp);
     let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
         return String::new();
     };
     let range = if least == most { most } else { format!("{least} to {most}") };
-    format!(", {range} times as fast as the next")
+    format!(", {}{range} times as fast as the next", qualifier(races, conditions))
 }
 
 /// Formats the ratio of two times for readers who compare it with 1.
@@ -493,6 +503,18 @@ mod tests {
         let times = [(64, "naive", 250e3), (64, "local", 100e3), (128, "naive", 130e3), (128, "local", 100e3)];
         let expected = "local is fastest at every size, 1.30 to 2.5 times as fast as the next";
         assert_eq!(sentence_on(&times).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn the_lead_of_a_marked_time_is_approximate() {
+        let mut record = four_cases();
+        record.cases.truncate(2);
+        let sentence_of =
+            |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>()).expect("rivals").0;
+        assert_eq!(sentence_of(&record), "local is fastest, 2.0 times as fast as naive");
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
+        measured.summary.interval = Some([240e3, 400e3].map(Nanos));
+        assert_eq!(sentence_of(&record), "local is fastest, about 2.0 times as fast as naive");
     }
 
     #[test]
