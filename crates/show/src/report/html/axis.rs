@@ -86,10 +86,11 @@ pub(super) fn thousands(value: f64) -> String {
     number(value * 1e-3)
 }
 
-/// Formats a size as users type it: `8192`, and large powers of two as `2^22`.
-pub(super) fn size(value: f64) -> String {
-    let exponent = value.log2();
-    if value > 65536.0 && exponent.fract() == 0.0 { format!("2^{exponent}") } else { number(value) }
+/// Returns the format of the sizes on `axis`, as users type them: `8192`, or `2^13` if all are powers of two and some large.
+pub(super) fn size_label(axis: &LogAxis) -> fn(f64) -> String {
+    let is_large = axis.ticks.iter().any(|size| *size > 65536.0);
+    let are_powers = axis.ticks.iter().all(|size| size.log2().fract() == 0.0);
+    if is_large && are_powers { |size| format!("2^{}", size.log2()) } else { number }
 }
 
 #[cfg(test)]
@@ -123,7 +124,13 @@ mod tests {
     #[test]
     fn labels_have_units_and_no_idle_zeros() {
         assert_eq!([1e3, 1.5e6, 2e9, 0.5].map(time), ["1 µs", "1.5 ms", "2 s", "0.5 ns"]);
-        assert_eq!([64.0, 65536.0, 4_194_304.0, 1e6].map(size), ["64", "65536", "2^22", "1e6"]);
+        let sizes = |ticks: &[f64]| {
+            let axis = LogAxis { low: 1.0, high: 1e9, ticks: ticks.to_vec() };
+            ticks.iter().map(|tick| size_label(&axis)(*tick)).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[64.0, 65536.0]), ["64", "65536"]);
+        assert_eq!(sizes(&[64.0, 65536.0, 4_194_304.0]), ["2^6", "2^16", "2^22"]);
+        assert_eq!(sizes(&[1000.0, 65536.0, 131_072.0, 1e6]), ["1000", "65536", "131072", "1e6"]);
         assert_eq!([0.01, 1.0, 2000.0, 1e7].map(number), ["0.01", "1", "2000", "1e7"]);
     }
 }

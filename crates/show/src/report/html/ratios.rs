@@ -19,7 +19,7 @@ const TICKS: [f64; 14] = [1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0,
 const MIN_TICK_DISTANCE: u32 = 44;
 
 /// Width of the ratios at the end of rows, in pixels.
-const RATIO_WIDTH: u32 = 64;
+const RATIO_WIDTH: u32 = 95;
 /// Width of a chart, in pixels, that names beside their rows may take.
 const MAX_NAME_WIDTH: u32 = 300;
 
@@ -106,7 +106,7 @@ impl Ratios {
                 label(MARGIN, base, "start", INK, &name),
                 self.interval(case, y, &to_pixels),
                 mark(case.verdict, to_pixels(value), y),
-                label(pixels - MARGIN, y + 4, "end", INK, &format!("{}×", short(value))),
+                label(pixels - MARGIN, y + 4, "end", INK, &format!("time {}×", short(value))),
             ];
             out.push_str(&with_tooltip(&tip, &parts.concat()));
         }
@@ -236,7 +236,16 @@ mod tests {
         for width in [Width::Wide, Width::Narrow] {
             let svg = draw(&cases, width).expect("a chart");
             roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}\n{svg}"));
-            for text in [">2.50×<", ">0.50×<", ">1.10×<", ">1.000×<", ">slower<", ">faster<", ">1<", "below 2 %<"] {
+            for text in [
+                ">time 2.50×<",
+                ">time 0.50×<",
+                ">time 1.10×<",
+                ">time 1.000×<",
+                ">slower<",
+                ">faster<",
+                ">1<",
+                "below 2 %<",
+            ] {
                 assert!(svg.contains(text), "{text}: {svg}");
             }
             let shapes = |color: Color| svg.matches(&format!("fill=\"{color}\" stroke=\"")).count();
