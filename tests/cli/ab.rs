@@ -66,6 +66,8 @@ fn a_result_is_printed_again_exported_and_drawn() {
         assert!(markdown.contains("| ratio | 95 % interval | p |"), "{markdown}");
         let latex = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "latex"]), 0));
         assert!(latex.contains("ratio & 95 \\% interval & p") && latex.contains("\\end{tabular}\n"), "{latex}");
+        // As below the table of a record: what measured it, and when.
+        assert!(latex.contains("\n% gpukern ") && latex.contains("\n% device "), "{latex}");
         expect_exit(&mut gpukern(&["report", &json, "-o", &path("page.html"), "--svg", &path("charts")]), 0);
         let page = std::fs::read_to_string(path("page.html")).expect("written");
         assert!(page.contains("A/B comparison") && page.contains("<table"), "{page}");

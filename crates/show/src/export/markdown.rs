@@ -6,7 +6,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Record};
+use crate::record::{Case, Origin, Record};
 use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_note,
@@ -43,7 +43,7 @@ pub(super) fn document(record: &Record) -> Document {
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
         write_cases(&mut document, &cases, &conditions);
     }
-    document.line(origin_line(record));
+    document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
 }
 
@@ -77,10 +77,9 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
 }
 
 /// Describes the run: tool, start, validation, label, commit and host.
-fn origin_line(record: &Record) -> String {
-    let origin = &record.origin;
-    let mut parts = vec![format!("gpukern {}", record.version), record.started.clone()];
-    parts.extend(record.method.validation.then(|| "under the validation layers".into()));
+pub(super) fn origin_line(version: &str, started: &str, validation: bool, origin: &Origin) -> String {
+    let mut parts = vec![format!("gpukern {version}"), started.to_string()];
+    parts.extend(validation.then(|| "under the validation layers".into()));
     parts.extend(origin.label.clone());
     parts.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
     parts.extend(origin.host_text());

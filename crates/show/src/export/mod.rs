@@ -95,10 +95,13 @@ impl Format {
 
     /// Converts the result of `ab`. Fails if the format is not that of a table.
     pub fn export_trials(self, trials: &Trials) -> Result<String, Error> {
+        let Trials { version, started, validation, origin, .. } = trials;
+        let mut document = crate::report::ab::document(trials);
+        document.line(markdown::origin_line(version, started, *validation, origin));
         match self {
             Self::Csv => rows::trials(trials),
-            Self::Markdown => Ok(markdown_text(&crate::report::ab::document(trials))),
-            Self::Latex => Ok(crate::report::ab::document(trials).latex()),
+            Self::Markdown => Ok(markdown_text(&document)),
+            Self::Latex => Ok(document.latex()),
             _ => Err(Error::Usage(format!(
                 "{} takes a run; csv, markdown and latex also take the result of `ab`",
                 self.name()

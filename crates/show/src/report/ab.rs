@@ -22,7 +22,7 @@ use std::fmt::Write;
 pub fn text(trials: &Trials, width: usize) -> String {
     let document = match &trials.cases[..] {
         [only] if trials.is_of_one() => single_case(only, trials),
-        cases => case_table(cases, trials, width),
+        cases => case_table(cases, trials, width, verdict),
     };
     document.terminal(width)
 }
@@ -269,14 +269,14 @@ fn patterns_of(trial: &Trial, reversed: bool) -> Option<[String; 2]> {
     (common > 0).then_some(patterns)
 }
 
-/// Shows the table of all cases, for an export.
+/// Shows the table of all cases, for an export, where no verdict is in capitals.
 pub fn document(trials: &Trials) -> Document {
-    case_table(&trials.cases, trials, usize::MAX)
+    case_table(&trials.cases, trials, usize::MAX, Verdict::name)
 }
 
 /// Returns the table of all cases as HTML elements.
 pub(super) fn html(trials: &Trials) -> String {
-    case_table(&trials.cases, trials, usize::MAX).html()
+    case_table(&trials.cases, trials, usize::MAX, verdict).html()
 }
 
 /// Returns the names that distinguish the cases, in their order.
@@ -312,7 +312,7 @@ pub(super) fn control(trials: &Trials) -> Option<String> {
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
-fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
+fn case_table(cases: &[Trial], trials: &Trials, width: usize, verdict: fn(Verdict) -> &'static str) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
@@ -321,7 +321,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize) -> Document {
             document.line(busy);
             document.gap();
         }
-        write_table(&mut document, cases, &names, width);
+        write_table(&mut document, cases, &names, width, verdict);
         document.lines(control(trials));
         document.lines(list_reasons(cases, &names, trials.min_effect));
     }
@@ -370,7 +370,13 @@ fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turn
 }
 
 /// Writes the table of the verdicts, each with the times of B and of A, its baseline.
-fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, width: usize) {
+fn write_table(
+    document: &mut Document,
+    cases: &[Trial],
+    names: &CaseNames,
+    width: usize,
+    verdict: fn(Verdict) -> &'static str,
+) {
     let headings = cases.first().map(|first| names.columns(first)).unwrap_or_default();
     let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
     let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
@@ -514,6 +520,12 @@ mod tests {
         assert_eq!(line(&other), "tiled against naive, 64: SLOWER, 1.0100");
         other.dtype = crate::basis::dtype::DType::F64;
         assert_eq!(line(&other), "tiled against naive, f32 64: SLOWER, 1.0100");
+    }
+
+    #[test]
+    fn no_verdict_is_in_capitals_in_an_export() {
+        let latex = document(&trials(vec![trial(0.5)], Turns::Batches)).latex();
+        assert!(latex.contains("\nslower & 1.0100") && !latex.contains("SLOWER"), "{latex}");
     }
 
     #[test]

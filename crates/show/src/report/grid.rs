@@ -131,7 +131,14 @@ impl<'a> Section<'a> {
             has = [has[0] || !error.is_empty(), has[1] || !cell.detail.is_empty()];
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
-        (time_table(&self.sizes(), &lines), self.figures(has))
+        let table = time_table(&self.sizes(), &lines);
+        let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
+        let bold = match table.any(|cell| cell.is_best) {
+            true if is_ranked_by_class => "; bold: the shortest of its size among variants with the same caveats",
+            true => "; bold: the shortest of its size",
+            false => "",
+        };
+        (table, self.figures(has) + bold)
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
