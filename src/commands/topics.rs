@@ -87,7 +87,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         "barriers" => "races",
         "glossary" => "words",
         "w" => "weak-checks",
-        "marks" | "d" | "u" | "i" | "p" | "!" | "±" => "times",
+        "marks" | "d" | "u" | "i" | "p" | "!" => "times",
         "choices" | "variants" => "fleet",
         "studies" => LIST,
         name => name,
@@ -132,7 +132,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
 /// End of what `gpukern help` prints of a long page.
 const FIRST_PART_END: &str = "\n<!-- `gpukern help ci` ends here -->\n";
 
-/// Least letters of a word that is looked up in the pages.
+/// Least letters of a word that is looked up in the pages, unless the glossary has it.
 const MIN_LETTERS: usize = 3;
 
 /// Most pages that are listed for a word.
@@ -142,7 +142,10 @@ const MAX_PAGES: usize = 8;
 /// often; `None` if none has it.
 fn mentions(word: &str, width: usize) -> Option<String> {
     let word = word.to_lowercase();
-    if word.chars().count() < MIN_LETTERS {
+    let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
+    let terms: Vec<_> = rows.filter_map(|row| row.trim_matches('|').split_once(" | ")).collect();
+    let is_term = terms.iter().any(|(term, _)| term.trim().split(", ").any(|term| term == word));
+    if word.chars().count() < MIN_LETTERS && !is_term {
         return None;
     }
     let is_word = |text: &&str| text.trim_end_matches('s') == word.trim_end_matches('s');
@@ -161,8 +164,7 @@ fn mentions(word: &str, width: usize) -> Option<String> {
     }
     pages.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let mut text = String::new();
-    let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
-    for (term, meaning) in rows.filter_map(|row| row.trim_matches('|').split_once(" | ")) {
+    for (term, meaning) in terms {
         if count(term) > 0 {
             let row = format!("{}: {}", term.trim(), meaning.trim());
             text += &manual::terminal(&row, width, &page_name);

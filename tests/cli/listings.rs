@@ -50,6 +50,13 @@ fn help_prints_pages_on_topics_and_the_options_of_commands() {
     let canary = help("canary");
     assert!(canary.starts_with("  canary: a small fixed kernel") && canary.contains(" times "), "{canary}");
     assert!(widest(&canary) <= 80, "{canary}");
+    let [sign, word] = ["±", "speedup"].map(help);
+    assert!(sign.starts_with("  ±: the longer half") && sign.contains(" pages "), "{sign}");
+    assert!(word.starts_with("  speedup, speed-up: the reciprocal of a ratio"), "{word}");
+    expect_refusal(
+        &mut gpukern(&["help", "."]),
+        "unknown command or topic '.'; `gpukern -h` lists commands, `gpukern help topics` topics",
+    );
     assert!(help("clock").starts_with("Pages with the word 'clock':"), "{}", help("clock"));
     assert_eq!(["figures", "chart", "plots"].map(help), ["pages"; 3].map(help));
     expect_refusal(
