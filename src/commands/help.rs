@@ -35,7 +35,7 @@ const HEADINGS: [Heading; 7] = [
     },
     Heading {
         title: "Output",
-        usual: "json to output svg trace page top table dry-run raw isa ir diff print save junit devices/verbose",
+        usual: "json to output svg trace page top table dry-run raw isa ir diff print save junit verify/keep-failures devices/verbose",
         more: "columns explain label resume keep-failures quiet verbose color help",
     },
     Heading {

@@ -84,7 +84,7 @@ impl<'a> DeviceCard<'a> {
             ),
             ("types", dtypes(info)),
             ("matrix units", matrix_units(info)),
-            ("limits", limits_text(limits)),
+            ("limits", limits_text(info, limits)),
         ];
         if let Some(reason) = info.unusable() {
             facts.push(("unusable", format!("it {reason}")));
@@ -156,7 +156,7 @@ impl<'a> DeviceCard<'a> {
             ("types", dtypes(info)),
             ("features", list_or_none(&features(info))),
             ("matrix units", matrices(info)),
-            ("limits", limits_text(limits)),
+            ("limits", limits_text(info, limits)),
         ];
         if let Some(most) = limit.loop_iterations {
             facts.push((
@@ -251,9 +251,9 @@ fn dtypes(info: &DeviceInfo) -> String {
 const NOT_MEASURED: &str = "those measured on a busy device are not kept; run `gpukern peak` when it is idle";
 
 /// Describes the measured limits of a device in a line or two.
-fn limits_text(peak: Option<&Peak>) -> String {
+fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
     let Some(peak) = peak else { return "not measured yet; run `gpukern peak` when the device is idle".into() };
-    let rates = best_rates(peak).join(", ");
+    let rates = best_rates(info, peak).join(", ");
     // Disturbed figures are not stored, which may leave none.
     if rates.is_empty() {
         return format!("none stored: {NOT_MEASURED}");
@@ -272,15 +272,23 @@ fn limits_text(peak: Option<&Peak>) -> String {
     format!("{rates}; {} missing: {NOT_MEASURED}", missing.join(", "))
 }
 
-/// Lists the best rates of common element types, memory and launches.
-fn best_rates(peak: &Peak) -> Vec<String> {
+/// Lists the best rates of common element types, memory and launches. Peaks of types that the device lacks are those of how
+/// kernels emulate them.
+fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
     let rate = |value: f64, unit: &str| match value {
         value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
         value => format!("{} G{unit}/s", significant(value * 1e-9)),
     };
-    let arithmetic = [(DType::F32, "FLOP"), (DType::F64, "FLOP"), (DType::F16, "FLOP"), (DType::I8, "OP")];
+    let arithmetic = [
+        (DType::F32, "FLOP", None),
+        (DType::F64, "FLOP", Some(Feature::ShaderFloat64)),
+        (DType::F16, "FLOP", Some(Feature::StorageBuffer16BitAccess)),
+        (DType::I8, "OP", Some(Feature::ShaderInt8)),
+    ];
     let arithmetic = arithmetic
         .into_iter()
+        .filter(|(_, _, needed)| needed.is_none_or(|feature| info.features.contains(&feature)))
+        .map(|(dtype, unit, _)| (dtype, unit))
         .filter_map(|(dtype, unit)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
     let memory = peak.bandwidths(Pattern::Read).last().map(|(_, read)| format!("memory {}", rate(*read, "B")));
     let launch = peak.launch().map(|figure| format!("launch {}", Nanos(figure.best)));
@@ -396,7 +404,7 @@ mod tests {
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
         peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
-        assert!(limits_text(Some(&peak)).starts_with("none stored: "), "none of those that are shown");
+        assert!(limits_text(&device, Some(&peak)).starts_with("none stored: "), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 14) }, 20e12),
@@ -405,8 +413,11 @@ mod tests {
         ] {
             peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
         }
-        let limits = limits_text(Some(&peak));
+        let limits = limits_text(&device, Some(&peak));
         assert_eq!(limits, "f32 64.90 TFLOP/s, f16 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
+        device.features.retain(|feature| *feature != Feature::StorageBuffer16BitAccess);
+        let limits = limits_text(&device, Some(&peak));
+        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
     }
 
     #[test]
