@@ -71,8 +71,8 @@ impl Reproducer<'_> {
         let names: Vec<String> = buffers.iter().map(|buffer| buffer.name.clone()).collect();
         let mut commented = Commented::default();
         let description = &mut commented.description;
-        // That of a built-in kernel is taken, and says less.
-        description.name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        // That of a built-in kernel is taken, and says less. A name has at most 60 characters.
+        description.name = self.folder.file_name().map(|name| name.to_string_lossy().chars().take(60).collect());
         let used = steps.iter().flat_map(Step::buffers).collect::<BTreeSet<_>>();
         for (index, (buffer, fill)) in buffers.iter().zip(fills).enumerate() {
             // A description has no buffer that its kernels do not use.

@@ -239,10 +239,20 @@ fn one_of_several_entry_points_is_chosen_and_has_only_its_buffers() {
 #[test]
 fn a_wrong_case_is_saved_with_a_reproducer() {
     let (right, wrong) = (DOUBLE.replace("const int WORK = 1", "const int WORK = 4"), DOUBLE.replace("2.0", "3.0"));
-    let files = [("slow.comp", &*right), ("wrong.comp", &*wrong), ("ref.toml", &format!("{DESCRIPTION}{REFERENCE}"))];
+    let files = [
+        ("slow.comp", &*right),
+        ("wrong_in_every_element_by_a_factor_of_three_halves.comp", &*wrong),
+        ("ref.toml", &format!("{DESCRIPTION}{REFERENCE}")),
+    ];
     let folder = folder(&files);
     let path = folder.path();
-    let arguments = ["@/wrong.comp", "@/double.comp", "--config=@/ref.toml", "--keep-failures", "@/kept"];
+    let arguments = [
+        "@/wrong_in_every_element_by_a_factor_of_three_halves.comp",
+        "@/double.comp",
+        "--config=@/ref.toml",
+        "--keep-failures",
+        "@/kept",
+    ];
     expect_error(&mut command(path, &arguments), 1, &["1 failure saved in "]);
     let kept: Vec<_> =
         fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
@@ -258,16 +268,25 @@ fn a_wrong_case_is_saved_with_a_reproducer() {
     let again = document["command"].as_str().expect("a command").strip_prefix("gpukern ").expect("of gpukern");
     let words: Vec<_> = again.split(' ').chain(["--json=-"]).collect();
     let cases = cases(&expect_exit(gpukern(&words).current_dir(path), 1));
-    assert_eq!(cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(), ["double/wrong/f32/N=1000"]);
+    assert_eq!(
+        cases.iter().map(|case| &case["id"]).collect::<Vec<_>>(),
+        ["double/wrong_in_every_element_by_a_factor_of_three_halves/f32/N=1000"]
+    );
     // Its SPIR-V and files suffice to judge it again.
-    for file in ["wrong.comp", "slow.comp", "ref.toml"] {
+    for file in ["wrong_in_every_element_by_a_factor_of_three_halves.comp", "slow.comp", "ref.toml"] {
         fs::remove_file(path.join(file)).expect("removed");
     }
     let saved = self::cases(&expect_exit(gpukern(&["run", "--json=-", "--no-peak"]).arg(failure), 1));
     assert_eq!(saved[0]["outcome"]["worst"], document["case"]["outcome"]["worst"], "{saved:?}");
     let folder = self::folder(&files);
     let path = folder.path();
-    let duel = ["@/double.comp", "@/wrong.comp", "--config=@/ref.toml", "--ab", "--keep-failures=@/duel"];
+    let duel = [
+        "@/double.comp",
+        "@/wrong_in_every_element_by_a_factor_of_three_halves.comp",
+        "--config=@/ref.toml",
+        "--ab",
+        "--keep-failures=@/duel",
+    ];
     expect_error(&mut command(path, &duel), 1, &["1 failure saved in "]);
 }
 

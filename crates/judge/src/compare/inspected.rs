@@ -3,7 +3,7 @@
 use super::gate::Reached;
 use super::side::SeenCase;
 use crate::basis::alike::grouped;
-use crate::basis::units::counted;
+use crate::basis::units::{Nanos, counted};
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::{CompilerStatistic, SUBGROUP_SIZE, value};
 use serde::Serialize;
@@ -225,15 +225,17 @@ impl Inspected {
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut figures = vec![];
+    let mut slower_to_compile = vec![];
     let mut lacks_figures = false;
     for (old, kernel) in pairs(&baseline.case.kernels, &candidate.case.kernels) {
         let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
         lacks_figures |=
             is_judged(old) != is_judged(kernel) || JUDGED.iter().any(|figure| is_only_new(*figure, old, kernel));
         figures.extend(figures_of_both(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
+        slower_to_compile.extend(compile_time(old, kernel));
     }
     let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
-    let mut changes: Vec<_> = changes.cloned().collect();
+    let mut changes: Vec<_> = changes.cloned().chain(slower_to_compile).collect();
     changes.sort_by_key(|change| change.verdict);
     Inspected {
         id: candidate.case.id.clone(),
@@ -250,6 +252,25 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
         figures,
     }
 }
+
+/// Returns the milliseconds that a kernel took to compile, if they at least doubled or halved, and by
+/// [`MIN_COMPILE_CHANGE`]. One time says little: it is never judged.
+fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<ChangedFigure> {
+    let created = |kernel: &CompiledKernel| Some(kernel.inspection.as_ref()?.created);
+    let [old, new] = [created(before)?, created(after)?];
+    let is_much = (old.0 - new.0).abs() > MIN_COMPILE_CHANGE.0 && old.0.max(new.0) > 2.0 * old.0.min(new.0);
+    let milliseconds = |time: Nanos| (time.0 * 1e-6).round();
+    is_much.then(|| ChangedFigure {
+        kernel: after.name.clone(),
+        figure: Figure::Own("ms to compile".into()),
+        baseline: milliseconds(old),
+        candidate: milliseconds(new),
+        verdict: Change::Same,
+    })
+}
+
+/// Smallest change of a compile time that is told.
+const MIN_COMPILE_CHANGE: Nanos = Nanos(10e6);
 
 /// Figures that can be judged.
 const JUDGED: [CompilerStatistic; 3] =
@@ -309,4 +330,31 @@ fn figures_of_both(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFig
         }
     }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basis::units::Bytes;
+    use crate::case::compiled::Inspection;
+
+    #[test]
+    fn a_compile_time_is_told_if_it_changed_much() {
+        let kernel = |milliseconds: f64| CompiledKernel {
+            name: "k".into(),
+            hash: String::new(),
+            statistics: vec![],
+            inspection: Some(Inspection {
+                created: Nanos(milliseconds * 1e6),
+                cached: Nanos(0.0),
+                shared: Bytes(0),
+                subgroup_size: None,
+                texts: vec![],
+            }),
+        };
+        let change = |before, after| Some(compile_time(&kernel(before), &kernel(after))?.text());
+        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 %)"));
+        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 %)"));
+        assert_eq!([change(40.0, 60.0), change(1.0, 9.0), change(40.0, 40.0)], [None, None, None]);
+    }
 }
