@@ -82,6 +82,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
             "pages"
         }
         "junit" | "dashboard" | "action" | "github" => "ci",
+        "cite" | "citation" => "pages",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",
