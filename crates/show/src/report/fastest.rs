@@ -293,7 +293,8 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
     }
     let mut parts = vec![];
     if !winners.is_empty() {
-        parts.push(format!("the fastest is {}", winners.join(", ")));
+        let is = if qualifier(races, conditions).is_empty() { "is" } else { "seems to be" };
+        parts.push(format!("the fastest {is} {}", winners.join(", ")));
     }
     let sorted_names = |race: &&Race<'_>| {
         let mut names = race.names();
@@ -515,6 +516,14 @@ mod tests {
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
         measured.summary.interval = Some([240e3, 400e3].map(Nanos));
         assert_eq!(sentence_of(&record), "local is fastest, about 2.0 times as fast as naive");
+        // At another size the other variant wins, so that no factor is told.
+        for index in 0..2 {
+            let mut case = record.cases[index].clone();
+            case.size = crate::basis::size::Size::Uniform(512).into();
+            case.variant = record.cases[1 - index].variant.clone();
+            record.cases.push(case);
+        }
+        assert!(sentence_of(&record).starts_with("the fastest seems to be "), "{}", sentence_of(&record));
     }
 
     #[test]

@@ -113,7 +113,12 @@ impl<'a> Section<'a> {
 
     /// Says what the figures of a table are, which may have errors and shares beside the times.
     pub fn figures(&self, [has_errors, has_shares]: [bool; 2]) -> String {
-        let errors = if has_errors { " ± the longer half of its 95 % interval" } else { "" };
+        let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
+        let errors = match processes {
+            _ if !has_errors => String::new(),
+            Some(count) if count > 1 => format!(" ± the longer half of its 95 % interval over {count} processes"),
+            _ => " ± the longer half of its 95 % interval within a process".into(),
+        };
         let shares = if has_shares { " and share of the hardware limit" } else { "" };
         let times = match self.cases[0].chain {
             None => "median kernel time",
@@ -129,6 +134,11 @@ impl<'a> Section<'a> {
         let mut has = [false; 2];
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
             has = [has[0] || !error.is_empty(), has[1] || !cell.detail.is_empty()];
+            if !error.is_empty() {
+                // The error itself says what this mark does.
+                let others = cell.marks.split(' ').filter(|mark| *mark != "±");
+                cell.marks = others.collect::<Vec<_>>().join(" ");
+            }
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
         let table = time_table(&self.sizes(), &lines);
