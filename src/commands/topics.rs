@@ -78,11 +78,9 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let name = match lowercase.as_str() {
         "roofline" | "hardware" | "shares" => "limits",
         "csv" | "formats" | "sizes" => "cli",
-        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" | "paper" => {
-            "pages"
-        }
+        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" | "paper"
+        | "cite" | "citation" => "pages",
         "junit" | "dashboard" | "action" | "github" => "ci",
-        "cite" | "citation" => "pages",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",

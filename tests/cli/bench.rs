@@ -207,3 +207,16 @@ fn variants_that_tile_conform_to_the_largest_product_that_verify_has_by_itself()
 fn every_variant_conforms_to_the_largest_product_that_verify_has_by_itself() {
     conforms(&["matmul", "--size", &sizes_of_matmul(true)]);
 }
+
+#[test]
+fn a_file_of_sizes_may_not_have_three_numbers_that_are_one_size_or_three() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sizes.txt");
+    let sizes = format!("@{}", path.display());
+    let bench = |exit| expect_exit(&mut gpukern(&["bench", "matmul", "-V", "naive", "--dry-run", "-s", &sizes]), exit);
+    std::fs::write(&path, "# decode\n8,16\n4x8x8\n").expect("written");
+    assert!(stdout(&bench(0)).contains("3 cases"));
+    std::fs::write(&path, "8,16\n64, 8,8\n").expect("written");
+    let said = stderr(&bench(2));
+    assert!(said.contains("line 2: '64, 8,8' may be one size or three; write 64x8x8, or one per line"), "{said}");
+}

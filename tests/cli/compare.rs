@@ -952,6 +952,10 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     let accepted = stdout(&expect_exit(accepted.current_dir(path), 1));
     assert!(accepted.contains("second.toml': no such file"), "{accepted}");
     assert!(accepted.contains("; put it back, or take it out of gpukern.toml"), "{accepted}");
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comment.contains("\n\nAccepted without failing (`--allow`): gone.\n\n"), "{comment}");
+    let again = "In a clone, `gpukern compare-commits HEAD --bench ";
+    assert!(comment.contains(again) && comment.trim_end().ends_with("--allow gone` repeats this."), "{comment}");
     git(path, &["commit", "--quiet", "--all", "--message=one is gone"]);
     let missing = compare(2);
     assert!(missing.contains("second.toml': no such file"), "{missing}");
@@ -1014,10 +1018,6 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
     assert_eq!(junit.matches("<failure ").count(), 1, "{junit}");
     compare(0, &["--allow", "gone"]);
-    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
-    assert!(comment.contains("\n\nAccepted without failing (`--allow`): gone.\n\n"), "{comment}");
-    let again = "In a clone, `gpukern compare-commits HEAD --bench ";
-    assert!(comment.contains(again) && comment.trim_end().ends_with("--allow gone` repeats this."), "{comment}");
     // Looser checks are for the next change to use.
     write("copy.toml", &other.replace("[buffer.Y]\n", "[buffer.Y]\ncheck = { ulp = 1 }\n"));
     let loose = compare(1, &[]);

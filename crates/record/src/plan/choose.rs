@@ -275,9 +275,10 @@ fn sizes_in(path: &Path) -> Result<Vec<String>, String> {
         }
         let numbers: Vec<_> = line.split(',').map(str::trim).collect();
         let is_shape = numbers.len() == 3 && numbers.iter().all(|text| text.parse::<u64>().is_ok());
-        let checked = match is_shape {
-            true => Err(format!("'{line}' may be one size or three; write {}, or one per line", numbers.join("x"))),
-            false => sweep(line).map(drop),
+        let checked = if is_shape {
+            Err(format!("'{line}' may be one size or three; write {}, or one per line", numbers.join("x")))
+        } else {
+            sweep(line).map(drop)
         };
         checked.map_err(|error| format!("{name}, line {}: {error}", index + 1))?;
         sizes.push(line.to_string());
