@@ -257,6 +257,8 @@ fn a_wrong_case_is_saved_with_a_reproducer() {
     let kept: Vec<_> =
         fs::read_dir(path.join("kept")).expect("kept").map(|entry| entry.expect("a folder").path()).collect();
     let [failure] = &kept[..] else { panic!("{kept:?}") };
+    let all = stderr(&expect_exit(&mut command(path, &["@/kept"]), 2));
+    assert!(all.contains("it holds 1 case; name one of them, or run each: for c in "), "{all}");
     let text = fs::read_to_string(failure.join("failure.json")).expect("a document");
     let document: Value = serde_json::from_str(&text).expect("JSON");
     let bound = &document["dispatches"][0]["bindings"]["descriptors"];

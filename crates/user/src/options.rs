@@ -8,7 +8,7 @@ use super::loaded::stem;
 use super::resolve::check_name;
 use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief};
+use crate::basis::printable::{Shown, brief, shell_word};
 use crate::basis::units::counted;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,11 @@ fn read(path: &Path) -> Result<Described, Error> {
         let folder = folder.shown();
         let remedy = match cases {
             0 => "name a kernel, or a case that `gpukern capture -o` wrote".into(),
-            _ => format!("it holds {}: name {folder}/*, or one of them", counted(cases, "case")),
+            _ => format!(
+                "it holds {}; name one of them, or run each: for c in {}/*/{CASE}; do gpukern run \"$c\"; done",
+                counted(cases, "case"),
+                shell_word(&folder)
+            ),
         };
         return Err(Error::Usage(format!("{folder} has no {CASE}; {remedy}")));
     }
