@@ -68,14 +68,20 @@ pub(super) fn save(
 }
 
 /// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
-/// SPIR-V that it names. Returns how many.
-pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<usize> {
+/// SPIR-V that it names. Returns a note that says how many, and which folders had their name already.
+pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<String> {
     let mut saved = 0;
+    let mut renamed = String::new();
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
-        let write = || -> io::Result<()> {
+        let mut write = || -> io::Result<()> {
+            let usual = folder.join(folder_name(case));
             let folder = create_unique(folder, &folder_name(case))?;
+            if folder != usual {
+                let [folder, usual] = [&folder, &usual].map(|path| path.shown());
+                let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
+            }
             let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
             let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
             let program = program.map_err(io::Error::other)?;
@@ -99,7 +105,7 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
         })?;
         saved += 1;
     }
-    Ok(saved)
+    Ok(format!("saved     {} with SPIR-V in '{}'\n{renamed}", counted(saved, "program"), folder.shown()))
 }
 
 /// Lists the steps of a program in order, those of a round behind the others: dispatches by number, fills and copies.

@@ -5,7 +5,6 @@ use super::{
     origin, run as user_run,
 };
 use crate::basis::file_name::file_name;
-use crate::basis::units::counted;
 use crate::case::compiled::Representation;
 use crate::commands::cli::{InspectArgs, SourceArgs};
 use crate::plan::axes;
@@ -51,9 +50,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
         if !args.isa && !args.ir {
-            let saved = failures::save_programs(folder, &record, &plan, &tuned);
-            let note = |count| format!("saved     {} with SPIR-V in '{}'\n", counted(count, "program"), folder.shown());
-            answer.add_late_note(saved.map(note));
+            answer.add_late_note(failures::save_programs(folder, &record, &plan, &tuned));
         }
     }
     answer.deliver_json(json, &record);

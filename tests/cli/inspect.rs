@@ -23,6 +23,9 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert_eq!(dispatch["arguments"][3], json!({ "u32": 8 }), "{program}");
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
+    // A build that reads the usual folder would ship the old program.
+    let again = stderr(&expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0));
+    assert!(again.contains("naive_f32_8x8x8_device-0' is of an earlier run; this one's is '"), "{again}");
     // A choice of a description; its descriptors end with the data.
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
     let choice = ["inspect", toml, "-V", "softmax[LANES=64]", "-s", "ROWS=2", "-s", "COLUMNS=100", "--save"];
