@@ -36,6 +36,16 @@ const MULTIPLY_FLOATS: u32 = 133;
 const ADD_FLOATS: u32 = 129;
 
 #[test]
+fn a_case_that_only_a_can_run_is_no_success_of_b() {
+    // On one row, the naive product takes many times as long.
+    let sizes = "-s=1x1024x1024,64x16x16";
+    let mut command = gpukern(&["ab", "matmul", "-V", "gemv-texel", "--against", "naive", sizes]);
+    assert!(stdout(&expect_exit(&mut command, 4)).contains("1 faster, 1 without a verdict"));
+    let mut command = gpukern(&["ab", "matmul", "-V", "tiled", "--against", "gemv-texel", "-s=64x16x16,32x16x16"]);
+    expect_exit(&mut command, 2);
+}
+
+#[test]
 fn a_difference_of_tens_of_percent_is_found_both_ways() {
     // The naive product takes many times as long as the tiled one on the CPU.
     let verdict = |a: &str, b: &str, code| {

@@ -197,7 +197,10 @@ fn exit_of_trials(trials: &Trials, host: &Host) -> Exit {
     }
     let sides = trials.cases.iter().flat_map(Trial::sides);
     let worst = measuring::exit_of_outcomes(sides.map(|(_, side)| &side.case.outcome));
-    let all_decided = trials.not_measured == 0 && trials.cases.iter().all(is_decided);
+    // What only A can run is no success of B, which may be what ships.
+    let can_run = |side: &SideResult| !matches!(side.case.outcome, Outcome::Skipped { .. });
+    let is_b_missing = trials.cases.iter().any(|trial| can_run(&trial.a) && !can_run(&trial.b));
+    let all_decided = trials.not_measured == 0 && !is_b_missing && trials.cases.iter().all(is_decided);
     if worst != Exit::Success || all_decided {
         return worst;
     }
