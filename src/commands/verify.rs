@@ -53,7 +53,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     };
     let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
-    let mut notes = report::bench::outcomes(&record) + &report::verify::doubts(&record);
+    let mut notes = report::bench::outcomes(&record) + &report::verify::unverified(&record);
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }

@@ -1,5 +1,6 @@
 //! Table of `verify`.
 
+use super::and_more;
 use super::bench::named;
 use super::document::Document;
 use super::table::Table;
@@ -105,18 +106,21 @@ pub fn summary(record: &Record) -> String {
     parts.join(", ") + "\n"
 }
 
-/// Lists the unverified answers that may be wrong, in a line each.
-pub fn doubts(record: &Record) -> String {
-    let doubt =
-        |case: &Case| Some(format!("note      {}: unverified: {}\n", case.id, case.measured()?.verification.doubt()?));
-    record.cases.iter().filter_map(doubt).collect()
+/// Lists the reasons why answers are unverified, in a line each.
+pub fn unverified(record: &Record) -> String {
+    let unverified = record.cases.iter().filter_map(|case| Some((case, case.measured()?.verification.unverified()?)));
+    let line = |cases: Vec<(&Case, String)>| {
+        let (case, reason) = &cases[0];
+        format!("note      {}{}: {reason}\n", case.id, and_more(cases.len() - 1))
+    };
+    grouped(unverified, |(_, reason)| reason.clone()).into_iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::axes::AXES;
-    use crate::record::fixture::four_cases;
+    use crate::record::fixture::{four_cases, unverified};
 
     #[test]
     fn a_variant_has_a_row_with_every_value_of_an_axis() {
@@ -134,6 +138,14 @@ mod tests {
                 assert!(rows.last().is_some_and(|row| row.contains(&word)), "lacks '{word}':\n{table}");
             }
         }
+    }
+
+    #[test]
+    fn an_unverified_answer_has_its_reason_once_for_all_cases() {
+        let mut record = unverified();
+        record.cases.push(record.cases[0].clone());
+        let expected = "note      matmul/naive/f32/64x64x64 and 1 more: unverified: no expected output was given\n";
+        assert_eq!(super::unverified(&record), expected);
     }
 
     #[test]
