@@ -55,10 +55,10 @@ pub(super) fn save(
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
-        let command = reproducing_request(request, case, device).command();
         let validation = record.method.validation;
         let variables = &record.origin.environment;
-        first_command.get_or_insert_with(|| recipe::assignments(variables) + &command);
+        let command = recipe::assignments(variables) + &reproducing_request(request, case, device).command();
+        first_command.get_or_insert_with(|| command.clone());
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
         are_runnable.push(failure.write(folder, &folder_name(case))?);
@@ -125,19 +125,22 @@ fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
 }
 
 /// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
-/// The side ran `kernel` on the driver that `variables` choose. Returns whether `run` can repeat it.
+/// The side ran `kernel` on the driver that `variables` choose, and `ab` itself in `environment`. Returns whether `run` can
+/// repeat it.
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
     kernel: &Side,
     (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
-    variables: &BTreeMap<String, String>,
+    [environment, variables]: [&BTreeMap<String, String>; 2],
 ) -> Result<bool> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
     let substitute = kernel.substitute.as_ref();
-    let (command, validation) = (trials.command.join(" "), trials.validation);
+    let words = trials.command.iter().map(|word| printable::shown_word(word));
+    let command = recipe::assignments(environment) + &words.collect::<Vec<_>>().join(" ");
+    let validation = trials.validation;
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
     failure.write(folder, &format!("{name}_{}", folder_name(case)))
 }

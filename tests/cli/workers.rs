@@ -420,6 +420,9 @@ fn a_reproducer_of_each_failure_is_saved() {
     expect_error(command.arg("--keep-failures").arg(&kept), 3, &["2 failures saved in "]);
     let side = read_json(&kept.join("B_matmul_naive_f32_8x8x8_device-0/failure.json"));
     assert_eq!(side["variables"]["RADV_DEBUG"], "llvm");
+    let (of_both, command) = side["command"].as_str().expect("a command").split_once("gpukern ").expect("variables");
+    assert!(of_both.contains("VK_INSTANCE_LAYERS=") && !of_both.contains("RADV_DEBUG"), "{of_both}");
+    assert!(command.contains(" --b-env=RADV_DEBUG=llvm "), "{command}");
     // So does its description, which also names the device on which it crashed.
     let head = std::fs::read_to_string(case.join("case.toml")).expect("kept");
     assert!(line(&head, "# with ").contains("VK_INSTANCE_LAYERS=VK_LAYER_GPUKERN_failing"), "{head}");
@@ -439,8 +442,10 @@ fn a_reproducer_of_each_failure_is_saved() {
     let mut bad = with_bad_naive("vkQueueSubmit", "abort", &["run", "--no-peak"], folder.path());
     expect_error(bad.arg(&case), 3, &["the layer aborts"]);
     // The command of the reproducer runs the case on a working driver.
-    let command = failure["command"].as_str().expect("a command").to_string();
-    let arguments: Vec<_> = command.split(' ').skip(1).collect();
+    let command = failure["command"].as_str().expect("a command");
+    let (variables, command) = command.split_once(" gpukern ").expect("variables");
+    assert!(variables.split(' ').any(|set| set == "VK_INSTANCE_LAYERS=VK_LAYER_GPUKERN_failing"), "{variables}");
+    let arguments: Vec<_> = command.split(' ').collect();
     expect_output(gpukern(&arguments).arg("--max-time=100ms"), 0, &["naive"]);
 }
 

@@ -321,7 +321,8 @@ impl<'a> Contest<'a> {
     ) -> Result<String> {
         let mut are_runnable = vec![];
         for ((current, trial), answer) in self.matches.iter().zip(&trials.cases).zip(answers) {
-            let mut variables = [origin::environment(host), origin::environment(host)];
+            let environment = &origin::environment(host);
+            let mut variables = [environment.clone(), environment.clone()];
             let kernels = match &current.sides {
                 Sides::Kernels(kernels) => (**kernels).clone(),
                 Sides::Drivers(drivers) => {
@@ -344,7 +345,14 @@ impl<'a> Contest<'a> {
             let sides = trial.sides().into_iter().zip(&kernels);
             for (((side, kernel), variables), problem) in sides.zip(&variables).zip(problems) {
                 if failures::is_failure(&side.1.case.outcome) {
-                    are_runnable.push(failures::save_side(folder, side, kernel, problem, trials, variables)?);
+                    are_runnable.push(failures::save_side(
+                        folder,
+                        side,
+                        kernel,
+                        problem,
+                        trials,
+                        [environment, variables],
+                    )?);
                 }
             }
         }
