@@ -270,7 +270,7 @@ fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<Chang
 }
 
 /// Smallest change of a compile time that is told.
-const MIN_COMPILE_CHANGE: Nanos = Nanos(10e6);
+const MIN_COMPILE_CHANGE: Nanos = Nanos(50e6);
 
 /// Figures that can be judged.
 const JUDGED: [CompilerStatistic; 3] =
