@@ -475,7 +475,7 @@ fn compiled() -> Vec<u8> {
 fn print_everything(record: Record, other: &Record) {
     for format in Format::ALL {
         // An error is a valid result: not every format can hold every record.
-        let _ = format.export(&record);
+        let _ = format.export(&record, None);
     }
     let view = tables::View::of_width(80);
     let _ = (tables::compact(&record, &view), tables::long(&record, &view), tables::notes(&record, true));

@@ -386,6 +386,10 @@ pub enum Command {
         #[arg(long, value_name = "FORMAT", help = formats_help(), long_help = formats_help() + FORMATS_OF_THE_ACTION)]
         to: Option<String>,
 
+        /// In tables (csv, jsonl, markdown, latex), state each variant's speed-up over this one
+        #[arg(long, value_name = "VARIANT")]
+        speedup_over: Option<String>,
+
         /// Write to this file [default: standard output]
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
@@ -397,6 +401,7 @@ pub enum Command {
         gpukern report old.json new.json -o report.html      two, compared; or several\n  \
         gpukern report h100.json rx7900.json                 devices in one table\n  \
         gpukern report run.json -V naive,tiled               two variants of it\n  \
+        gpukern report run.json --speedup-over naive         speed-ups over a variant\n  \
         gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
         gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
     Report(Box<ReportArgs>),
@@ -1501,6 +1506,10 @@ pub struct ReportArgs {
     /// Only these variants: names or patterns ('tile-*') [default: all]
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
+
+    /// State each variant's speed-up over this one, in place of its share of the limit
+    #[arg(long, value_name = "VARIANT", conflicts_with_all = ["baseline", "output", "svg"])]
+    pub speedup_over: Option<String>,
 
     /// How they are compared.
     #[command(flatten)]

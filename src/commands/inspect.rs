@@ -54,7 +54,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         }
     }
     answer.deliver_json(json, &record);
-    answer.deliver(junit, || Format::Junit.export(&record))?;
+    answer.deliver(junit, || Format::Junit.export(&record, None))?;
     Ok(answer)
 }
 

@@ -284,7 +284,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
 fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View> {
     let columns = output.tables.columns()?;
     let reference = output.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
-    Ok(View { width: host.width(), reference, columns })
+    Ok(View { reference, columns, ..View::of_width(host.width()) })
 }
 
 /// Reads the file of `--reference`: a record if it starts with `{`, otherwise a CSV file of figures.

@@ -281,7 +281,9 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         Command::Inspect(args) => inspect::run(&args, setup, host),
         Command::Run(args) => run::run(&args, cli.vulkan.0, setup, host),
         Command::Capture(args) => capture::run(&args, setup, host),
-        Command::Export { run, to, output } => records::export(&run, to.as_deref(), output.as_deref(), host),
+        Command::Export { run, to, speedup_over, output } => {
+            records::export(&run, to.as_deref(), speedup_over.as_deref(), output.as_deref(), host)
+        }
         Command::Report(args) => records::draw(&args, host),
         Command::Merge { run, output } => records::merge(&run, output.as_deref(), host),
         Command::History(args) => history::run(&args, host),

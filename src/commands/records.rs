@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn export(
     runs: &[PathBuf],
     format: Option<&str>,
+    over: Option<&str>,
     output: Option<&Path>,
     host: &Host,
 ) -> Result<CommandOutput> {
@@ -59,8 +60,11 @@ pub(super) fn export(
     for run in runs {
         // With several files, all are records: the result of `ab` has other columns.
         let rows = match read_trials(runs)? {
+            Some(_) if over.is_some() => {
+                return Err(usage!("--speedup-over is about runs, and '{}' is a result of `ab`", run.shown()));
+            }
             Some(trials) => format.export_trials(&trials)?,
-            None => format.export(&read_record(run, &mut notes)?.record)?,
+            None => format.export(&read_record(run, &mut notes)?.record, over)?,
         };
         // Every record has the same columns, which the first one names.
         let heading =
@@ -209,7 +213,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     }
     let mut answer = CommandOutput::document(String::new(), notes);
     if args.output.is_none() {
-        answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host);
+        answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host)?;
         if json.is_some() && choices(&runs).is_empty() {
             answer.notes.push_str(
                 "note      there are no choices: no problem has two variants with a verified answer and a time\n",
@@ -238,15 +242,23 @@ fn text(
     comparison: Option<&Comparison>,
     columns: Option<&[&'static LongColumn]>,
     host: &Host,
-) -> String {
-    if let Some(comparison) = comparison.filter(|comparison| judging::check_common_case(comparison).is_ok()) {
-        return report::compare::text(comparison, &Ruling::default(), host.width());
+) -> Result<String> {
+    let over = args.speedup_over.clone();
+    if over.is_some() && runs.len() > 1 {
+        return Err(usage!("--speedup-over takes one record; `gpukern compare` tells how two differ"));
     }
-    let records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();
+    if let Some(comparison) = comparison.filter(|comparison| judging::check_common_case(comparison).is_ok()) {
+        return Ok(report::compare::text(comparison, &Ruling::default(), host.width()));
+    }
+    let mut records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();
+    if let Some(over) = &over {
+        let set = |record| report::fastest::set_speedups(record, over);
+        records.iter_mut().try_for_each(|record| set(record.to_mut())).map_err(|e| usage!("--speedup-over: {e}"))?;
+    }
     let records: Vec<&Record> = records.iter().map(|record| &**record).collect();
     let fleet = report::fleet::text(&records, host.width());
     if runs.len() > 1 && fleet_devices(&records).len() > MAX_DEVICES {
-        return format!("{fleet}left out: the tables of each record; `gpukern report RUN.json` prints them\n");
+        return Ok(format!("{fleet}left out: the tables of each record; `gpukern report RUN.json` prints them\n"));
     }
     let mut texts = vec![];
     for (run, record) in runs.iter().zip(records) {
@@ -267,11 +279,12 @@ fn text(
             texts.push(name + &report::inspect::text(record, host.width()) + gap + &notes);
             continue;
         }
-        let view = View { columns: columns.map(<[_]>::to_vec), ..View::of_width(host.width()) };
+        let columns = columns.map(<[_]>::to_vec);
+        let view = View { columns, over: over.clone(), ..View::of_width(host.width()) };
         texts.push(name + &measuring::tables(record, form, &view) + gap + &notes);
     }
     texts.extend((!fleet.is_empty()).then_some(fleet));
-    texts.join("\n")
+    Ok(texts.join("\n"))
 }
 
 /// Reads the records of a page, pools those of each side, and sets the comparison of the sides. Two records are two sides.

@@ -266,9 +266,7 @@ impl Sides {
                 let (verification, accepts) = (verification.clone(), accepts.clone());
                 Outcome::Measured(Box::new(Measured { verification, accepts, ..(**timed).clone() }))
             }
-            (Outcome::Measured(_) | Outcome::Rejected(_) | Outcome::Failed { mistake: true, .. }, Some(judged)) => {
-                judged.clone()
-            }
+            (Outcome::Measured(_) | Outcome::Rejected(_) | Outcome::Failed { .. }, Some(judged)) => judged.clone(),
             (outcome, _) => outcome.clone(),
         }
     }
@@ -346,7 +344,7 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
     }
     let place = |side: &[UserKernels], name: &str| side.iter().position(|kernels| kernels.name == name);
     for kernels in &gone {
-        let is_alike = |other: &&&UserKernels| signature(other) == signature(kernels);
+        let is_alike = |other: &&&UserKernels| signature(other) == signature(kernels) && may_be_same(other, kernels);
         let alike: Vec<_> = new.iter().filter(is_alike).collect();
         let only = alike.first().filter(|_| alike.len() == 1 && gone.iter().filter(is_alike).count() == 1);
         let in_place = alike.iter().find(|other| place(after, &other.name) == place(before, &kernels.name));
@@ -355,6 +353,26 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
         }
     }
     counterparts
+}
+
+/// Whether kernels of two names may be the same: the code is, or what it should compute, by files of any names.
+fn may_be_same(a: &UserKernels, b: &UserKernels) -> bool {
+    let files = [a, b].map(|of| data_files(&of.problem));
+    let [a_hashes, b_hashes] = files.each_ref().map(|files| files.values().collect::<BTreeSet<_>>());
+    // The names of files may differ.
+    let words = |line: &str, files: &BTreeMap<String, String>| {
+        let is_other = |word: &&str| !files.keys().any(|name| word.ends_with(name));
+        line.split_whitespace().filter(is_other).map(String::from).collect::<Vec<_>>()
+    };
+    let is_same = |(of_a, of_b): (&ResolvedPoint, &ResolvedPoint)| match (&of_a.reference, &of_b.reference) {
+        (Reference::Command(old), Reference::Command(new)) => {
+            words(&old.line, &files[0]) == words(&new.line, &files[1])
+        }
+        (Reference::Files(old), Reference::Files(new)) => old.len() == new.len(),
+        (Reference::Kernel(old), Reference::Kernel(new)) => code_of(&a.problem, old) == code_of(&b.problem, new),
+        (old, new) => *old != Reference::None && old == new,
+    };
+    is_same_code(a, b) || a_hashes == b_hashes && a.problem.points.iter().zip(&b.problem.points).all(is_same)
 }
 
 /// Adds the sizes of the candidate to a kernel of the baseline, as far as its description has them, so that its check judges

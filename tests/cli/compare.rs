@@ -875,6 +875,10 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     let comparison = read_json(&path.join("gpukern-results/comparison.json"));
     assert_eq!(comparison["cases"][0]["id"], "clone/clone/u32/N=4096");
     assert_eq!(comparison["unmatched"].as_array().map(Vec::len), Some(0));
+    // Neither the code nor what it should compute is the same: another kernel.
+    write("clone.comp", &COPY[0].replace("x[i];", "3 * x[i];"));
+    let other = compare(2, &[]);
+    assert!(other.contains("Nothing was compared.") && !other.contains("Renamed"), "{other}");
 }
 
 #[cfg(unix)]
@@ -962,6 +966,33 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     write("second.toml", &second);
     let new = compare(0);
     assert!(new.contains("1 same, 1 new"), "{new}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reference_that_no_longer_ends_fails_and_does_not_let_a_wrong_kernel_pass_later() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    write("copy.comp", COPY[0]);
+    write("copy.toml", &format!("{}[reference]\ncommand = 'sh right.sh {{in}} {{out}}'\n", COPY[1]));
+    write("right.sh", "cp $1/X.npy $2/Y.npy\n");
+    write("other.comp", COPY[0]);
+    write("other.toml", &COPY[1].replace("copy.comp", "other.comp"));
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'other.toml'\n");
+    commit_all(path);
+    let compare = |exit| {
+        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms --timeout 1s"]);
+        let output = expect_exit(command.current_dir(path), exit);
+        stdout(&output) + &stderr(&output)
+    };
+    write("right.sh", "while true; do sleep 1; done\n");
+    let hung = words(&compare(1));
+    assert!(hung.contains("newly failed") && hung.contains("did not end within 10.0 s"), "{hung}");
+    git(path, &["commit", "--quiet", "--all", "--message=it hangs"]);
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
+    compare(4);
 }
 
 #[cfg(unix)]

@@ -3,18 +3,18 @@
 use super::group::SentGroup;
 use super::job;
 use super::tune::VerifiedCandidate;
-use crate::basis::units::Nanos;
 use crate::executor::Executor;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
 use crate::runner::Runner;
+use crate::stats::Summary;
 use crate::timekeeper::SampleSource;
 use crate::tuning::Refusal;
 use crate::workbench::LoadedProblem;
 use std::time::Duration;
 
-/// Median time of each candidate, or the reason for its absence.
-pub type Explained = Vec<Result<Nanos, String>>;
+/// Times of each candidate, or the reason for their absence.
+pub type Explained = Vec<Result<Summary, String>>;
 
 job! {
     /// Job behind [`Executor::explain`].
@@ -82,13 +82,13 @@ impl Runner {
         })
     }
 
-    /// Returns the median of a few samples of a candidate, after a warm-up.
+    /// Takes a few samples of a candidate, after a warm-up.
     fn time_briefly(
         &mut self,
         candidate: &VerifiedCandidate,
         loaded: &LoadedProblem,
         sampling: &Sampling,
-    ) -> Result<Nanos, String> {
+    ) -> Result<Summary, String> {
         if self.keeper.is_interrupted() {
             return Err("interrupted".into());
         }
@@ -98,7 +98,7 @@ impl Runner {
         let mut timed = self.record_candidate(candidate, loaded, warm_run, sampling)?;
         timed.sample()?;
         let until = self.keeper.time.now().saturating_add(sampling.max_time.min(EXPLAIN_SAMPLING));
-        let median = self.keeper.race(&mut timed, warm_run, None, until)?;
-        Ok(median.unwrap_or(warm_run))
+        let summary = self.keeper.race(&mut timed, warm_run, None, until)?;
+        summary.ok_or_else(|| "it has no time".into())
     }
 }

@@ -307,7 +307,7 @@ impl Runner {
         let Some(warm_run) = self.keeper.warm_candidate(&mut timed, best)? else { return Ok(None) };
         // The first run may have included compilation, so only a warm one tells how many runs a sample needs.
         let mut timed = self.record_candidate(candidate, loaded, warm_run, &sampling)?;
-        self.keeper.race(&mut timed, warm_run, best, until)
+        Ok(self.keeper.race(&mut timed, warm_run, best, until)?.map(|summary| summary.median))
     }
 
     /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.

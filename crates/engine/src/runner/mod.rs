@@ -175,6 +175,10 @@ impl SampleSource for TimedProgram {
     fn uses_matrix_units(&self) -> bool {
         self.program.uses_matrix_units()
     }
+
+    fn empties_caches(&self) -> bool {
+        self.sampler.empties_caches()
+    }
 }
 
 /// Problem of a group, loaded on the device when the first case that can run needs it.

@@ -222,7 +222,8 @@ impl<T: SampleSource> Contender<T> {
     fn discard_disturbed_sample(&mut self) -> Result<(), String> {
         // Without samples, the summary is that of the verified run.
         let run = self.times.first().unwrap_or(&self.measured.summary.median);
-        if run.0 * f64::from(self.timed.runs_per_sample()) < MIN_UNDISTURBED_SAMPLE.0 {
+        let is_short = run.0 * f64::from(self.timed.runs_per_sample()) < MIN_UNDISTURBED_SAMPLE.0;
+        if is_short && !self.timed.empties_caches() {
             self.discard_sample()?;
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::case::method::Round;
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::plan::Sampling;
 use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
-use crate::stats;
+use crate::stats::Summary;
 pub use canary::Canary;
 use contender::TURN_TIME;
 pub use contender::{CaseState, Contender, measured_once};
@@ -70,6 +70,9 @@ const TURN_ORDERS: [[DuelRole; 3]; 6] = {
     [[A, B, Control], [A, Control, B], [B, A, Control], [B, Control, A], [Control, A, B], [Control, B, A]]
 };
 
+/// Time from which a round of a duel has no further turns: twice that of its turns.
+const MAX_ROUND_TIME: Duration = TURN_TIME.saturating_mul(36);
+
 /// Callback that records a duel's contender again, with as many runs per sample as a run of this time needs.
 pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, DuelRole, Nanos) -> Result<(), String>;
 
@@ -101,6 +104,11 @@ pub trait SampleSource {
 
     /// Returns whether it uses matrix units: see [`Timekeeper::is_usual`].
     fn uses_matrix_units(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it empties the caches before each run.
+    fn empties_caches(&self) -> bool {
         false
     }
 }
@@ -373,11 +381,18 @@ impl<'a> Timekeeper<'a> {
             orders.shuffle(generator);
             // A run that fills a turn needs no more turns in a round.
             let turns = if shortest_run.0 < Nanos::from(TURN_TIME).0 { orders.len() } else { 1 };
-            for role in orders.into_iter().take(turns).flatten() {
-                let turn = contenders[role as usize].take_duel_turn(self.time.as_ref());
-                let is_complete = turn.map_err(|error| DuelFailure { role, error })?;
-                if !is_complete {
-                    return Ok(());
+            let round_start = self.time.now();
+            for order in orders.into_iter().take(turns) {
+                for role in order {
+                    let turn = contenders[role as usize].take_duel_turn(self.time.as_ref());
+                    let is_complete = turn.map_err(|error| DuelFailure { role, error })?;
+                    if !is_complete {
+                        return Ok(());
+                    }
+                }
+                // Between runs, emptying the caches or restoring inputs may take much longer than the run.
+                if self.time.since(round_start) >= MAX_ROUND_TIME {
+                    break;
                 }
             }
             for (index, contender) in contenders.iter().enumerate() {
@@ -404,15 +419,15 @@ impl<'a> Timekeeper<'a> {
         if is_too_slow { Ok(None) } else { Ok(Some(run)) }
     }
 
-    /// Measures the median of `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
-    /// any samples, returns `warm_run`, the time of the run before the race.
+    /// Samples `timed`; `None` once it cannot win against `best`. Sampling ends at time `until`; without
+    /// any samples, there is one: `warm_run`, the time of the run before the race.
     pub fn race(
         &self,
         timed: &mut impl SampleSource,
         warm_run: Nanos,
         best: Option<Nanos>,
         until: Duration,
-    ) -> Result<Option<Nanos>, String> {
+    ) -> Result<Option<Summary>, String> {
         let start = self.time.now();
         let mut times = vec![];
         let mut shortest = f64::INFINITY;
@@ -420,14 +435,14 @@ impl<'a> Timekeeper<'a> {
             if times.len() >= MIN_SAMPLES_TO_DROP && self.time.since(start) >= RACE_TIME {
                 break;
             }
-            let run = timed.sample()?.sample.time.0;
+            let run = timed.sample()?.sample.time;
             times.push(run);
-            shortest = shortest.min(run);
+            shortest = shortest.min(run.0);
             if times.len() >= MIN_SAMPLES_TO_DROP && best.is_some_and(|best| shortest > DROP_RATIO * best.0) {
                 return Ok(None);
             }
         }
-        Ok(Some(stats::median(&times).map_or(warm_run, Nanos)))
+        Ok(Summary::of(&times).or_else(|| Summary::of(&[warm_run])))
     }
 
     /// Reads the canary, the device's clock and the host's load.

@@ -40,6 +40,8 @@ struct Scripted<'a> {
     runs: usize,
     runs_per_sample: u32,
     uses_matrix_units: bool,
+    /// Time that emptying the caches takes before each run.
+    eviction: Duration,
     run: Box<dyn FnMut(usize) -> Result<f64, String> + 'a>,
 }
 
@@ -48,7 +50,7 @@ impl SampleSource for Scripted<'_> {
         let run = (self.run)(self.runs)?;
         self.runs += 1;
         let total = Nanos(run * f64::from(self.runs_per_sample));
-        self.time.sleep(Duration::from_nanos(total.0 as u64));
+        self.time.sleep(self.eviction + Duration::from_nanos(total.0 as u64));
         Ok(TakenSample { sample: Sample { time: Nanos(run), host: total, outlier: false }, device_total: total })
     }
 
@@ -58,6 +60,10 @@ impl SampleSource for Scripted<'_> {
 
     fn uses_matrix_units(&self) -> bool {
         self.uses_matrix_units
+    }
+
+    fn empties_caches(&self) -> bool {
+        !self.eviction.is_zero()
     }
 }
 
@@ -73,6 +79,7 @@ fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scrip
         runs: 0,
         runs_per_sample: 1,
         uses_matrix_units: false,
+        eviction: Duration::ZERO,
         run: Box::new(move |index| Ok(run(index))),
     }
 }
@@ -80,7 +87,7 @@ fn run<'a>(time: &ScriptedTime, mut run: impl FnMut(usize) -> f64 + 'a) -> Scrip
 /// Returns a source whose fourth run fails.
 fn failing(time: &ScriptedTime) -> Scripted<'static> {
     let fails = |index| if index < 3 { Ok(MS) } else { Err("the device is lost".to_string()) };
-    Scripted { time: time.clone(), runs: 0, runs_per_sample: 1, uses_matrix_units: false, run: Box::new(fails) }
+    Scripted { run: Box::new(fails), ..run(time, |_| MS) }
 }
 
 /// Returns a canary whose n-th run takes `times(n)` ns, on a separate device.
@@ -432,6 +439,18 @@ fn each_contender_of_a_duel_is_equally_likely_to_come_first() {
 }
 
 #[test]
+fn a_round_of_runs_after_long_evictions_takes_one_of_each() {
+    let (mut keeper, time) = scripted(Duration::MAX);
+    let [mut a, mut b] = [0.1 * MS, 0.2 * MS].map(|run_time| {
+        cold(Scripted { eviction: Duration::from_millis(500), ..run(&time, move |_| run_time) }, run_time)
+    });
+    let sampling = limited_to(10_000);
+    let (rounds, _) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false);
+    // A round takes 2 s: a run of each of the two after recording, and one that counts.
+    assert_eq!(rounds.len(), 5);
+}
+
+#[test]
 fn a_duel_ends_with_its_time_an_interruption_or_a_failure() {
     let sampling = limited_to(80);
     let (mut keeper, time) = scripted(Duration::MAX);
@@ -459,8 +478,8 @@ fn a_race_ends_as_soon_as_it_is_lost() {
     assert_eq!((warm(2.1 * MS), warm(1.9 * MS)), (None, Some(Nanos(1.9 * MS))));
     let race = |run_time: f64, until: Duration| {
         let mut timed = run(&time, |_| run_time);
-        let median = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");
-        (median.map(|median| median.0), timed.runs)
+        let summary = keeper.race(&mut timed, Nanos(7.0), best, until).expect("it runs");
+        (summary.map(|summary| summary.median.0), timed.runs)
     };
     assert_eq!(race(1.2 * MS, end), (None, 3));
     assert_eq!(race(1.1 * MS, end), (Some(1.1 * MS), 10));
@@ -469,6 +488,7 @@ fn a_race_ends_as_soon_as_it_is_lost() {
     assert_eq!(race(0.5 * MS, time.now() + Duration::from_micros(1200)), (Some(0.5 * MS), 3));
     assert_eq!(race(MS, Duration::ZERO), (Some(7.0), 0));
     let mut long = run(&time, |_| 150.0 * MS);
-    assert_eq!(keeper.race(&mut long, Nanos(7.0), None, end), Ok(Some(Nanos(150.0 * MS))));
+    let summary = keeper.race(&mut long, Nanos(7.0), None, end).expect("it runs");
+    assert_eq!(summary.map(|summary| (summary.median, summary.count)), Some((Nanos(150.0 * MS), 3)));
     assert_eq!(long.runs, 3);
 }

@@ -48,7 +48,7 @@ pub struct Sampler {
     /// Runs over fresh and over left contents, if the contents may make a difference.
     contents_test: Option<[TimedCommands; 2]>,
     /// Cache-emptying program, kept alive because the commands refer to its buffers.
-    _evictor: Option<Rc<Evictor>>,
+    evictor: Option<Rc<Evictor>>,
 }
 
 /// Recorded commands with timestamps around each part that counts.
@@ -197,6 +197,11 @@ impl Sampler {
         Ok(TakenSample { sample: Sample { time, host, outlier: false }, device_total: device })
     }
 
+    /// Whether the caches are emptied before each run.
+    pub fn empties_caches(&self) -> bool {
+        self.evictor.is_some()
+    }
+
     /// Lifts the time limit of a multi-round run.
     pub(super) fn lift_time_limit(&mut self) {
         if let Some(round) = &mut self.stoppable_round {
@@ -316,7 +321,7 @@ impl Workbench {
             poisoned: program.is_users(),
             poison,
             contents_test: None,
-            _evictor: evictor,
+            evictor,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::differences::work;
 use super::gate::Reached;
-use super::side::{SeenCase, State, doubt, is_mistake, state, state_reason, status};
+use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
     inspected, judge, why,
@@ -122,12 +122,6 @@ fn is_exact(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
     let is_float =
         |buffer: &String| DType::ALL.iter().any(|dtype| dtype.is_float() && buffer.contains(&format!(" {dtype}[")));
     hashes(before) == hashes(after) && !after.case.buffers.iter().any(is_float)
-}
-
-/// Whether a command of the description failed. One whose kernel did not compile, and now does, is fixed.
-fn has_failed_command(case: &Case) -> bool {
-    let commands = ["the reference command", "the inputs command"];
-    matches!(&case.outcome, Outcome::Failed { error, .. } if commands.iter().any(|command| error.starts_with(command)))
 }
 
 /// Says why the answer of a case may be wrong although it has a time; empty without a reason.

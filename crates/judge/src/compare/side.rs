@@ -197,7 +197,15 @@ pub(super) fn doubt(side: &[SeenCase<'_>]) -> Option<String> {
 
 /// Whether the state of a case on a side is a mistake that its user can mend.
 pub(super) fn is_mistake(side: &[SeenCase<'_>]) -> bool {
-    decisive(side).is_some_and(|seen| matches!(seen.case.outcome, Outcome::Failed { mistake: true, .. }))
+    decisive(side).is_some_and(|seen| {
+        matches!(seen.case.outcome, Outcome::Failed { mistake: true, .. }) || has_failed_command(seen.case)
+    })
+}
+
+/// Whether a command of the description failed. One whose kernel did not compile, and now does, is fixed.
+pub(super) fn has_failed_command(case: &Case) -> bool {
+    let commands = ["the reference command", "the inputs command"];
+    matches!(&case.outcome, Outcome::Failed { error, .. } if commands.iter().any(|command| error.starts_with(command)))
 }
 
 /// Returns the process that gives a side its state.

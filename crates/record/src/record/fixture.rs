@@ -54,6 +54,7 @@ pub fn case(variant: &str, outcome: Outcome) -> Case {
         share: None,
         structure: None,
         speedup: None,
+        speedup_interval: None,
         outcome,
     }
 }

@@ -250,6 +250,9 @@ pub struct Case {
     /// Median of the host baseline of the same problem, divided by this one's.
     #[serde(default)]
     pub speedup: Option<f64>,
+    /// 95 % interval of a speed-up over another variant, which only tables state.
+    #[serde(skip)]
+    pub speedup_interval: Option<[f64; 2]>,
     /// Outcome of the case.
     pub outcome: Outcome,
 }
@@ -325,6 +328,7 @@ impl CaseGroup {
             share: None,
             structure: None,
             speedup: None,
+            speedup_interval: None,
             outcome,
         }
     }

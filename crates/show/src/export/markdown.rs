@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 const MAX_GONE: usize = 50;
 
 /// Shows a record, in Markdown or LaTeX: the tables of each device, and below them the cases without a time.
-pub(super) fn document(record: &Record) -> Document {
+pub(super) fn document(record: &Record, over: Option<&str>) -> Document {
     let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
@@ -35,7 +35,7 @@ pub(super) fn document(record: &Record) -> Document {
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let (table, figures) = section.table(&conditions);
+                let (table, figures) = section.table(&conditions, over);
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
                 document.table(table);
             }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_in_their_cell_and_are_text() {
-        insta::assert_snapshot!(document(&hostile()).markdown().trim_end());
+        insta::assert_snapshot!(document(&hostile(), None).markdown().trim_end());
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
     }
 

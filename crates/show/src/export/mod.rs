@@ -21,6 +21,7 @@ use crate::compare::paired::Trials;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Measured, Outcome, Record};
 use crate::report::document::Document;
+use crate::report::fastest::set_speedups;
 use crate::report::join_filled;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -28,6 +29,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
+
+/// Function that writes a record in a format.
+enum Writer {
+    /// Table, which may state speed-ups over a variant.
+    Table(fn(&Record, Option<&str>) -> Result<String, Error>),
+    Other(fn(&Record) -> Result<String, Error>),
+}
 
 /// Export format of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,19 +76,21 @@ impl Format {
     ];
 
     /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, fn(&Record) -> Result<String, Error>) {
+    fn facts(self) -> (&'static str, Writer) {
         match self {
-            Self::Csv => ("csv", rows::csv),
-            Self::JsonLines => ("jsonl", rows::json_lines),
-            Self::Markdown => ("markdown", |record| Ok(markdown_text(&markdown::document(record)))),
-            Self::Latex => ("latex", |record| Ok(markdown::document(record).latex())),
-            Self::Junit => ("junit", |record| Ok(junit::text(record))),
-            Self::Hyperfine => ("hyperfine", hyperfine::text),
-            Self::Nvbench => ("nvbench", nvbench::text),
-            Self::Bencher => ("bencher", bencher::text),
-            Self::GoogleBenchmark => ("google-benchmark", google_benchmark::text),
-            Self::GithubSmaller => ("custom-smaller-is-better", github_action::times),
-            Self::GithubBigger => ("custom-bigger-is-better", github_action::rates),
+            Self::Csv => ("csv", Writer::Table(|record, _| rows::csv(record))),
+            Self::JsonLines => ("jsonl", Writer::Table(|record, _| rows::json_lines(record))),
+            Self::Markdown => {
+                ("markdown", Writer::Table(|record, over| Ok(markdown_text(&markdown::document(record, over)))))
+            }
+            Self::Latex => ("latex", Writer::Table(|record, over| Ok(markdown::document(record, over).latex()))),
+            Self::Junit => ("junit", Writer::Other(|record| Ok(junit::text(record)))),
+            Self::Hyperfine => ("hyperfine", Writer::Other(hyperfine::text)),
+            Self::Nvbench => ("nvbench", Writer::Other(nvbench::text)),
+            Self::Bencher => ("bencher", Writer::Other(bencher::text)),
+            Self::GoogleBenchmark => ("google-benchmark", Writer::Other(google_benchmark::text)),
+            Self::GithubSmaller => ("custom-smaller-is-better", Writer::Other(github_action::times)),
+            Self::GithubBigger => ("custom-bigger-is-better", Writer::Other(github_action::rates)),
         }
     }
 
@@ -88,9 +98,21 @@ impl Format {
         self.facts().0
     }
 
-    /// Converts `record` to this format. Fails if the format has a place only for measured cases and there are none.
-    pub fn export(self, record: &Record) -> Result<String, Error> {
-        self.facts().1(&record.across_processes())
+    /// Converts `record` to this format; a table states speed-ups over the variant `over` if it is given. Fails if the format has
+    /// a place only for measured cases and there are none.
+    pub fn export(self, record: &Record, over: Option<&str>) -> Result<String, Error> {
+        let mut record = record.across_processes();
+        if let Some(over) = over {
+            set_speedups(record.to_mut(), over).map_err(|reason| Error::Usage(format!("--speedup-over: {reason}")))?;
+        }
+        match self.facts().1 {
+            Writer::Table(write) => write(&record, over),
+            Writer::Other(_) if over.is_some() => Err(Error::Usage(format!(
+                "--speedup-over is about tables, and {} is none; use csv, jsonl, markdown or latex",
+                self.name()
+            ))),
+            Writer::Other(write) => write(&record),
+        }
     }
 
     /// Converts the result of `ab`. Fails if the format is not that of a table.
@@ -317,20 +339,41 @@ pub mod tests {
     use crate::record::fixture::{saying, six_cases, unverified};
 
     #[test]
+    fn tables_state_speedups_over_a_variant_and_other_formats_refuse_to() {
+        let record = six_cases();
+        let text = |format: Format, over: &str| format.export(&record, Some(over)).map_err(|error| error.to_string());
+        insta::assert_snapshot!(text(Format::Latex, "naive").expect("a table"));
+        let csv = text(Format::Csv, "naive").expect("rows");
+        let mut reader = csv::Reader::from_reader(csv.as_bytes());
+        let rows = reader.deserialize::<HashMap<String, String>>().map(|row| row.expect("a row"));
+        let rows: Vec<_> = rows.filter(|row| !row["speedup"].is_empty()).collect();
+        let number = |name: &str, row: &HashMap<String, String>| row[name].parse::<f64>().expect("a number");
+        let naive = rows.iter().find(|row| row["variant"] == "naive").expect("a row of the baseline");
+        let mut others = rows.iter().filter(|row| row["variant"] != "naive" && row["size"] == naive["size"]).peekable();
+        assert!(others.peek().is_some(), "{csv}");
+        for row in others {
+            let ratio = number("median_ns", naive) / number("median_ns", row);
+            assert!((number("speedup", row) - ratio).abs() < 1e-9, "{row:?}");
+        }
+        insta::assert_snapshot!(text(Format::Csv, "naiv").expect_err("no such variant"));
+        insta::assert_snapshot!(text(Format::Junit, "naive").expect_err("no table"));
+    }
+
+    #[test]
     fn each_format_writes_times_and_what_it_can_of_cases_without() {
         for format in Format::ALL {
-            insta::assert_snapshot!(format.name(), format.export(&six_cases()).expect("a document"));
+            insta::assert_snapshot!(format.name(), format.export(&six_cases(), None).expect("a document"));
         }
     }
 
     #[test]
     fn formats_with_room_for_it_say_that_an_answer_is_unverified() {
         for format in Format::ALL {
-            let text = format.export(&unverified()).expect("a document");
+            let text = format.export(&unverified(), None).expect("a document");
             let has_room = !matches!(format, Format::Bencher | Format::Hyperfine);
             assert_eq!(text.contains("no expected output was given"), has_room, "{format:?}: {text}");
             assert!(!text.contains("unverified: unverified"), "{format:?}: {text}");
-            assert!(!format.export(&six_cases()).expect("a document").contains("unverified"), "{format:?}");
+            assert!(!format.export(&six_cases(), None).expect("a document").contains("unverified"), "{format:?}");
         }
     }
 
@@ -340,7 +383,7 @@ pub mod tests {
         let death = Death { cause: "no answer".into(), kernels: vec![], driver: String::new(), said: vec![] };
         record.cases[1].outcome = Outcome::TimedOut(death);
         for format in [Format::Csv, Format::JsonLines, Format::Junit, Format::Markdown, Format::Latex] {
-            let text = format.export(&record).expect("a document");
+            let text = format.export(&record, None).expect("a document");
             let is_prose = matches!(format, Format::Markdown | Format::Latex);
             assert_eq!([text.contains("timed-out"), text.contains("timed out")], [!is_prose, is_prose], "{text}");
         }
@@ -351,7 +394,7 @@ pub mod tests {
         let export = |format: Format, options: CaseOptions| {
             let mut record = six_cases();
             record.cases[0].options = options;
-            format.export(&record).expect("a document")
+            format.export(&record, None).expect("a document")
         };
         for axis in AXES {
             for format in [Format::Csv, Format::JsonLines, Format::Nvbench] {
@@ -392,7 +435,8 @@ pub mod tests {
             *text = printable::printable_lines(text).into_owned();
         }
         texts.extend(page.charts);
-        let exports = Format::ALL.map(|format| (format.name().to_string(), format.export(&record).expect("measured")));
+        let exports =
+            Format::ALL.map(|format| (format.name().to_string(), format.export(&record, None).expect("measured")));
         for (name, text) in texts.into_iter().chain(exports) {
             let line = |c: char| c == '\n' || c == '\t';
             let live = text.chars().find(|c| !line(*c) && printable::printable(&c.to_string()) != c.to_string());
@@ -417,7 +461,7 @@ pub mod tests {
         let mut record = six_cases();
         record.cases.retain(|case| case.measured().is_none());
         for format in Format::ALL {
-            let error = format.export(&record).err().map(|error| error.to_string());
+            let error = format.export(&record, None).err().map(|error| error.to_string());
             let shows_others = !matches!(
                 format,
                 Format::GithubSmaller
@@ -443,7 +487,7 @@ pub mod tests {
         }
         for format in Format::ALL {
             // Without rates, this format has nothing to export.
-            let Ok(text) = format.export(&record) else {
+            let Ok(text) = format.export(&record, None) else {
                 assert_eq!(format, Format::GithubBigger);
                 continue;
             };
@@ -485,7 +529,7 @@ pub mod tests {
             crate::record::reader::parse(&json, "run.json", &crate::kernels::CATALOGUE).expect("a record").record;
         assert_eq!(read, record);
         for format in Format::ALL {
-            let text = format.export(&read).unwrap_or_else(|error| panic!("{format:?}: {error}"));
+            let text = format.export(&read, None).unwrap_or_else(|error| panic!("{format:?}: {error}"));
             assert!(text.contains("convolve"), "{format:?}\n{text}");
         }
         let table = crate::report::grid::compact(&read, &crate::report::long::View::of_width(80));

@@ -9,7 +9,7 @@ use crate::compare::Verdict;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials};
 use crate::plan::axes;
 use crate::record::class::Class;
-use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, TIMES};
+use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, SPEEDUP, TIMES};
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Record};
 use crate::report::fastest::{TimeRatio, ratios_to_fastest};
@@ -61,6 +61,12 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         .with("bytes", case.work.bytes.0);
     for figure in RESULTS {
         row = row.with(figure.key, figure.value(case));
+        if figure.key == SPEEDUP.key {
+            let interval = case.speedup_interval.filter(|[low, high]| low < high);
+            row = row
+                .with("speedup_low", interval.map(|[low, _]| low))
+                .with("speedup_high", interval.map(|[_, high]| high));
+        }
         if figure.key == SHARE_HIGH.key {
             row = row.with("limit", case.share.map(|share| share.limit.name()));
         }

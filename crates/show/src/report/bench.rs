@@ -5,6 +5,7 @@ use super::table::Cell;
 use super::{and_more, join_filled};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
+use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, counted, in_words};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
@@ -79,6 +80,22 @@ pub fn main_sections(record: &Record) -> Vec<Section<'_>> {
 pub fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
+
+/// Heads the column of sizes: by the axes of a user's kernel that has several, such as `N×S`.
+pub fn size_heading(cases: &[&Case]) -> String {
+    let axes = |case: &&Case| {
+        let values = case.id.rsplit('/').next().unwrap_or_default();
+        let names = values.split(',').map(|value| Some(value.split_once('=')?.0)).collect::<Option<Vec<_>>>();
+        names.filter(|names| names.len() > 1).map(|names| names.join("×"))
+    };
+    match &distinct(cases.iter().map(axes))[..] {
+        [Some(axes)] if axes.chars().count() <= MAX_SIZE_HEADING => printable(axes).into_owned(),
+        _ => "size".into(),
+    }
+}
+
+/// Longest names of axes in a heading, so that they do not widen a table.
+const MAX_SIZE_HEADING: usize = 16;
 
 /// Describes the state of the caches at the beginning of a kernel.
 pub(crate) fn caches(state: CacheState) -> &'static str {

@@ -1,6 +1,7 @@
 //! Table of `bench --explain`.
 
 use super::document::Document;
+use super::grid::percent;
 use super::or_dash;
 use super::table::{Cell, Table};
 use crate::algorithms::Candidate;
@@ -9,6 +10,7 @@ use crate::basis::units::Nanos;
 use crate::case::CaseOptions;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
+use crate::stats::Summary;
 use serde::{Serialize, Serializer};
 
 /// Candidates of `auto` for a problem, as a JSON document.
@@ -37,9 +39,14 @@ struct TimedCandidate {
     variant: &'static str,
     tile: Option<Tile>,
     predicted_ns: Nanos,
+    #[serde(skip)]
+    measured: Option<Summary>,
     /// Measured median, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     measured_ns: Option<Nanos>,
+    /// 95 % interval of the median; absent below six samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ns: Option<[Nanos; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -53,7 +60,7 @@ impl Explanation {
         device: &DeviceInfo,
         group: &CaseGroup,
         candidates: &[Candidate],
-        times: Vec<Result<Nanos, String>>,
+        times: Vec<Result<Summary, String>>,
         not_considered: Vec<String>,
         choice: Option<String>,
     ) -> Self {
@@ -62,7 +69,9 @@ impl Explanation {
             variant: candidate.variant,
             tile: candidate.tile,
             predicted_ns: candidate.predicted,
-            measured_ns: time.as_ref().ok().copied(),
+            measured: time.as_ref().ok().copied(),
+            measured_ns: time.as_ref().ok().map(|summary| summary.median),
+            interval_ns: time.as_ref().ok().and_then(|summary| summary.interval),
             reason: time.err(),
         });
         Self {
@@ -83,30 +92,44 @@ impl Explanation {
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         document.line(format!("{heading}, {device}: what auto chooses from"));
         document.gap();
-        let times = candidates.iter().filter_map(|candidate| candidate.measured_ns);
-        let fastest = times.map(|time| time.0).fold(f64::INFINITY, f64::min);
-        let over_fastest = |time: Nanos| format!("{:.2}", time.0 / fastest);
-        let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ fastest"]);
+        let measured = candidates.iter().filter_map(|candidate| candidate.measured);
+        let fastest = measured.min_by(|a, b| a.median.0.total_cmp(&b.median.0));
+        let over_fastest = |own: &Summary| fastest.map(|best| format!("{:.2}", own.median.0 / best.median.0));
+        let table = Table::default().text(["variant"]).numbers(["predicted", "measured", "÷ best"]);
         let mut table = table.prose(["tile"]);
         let mut failures = vec![];
-        for TimedCandidate { variant, tile, predicted_ns, measured_ns, reason } in candidates {
-            let measured = measured_ns.map_or_else(|| "–".into(), Cell::time);
-            let ratio = or_dash(measured_ns.map(over_fastest));
+        for TimedCandidate { variant, tile, predicted_ns, measured, reason, .. } in candidates {
             let tile = tile.map(|tile| tile.to_string()).unwrap_or_default();
             if let Some(reason) = reason {
                 failures.push(format!("{}: {reason}", format!("{variant} {tile}").trim_end()));
             }
-            table.row([Cell::code(*variant), Cell::time(*predicted_ns), measured, ratio.into(), tile.into()]);
+            let time = measured.map_or_else(
+                || "–".into(),
+                |own| {
+                    let error = own.relative_error().filter(|error| error.is_finite());
+                    let detail = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+                    Cell { detail, ..Cell::time(own.median) }
+                },
+            );
+            let ratio = or_dash(measured.as_ref().and_then(over_fastest));
+            table.row([Cell::code(*variant), Cell::time(*predicted_ns), time, ratio.into(), tile.into()]);
         }
         table.unify_units(&["predicted", "measured"]);
         table.leave_out_empty(&["tile"], "");
         document.table(table);
         document.gap();
         document.lines(failures);
-        if let Some(TimedCandidate { variant, measured_ns: Some(time), .. }) = candidates.first() {
-            let lost = over_fastest(*time);
-            document.line(format!("auto takes the first, {variant}, which takes {lost} × the time of the fastest"));
-            if time.0 > MAX_LOSS * fastest {
+        if let Some((TimedCandidate { variant, measured: Some(own), .. }, best)) = candidates.first().zip(fastest) {
+            let lost = own.median.0 / best.median.0;
+            let is_clear = range(own)[0].0 > range(&best)[1].0;
+            document.line(match lost {
+                1.0 => format!("auto takes the first, {variant}, which is the fastest"),
+                _ if is_clear => {
+                    format!("auto takes the first, {variant}, which takes {lost:.2} × the time of the fastest")
+                }
+                _ => format!("auto takes the first, {variant}; whether another is faster is too close to tell here"),
+            });
+            if lost > MAX_LOSS && is_clear {
                 document.line(format!(
                     "to have it take the fastest here: `gpukern tune {algorithm}` with this size, type and layout (its caches are hot)"
                 ));
@@ -120,6 +143,11 @@ impl Explanation {
         document.gap();
         document.terminal(width)
     }
+}
+
+/// Returns where a median probably is: its interval or, of too few samples for one, all of them.
+fn range(times: &Summary) -> [Nanos; 2] {
+    times.interval.unwrap_or([times.min, times.max])
 }
 
 #[cfg(test)]
@@ -138,15 +166,23 @@ mod tests {
         CaseGroup { auto: true, ..CaseGroup::new(algorithm, spec, vec![]) }
     }
 
+    fn times<const N: usize>(samples: [f64; N]) -> Summary {
+        Summary::of(&samples.map(Nanos)).expect("samples")
+    }
+
     #[test]
     fn the_choice_is_held_against_the_fastest_and_failures_say_why() {
         let group = group(CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32));
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
-        let times = vec![Ok(Nanos(3000.0)), Ok(Nanos(1500.0)), Err("its answer is wrong: C[0] is 1".into())];
-        let text =
-            Explanation::new(&software_device(), &group, &candidates, times, vec!["tile-1d".into()], None).text(80);
-        insta::assert_snapshot!(text);
+        let text = |texel: [f64; 8]| {
+            let wrong = Err("its answer is wrong: C[0] is 1".into());
+            let times = vec![Ok(times(texel)), Ok(times([1500.0; 8])), wrong];
+            let others = vec!["tile-1d".into()];
+            Explanation::new(&software_device(), &group, &candidates, times, others, None).text(80)
+        };
+        let scattered = [1400.0, 1450.0, 1500.0, 2990.0, 3010.0, 4000.0, 5000.0, 6000.0];
+        insta::assert_snapshot!(text([3000.0; 8]) + "========\n" + &text(scattered));
     }
 
     #[test]
@@ -158,7 +194,7 @@ mod tests {
         assert!(longest.is_some());
         let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
         let reason = "its answer is wrong ".repeat(9);
-        for time in [Ok(Nanos(1e9)), Err(reason)] {
+        for time in [Ok(times([1e9])), Err(reason)] {
             let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![], None).text(80);
             assert!(widest(&text) <= 80, "{text}");
         }

@@ -3,6 +3,7 @@
 use super::and_more;
 use super::bench::{median, row, sections};
 use crate::basis::alike::{distinct, grouped};
+use crate::basis::error::unknown;
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words};
 use crate::record::class::Class;
@@ -125,6 +126,31 @@ pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
         }
     }
     ratios
+}
+
+/// Sets the speed-up of each case over the variant `over`: its time at the same size on the same device ÷ that of the case.
+/// Fails if the record has no time of this variant.
+pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
+    let mut ratios = HashMap::new();
+    for section in sections(record) {
+        for cases in grouped(section.cases, |case| row(case)) {
+            let Some(baseline) = cases.iter().find(|case| case.variant == over) else { continue };
+            ratios.extend(
+                cases.iter().filter_map(|case| Some((std::ptr::from_ref(*case), TimeRatio::of(case, baseline)?))),
+            );
+        }
+    }
+    if ratios.is_empty() {
+        let timed = record.cases.iter().filter(|case| median(case).is_some());
+        let names = distinct(timed.map(|case| case.variant.as_str()));
+        return Err(unknown("variant", over, " with a time in this record", &names));
+    }
+    let speedups: Vec<_> = record.cases.iter().map(|case| ratios.remove(&std::ptr::from_ref(case))).collect();
+    for (case, speedup) in record.cases.iter_mut().zip(speedups) {
+        case.speedup_interval = speedup.as_ref().and_then(|ratio| ratio.interval);
+        case.speedup = speedup.map(|ratio| ratio.ratio);
+    }
+    Ok(())
 }
 
 /// Finds the winners of a size; `None` without competition.

@@ -2,7 +2,7 @@
 //! are in the unit of its shortest, so [`CaseFigure::text`](figure::CaseFigure::text), which chooses a unit for each time,
 //! does not serve here.
 
-use super::bench::{self, Section, heading, main_sections, median, row};
+use super::bench::{self, Section, heading, main_sections, median, row, size_heading};
 use super::document::Document;
 use super::fastest;
 use super::join_filled;
@@ -40,12 +40,16 @@ impl TimeCell {
     }
 
     /// Returns the cell of a case: its time, with share and marks, or why it has none.
-    fn of_case(case: &Case, conditions: &RunConditions) -> Self {
+    fn of_case(case: &Case, conditions: &RunConditions, over: Option<&str>) -> Self {
         let time = median(case);
         if time.is_none() {
             return Self::without_time(case.outcome.status());
         }
-        let detail = case.share.map(|share| share.told(percent_like)).unwrap_or_default();
+        let detail = match over {
+            Some(_) => case.speedup.map(speedup_text),
+            None => case.share.map(|share| share.told(percent_like)),
+        };
+        let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
         let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
         Self { time, error, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
@@ -84,7 +88,7 @@ impl<'a> Section<'a> {
 
     /// Returns the lines of `variants`, of the host, and of the metrics that are part of the answer, with shares
     /// and marks.
-    fn lines(&self, variants: &[&str], conditions: &RunConditions) -> Vec<VariantLine> {
+    fn lines(&self, variants: &[&str], conditions: &RunConditions, over: Option<&str>) -> Vec<VariantLine> {
         let sizes = self.sizes();
         let mut by_variant: HashMap<&str, Vec<&Case>> = HashMap::new();
         for case in &self.cases {
@@ -95,11 +99,11 @@ impl<'a> Section<'a> {
             let cases = &by_variant[variant];
             let class = Class::of(cases[0]);
             let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
-            lines.push(VariantLine { heading, class, cells: cells_by_size(cases, &sizes, conditions) });
+            lines.push(VariantLine { heading, class, cells: cells_by_size(cases, &sizes, conditions, over) });
         }
         if let Some(baseline) = self.host.first() {
             let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
-            let cells = cells_by_size(&self.host, &sizes, conditions);
+            let cells = cells_by_size(&self.host, &sizes, conditions, over);
             lines.push(VariantLine { heading, class: Class::default(), cells });
         }
         // The order of first appearance is that of the sizes.
@@ -112,25 +116,29 @@ impl<'a> Section<'a> {
     }
 
     /// Says what the figures of a table are, which may have errors and shares beside the times.
-    pub fn figures(&self, [has_errors, has_shares]: [bool; 2]) -> String {
+    pub fn figures(&self, [has_errors, has_details]: [bool; 2], over: Option<&str>) -> String {
         let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
         let errors = match processes {
             _ if !has_errors => String::new(),
             Some(count) if count > 1 => format!(" ± the longer half of its 95 % interval over {count} processes"),
             _ => " ± the longer half of its 95 % interval within a process".into(),
         };
-        let shares = if has_shares { " and share of the hardware limit" } else { "" };
+        let details = match over {
+            _ if !has_details => String::new(),
+            Some(over) => format!(" and speedup over {over}"),
+            None => " and share of the hardware limit".into(),
+        };
         let times = match self.cases[0].chain {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        format!("{times}{errors}{shares}")
+        format!("{times}{errors}{details}")
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
     /// the host; and what its figures are.
-    pub fn table(&self, conditions: &RunConditions) -> (Table, String) {
-        let mut lines = self.lines(&self.variants(), conditions);
+    pub fn table(&self, conditions: &RunConditions, over: Option<&str>) -> (Table, String) {
+        let mut lines = self.lines(&self.variants(), conditions, over);
         let mut has = [false; 2];
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
             has = [has[0] || !error.is_empty(), has[1] || !cell.detail.is_empty()];
@@ -141,14 +149,14 @@ impl<'a> Section<'a> {
             }
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
-        let table = time_table(&self.sizes(), &lines);
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
         let bold = match table.any(|cell| cell.is_best) {
             true if is_ranked_by_class => "; bold: the shortest of its size among variants with the same caveats",
             true => "; bold: the shortest of its size",
             false => "",
         };
-        (table, self.figures(has) + bold)
+        (table, self.figures(has, over) + bold)
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -159,12 +167,13 @@ impl<'a> Section<'a> {
 }
 
 /// Returns a cell for each size: of the first of `cases` with this size, or empty.
-fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions) -> Vec<TimeCell> {
+fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions, over: Option<&str>) -> Vec<TimeCell> {
     let mut by_size: HashMap<String, &Case> = HashMap::new();
     for case in cases {
         by_size.entry(row(case)).or_insert(case);
     }
-    let cell = |case: Option<&&Case>| case.map_or_else(TimeCell::default, |case| TimeCell::of_case(case, conditions));
+    let cell =
+        |case: Option<&&Case>| case.map_or_else(TimeCell::default, |case| TimeCell::of_case(case, conditions, over));
     sizes.iter().map(|size| cell(by_size.get(size))).collect()
 }
 
@@ -178,8 +187,8 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
 }
 
 /// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
-fn time_table(sizes: &[String], lines: &[VariantLine]) -> Table {
-    let mut table = Table::default().text(["size", ""]).numbers(lines.iter().map(|line| line.heading.clone()));
+fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine]) -> Table {
+    let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
         let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
         let best = shortest(times.iter().copied());
@@ -249,11 +258,12 @@ pub fn compact(record: &Record, view: &View) -> String {
     let conditions = RunConditions::of(record);
     let sections = main_sections(record).into_iter();
     let sections: Vec<_> = sections.map(|section| SectionTable::new(record, section, view, &conditions)).collect();
-    let form = FORMS.into_iter().find(|form| sections.iter().all(|section| form(&section.table).width() <= view.width));
+    // Speed-ups are wanted, unlike shares, which narrow tables leave out.
+    let forms = FORMS.into_iter().take(if view.over.is_some() { FORMS.len() - 2 } else { FORMS.len() });
+    let form = forms.into_iter().find(|form| sections.iter().all(|section| form(&section.table).width() <= view.width));
     let befores = std::iter::once(None).chain(sections.iter().map(|table| Some(&table.section)));
     let texts = sections.iter().zip(befores);
-    let texts =
-        texts.map(|(section, before)| section.document(form, view.width, &conditions, before).terminal(view.width));
+    let texts = texts.map(|(section, before)| section.document(form, view, &conditions, before).terminal(view.width));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -266,7 +276,7 @@ impl<'a> SectionTable<'a> {
         if variants.is_empty() {
             std::mem::swap(&mut skipped, &mut variants);
         }
-        let mut lines = section.lines(&variants, conditions);
+        let mut lines = section.lines(&variants, conditions, view.over.as_deref());
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
         let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
@@ -284,7 +294,7 @@ impl<'a> SectionTable<'a> {
         let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
-        let table = time_table(&section.sizes(), &lines);
+        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines);
         let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
         let tied = if has_ties == Some(true) { "; the shortest median where others are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
@@ -310,7 +320,7 @@ impl<'a> SectionTable<'a> {
     fn document(
         &self,
         form: Option<fn(&Table) -> Table>,
-        width: usize,
+        view: &View,
         conditions: &RunConditions,
         before: Option<&Section<'_>>,
     ) -> Document {
@@ -318,15 +328,16 @@ impl<'a> SectionTable<'a> {
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions, before);
-        let has_shares = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.detail.is_empty()));
-        document.line(self.section.figures([false, has_shares]));
+        let over = view.over.as_deref();
+        let has_details = fitted.as_ref().map_or(over.is_some(), |table| table.any(|cell| !cell.detail.is_empty()));
+        document.line(self.section.figures([false, has_details], over));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
-            let bare = bare(&self.table);
-            let parts = [bare.turned("variant"), bare].map(|table| table.terminal(width));
+            let narrow = if over.is_some() { self.table.clone().without_bars() } else { bare(&self.table) };
+            let parts = [narrow.turned("variant"), narrow].map(|table| table.terminal(view.width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
         if let Some(fastest) = &self.fastest {
@@ -388,8 +399,14 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         .into()
 }
 
+/// Formats a speed-up with three digits or more: `1.04×`, `120×`.
+fn speedup_text(speedup: f64) -> String {
+    let decimals = if speedup < 9.995 { 2 } else { usize::from(speedup < 99.95) };
+    format!("{speedup:.decimals$}×")
+}
+
 /// Formats a share briefly: `61 %`, `0.4 %`.
-fn percent(fraction: f64) -> String {
+pub(super) fn percent(fraction: f64) -> String {
     percent_like(fraction, fraction)
 }
 
@@ -412,7 +429,7 @@ pub fn side_by_side(record: &Record, width: usize) -> String {
     let cases = record.cases.iter().filter(|case| devices.iter().any(|device| device.index == case.device));
     for cases in grouped(cases, |case| case.kind()) {
         let columns = devices.iter().map(|device| format!("[{}]", device.index));
-        let mut table = Table::default().text(["size", "variant", ""]).numbers(columns);
+        let mut table = Table::default().text([&*size_heading(&cases), "variant", ""]).numbers(columns);
         for row in grouped(cases.iter().copied(), |case| (case.row(), case.variant.as_str())) {
             let times = row.iter().filter_map(|case| figure::RUN_TIME.value(case));
             let unit = times.reduce(f64::min).map(|least| TimeUnit::for_value(Nanos(least)));
@@ -524,7 +541,7 @@ pub mod tests {
         record.cases[3].shortcuts = vec![Shortcut::NoPivoting];
         let level = text(&record, 60) + &text(&record, 200);
         let long = super::super::long::long(&record, &View::of_width(120));
-        let markdown = crate::export::Format::Markdown.export(&record).expect("Markdown");
+        let markdown = crate::export::Format::Markdown.export(&record, None).expect("Markdown");
         record.cases.truncate(3);
         let unrivalled = text(&record, 80);
         record.cases.retain(|case| case.variant == "local");

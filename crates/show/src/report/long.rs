@@ -1,6 +1,6 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
-use super::bench::{Section, device_sections, figure_cell, heading, marks_of, median, sections, variant};
+use super::bench::{Section, device_sections, figure_cell, heading, marks_of, median, sections, size_heading, variant};
 use super::document::Document;
 use super::or_dash;
 use super::reference::ReferenceTime;
@@ -21,11 +21,13 @@ pub struct View {
     pub reference: Option<Vec<ReferenceTime>>,
     /// Columns of the long table; `None` for those that fit.
     pub columns: Option<Vec<&'static LongColumn>>,
+    /// Variant over which the cases have a speed-up, in place of the host.
+    pub over: Option<String>,
 }
 
 impl View {
     pub fn of_width(width: usize) -> Self {
-        Self { width, reference: None, columns: None }
+        Self { width, reference: None, columns: None, over: None }
     }
 }
 
@@ -96,6 +98,14 @@ pub fn rename_integer_rate(table: &mut Table, cases: &[&Case]) {
     }
 }
 
+/// Names the rate of integers, and the variant over which there are speed-ups.
+fn rename_columns(table: &mut Table, cases: &[&Case], view: &View) {
+    rename_integer_rate(table, cases);
+    if let Some(over) = &view.over {
+        table.rename(figure::SPEEDUP.heading, &format!("× {over}"));
+    }
+}
+
 /// Names the chosen columns for which the record has nothing; `None` if there are none, or if all were chosen.
 fn empty_columns<'c>(
     table: &Table,
@@ -139,7 +149,8 @@ fn section_document(
     let is_named_above = |case: &&Case| case.variant == case.algorithm && Class::of(case).is_exact();
     let has_variants = !is_joined && !section.cases.iter().all(is_named_above)
         || has_several(|case| format!("{} {}", case.variant, Class::of(case)));
-    let texts = [("case", is_joined), ("size", has_sizes), ("variant", has_variants)];
+    let texts =
+        [("case".into(), is_joined), (size_heading(&section.cases), has_sizes), ("variant".into(), has_variants)];
     let texts = texts.into_iter().filter(|(_, is_shown)| *is_shown).map(|(heading, _)| heading);
     let mut table = Table::default().text(texts).numbers(columns.iter().flat_map(headings));
     for case in &section.cases {
@@ -176,7 +187,7 @@ fn section_document(
         document.lines(table::hidden(&hidden, whole));
     }
     document.gap();
-    rename_integer_rate(&mut table, &section.cases);
+    rename_columns(&mut table, &section.cases, view);
     document.table(table);
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);

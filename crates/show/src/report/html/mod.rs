@@ -1817,7 +1817,7 @@ mod tests {
             record.cases.retain(|case| case.size == "64".into());
             page_of(record.clone());
             for format in crate::export::Format::ALL {
-                let _ = format.export(&record);
+                let _ = format.export(&record, None);
             }
         }
     }
