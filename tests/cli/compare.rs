@@ -921,11 +921,17 @@ fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_e
         let newly = words(&compare(&[before, &after], 1));
         assert!(newly.contains(&format!("DOUBTFUL copy/copy/u32/N=4096: {state} → doubtful: {changed}")), "{newly}");
         compare(&[before, &after, "--allow", "check"], 0);
-        let [before, after] = [("f.json", before), ("other.json", &after)].map(|(name, record)| {
+        let floats = |name: &str, record: &str, sums: [f64; 2]| {
+            let sketch = format!(r#""sketch":[0.5,{},-0.1,1.2,{}],"answer":"#, sums[0], sums[1]);
             let text = std::fs::read_to_string(record).expect("a record").replace("u32[", "f32[");
-            records.write(name, &text)
-        });
-        assert!(words(&compare(&[&before, &after], 0)).contains(&changed));
+            records.write(name, &text.replace(r#""answer":"#, &sketch))
+        };
+        let before = floats("f.json", before, [1.0, -0.3]);
+        assert!(words(&compare(&[&before, &floats("g.json", &after, [1.001, -0.3])], 0)).contains(&changed));
+        let gross = floats("g.json", &after, [1.0, 0.3]);
+        let newly = words(&compare(&[&before, &gross], 1));
+        assert!(newly.contains("doubtful: its answer changed by more than rounding explains, which no"), "{newly}");
+        compare(&[&before, &gross, "--allow", "check"], 0);
     }
 }
 

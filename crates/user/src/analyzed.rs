@@ -96,8 +96,9 @@ impl<'a> AnalyzedPass<'a> {
     fn reach_with_values(&self, words: &[u32], found: &Reach) -> Option<Reach> {
         let values = self.parameters.iter().map(|(parameter, member)| self.bound(*parameter, member)).collect();
         let reach = self.analyze(words, values, found.is_checked)?;
-        let Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, .. } = found.clone();
-        Some(Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, ..reach })
+        let Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, has_inner_loop, .. } =
+            found.clone();
+        Some(Reach { is_used, is_extent, is_checked, is_row_count, has_rows, is_depth, has_inner_loop, ..reach })
     }
 
     /// Whether the number of elements that an array needs is a fraction of a product of axes.
@@ -211,7 +212,11 @@ impl<'a> AnalyzedPass<'a> {
         let dimensions = self.dimensions();
         let degrees = self.reach.iter().flat_map(|reach| reach.bytes.iter().flatten()).map(Polynomial::degree);
         let degree = degrees.max().unwrap_or(0).max(dimensions as u32);
+        let has_inner_loop = self.reach.as_ref().is_some_and(|reach| reach.has_inner_loop);
         let (odd, first, last) = match degree {
+            // A product is cubic in time: on a CPU, a run at 2048 takes seconds.
+            2 if has_inner_loop && dimensions == 2 => (255, 256, 512),
+            1 if has_inner_loop => (1001, 1024, 8192),
             0 | 1 => (1001, 1024, 65536),
             2 => (255, 256, 2048),
             3 => (33, 64, 256),

@@ -211,9 +211,7 @@ impl ResolvedBuffer {
             }
             Some(Fill::Whole { bits, .. }) => (0..self.len()).for_each(|_| bytes.extend(bits.to_le_bytes())),
             Some(Fill::Varied) => (0..self.len()).for_each(|_| push_varied(element, &mut random, &mut bytes)),
-            Some(Fill::Mask) => {
-                (0..self.len()).for_each(|_| element.push((random.next_u64() >> 63) as f64, &mut bytes));
-            }
+            Some(Fill::Mask) => push_mask(element, self.len(), &mut random, &mut bytes),
             Some(Fill::Block(block)) => bytes.extend(&block.bytes),
             Some(Fill::Npy(path)) => return self.read_array(path),
             Some(Fill::Raw(path)) => return array::read_raw(path, self.bytes()),
@@ -280,6 +278,26 @@ const EXPONENT_COUNT: u64 = 9;
 
 /// Reciprocal of the share of zeros among varied integers: masks need both values, and keys need duplicates.
 const ELEMENTS_PER_ZERO: u64 = 8;
+
+/// Values that a stretch of [`Fill::Mask`] has, and how many of 64 are the other one.
+const MASK_STRETCHES: [(u64, u64); 6] = [(0, 32), (0, 0), (1, 32), (1, 0), (0, 1), (1, 1)];
+
+/// Appends the `count` values of [`Fill::Mask`], in stretches of 16 to 2048 values. With coin flips alone, no segment between
+/// two flags would span work-groups.
+fn push_mask(element: DType, count: u64, random: &mut impl Rng, bytes: &mut Vec<u8>) {
+    let mut left = count;
+    for (value, others) in MASK_STRETCHES.into_iter().cycle() {
+        let length = (16 << (random.next_u64() % 8)).min(left);
+        for _ in 0..length {
+            let is_other = random.next_u64() >> 58 < others;
+            element.push((value ^ u64::from(is_other)) as f64, bytes);
+        }
+        left -= length;
+        if left == 0 {
+            return;
+        }
+    }
+}
 
 /// Appends a value of [`Fill::Varied`].
 fn push_varied(element: DType, random: &mut impl Rng, bytes: &mut Vec<u8>) {
@@ -389,8 +407,13 @@ mod tests {
             let contents = bytes(element, "varied", LEN);
             let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
             let mask = values(element, "mask", LEN);
-            let counts = [0.0, 1.0].map(|kind| mask.iter().filter(|value| **value == kind).count());
-            assert!(counts.iter().all(|count| *count > LEN as usize / 3), "{element}: {counts:?}");
+            for kind in [0.0, 1.0] {
+                let runs = || mask.chunk_by(|a, b| a == b).filter(|run| run[0] == kind).map(<[f64]>::len);
+                let total: usize = runs().sum();
+                let [short, long] = [runs().filter(|length| *length < 4).count(), runs().max().unwrap_or(0)];
+                let is_mixed = total > LEN as usize / 5 && short > 100 && long >= 512;
+                assert!(is_mixed, "{element}: {total} of {kind}, {short} short runs, one of {long}");
+            }
             if element.is_float() {
                 let values = values(element, "varied", LEN);
                 assert!(values.windows(2).all(|pair| pair[0] != pair[1]), "{element}");

@@ -61,6 +61,8 @@ pub(super) struct Reach {
     pub(super) has_rows: bool,
     /// Whether it compares rounds of a loop with each parameter, and no position in the grid: the inner extent of a product.
     pub(super) is_depth: Vec<bool>,
+    /// Whether each invocation probably loops over an extent, so that time grows faster than the grid.
+    pub(super) has_inner_loop: bool,
     /// Elements along each axis that an invocation works on, by the comparisons of its position; infinite without any.
     pub(super) per_invocation: [f64; 3],
     /// Whether no invocation knows its work-group, so that more than one would repeat the work.
@@ -295,6 +297,7 @@ impl<'a> Analysis<'a> {
             is_row_count: is_in(self.row_counts).collect(),
             has_rows: self.row_lengths != 0,
             is_depth: is_in(self.rounds & !self.positions).collect(),
+            has_inner_loop: self.rounds != 0,
             per_invocation,
             has_one_group: !self.decorations.iter().any(is_of_group),
             bytes: self.bytes.into_iter().map(Accessed::bound).collect(),

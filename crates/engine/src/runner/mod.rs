@@ -509,7 +509,7 @@ impl Runner {
             measured.repeated = self.workbench.rerun(loaded, program, sampler, self.reruns)?;
         }
         if let LaterAnswer::Different(_) = later {
-            measured.answer = None;
+            (measured.answer, measured.sketch) = (None, vec![]);
         }
         if let LaterAnswer::Different(Correctness::Unverified { .. }) = later
             && let Correctness::Unverified { unverified } = &mut measured.verification
@@ -677,6 +677,7 @@ impl Runner {
         let mut measured = measured_once(verification, verified.time, phases);
         measured.inputs.clone_from(&loaded.input_fingerprint);
         measured.answer = verified.unjudged;
+        measured.sketch = verified.sketch;
         self.test_check(loaded, program, &mut measured)?;
         let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })

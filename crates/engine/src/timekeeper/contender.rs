@@ -48,6 +48,7 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
         accepts: vec![],
         inputs: None,
         answer: None,
+        sketch: vec![],
         summary: Summary::of(&[time]).expect("one time"),
         repeats: 1,
         samples: vec![],

@@ -5,6 +5,7 @@ use super::poison::{InputCopy, Poison};
 use super::sampler::{Contents, Sampler};
 use super::{LoadedProblem, Workbench};
 use crate::basis::dtype::HostArray;
+use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::check::CheckResult;
 use crate::case::method::Clock;
@@ -15,6 +16,7 @@ use crate::record::{Correctness, Phases, Repeated, Verification, has_details};
 use crate::sampling;
 use crate::user::oracle::FROM_FILLER;
 use crate::vulkan::{Recorder, Region, VulkanError};
+use rand::Rng;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Instant;
@@ -30,6 +32,8 @@ pub struct Verified {
     pub answer: u64,
     /// Another one, for records, of an answer that cannot be judged and was the same in both runs.
     pub unjudged: Option<String>,
+    /// Its [`sketch`].
+    pub sketch: Vec<f64>,
     /// Run over the other poison; `None` after a wrong answer.
     pub second_run: Option<SecondRun>,
     /// Reason why the answer cannot be judged, if so.
@@ -56,6 +60,39 @@ pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
     }
     hasher.finish()
 }
+
+/// Numbers that rounding hardly changes, of each floating-point output: the root mean square, and sums with random signs,
+/// divided by the norm. An answer that differs by a share x of its norm changes these sums by about x. Elements that are not
+/// finite count as 0; of many, every n-th counts.
+fn sketch(loaded: &LoadedProblem, outputs: &[HostArray]) -> Vec<f64> {
+    let mut sketch = vec![];
+    let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
+    for (_, output) in specs.zip(outputs).filter(|(spec, output)| spec.dtype.is_float() && !output.is_empty()) {
+        let mut signs = generator(0, 0);
+        let mut squares = 0.0;
+        let mut sums = [0.0; SKETCH_SUMS];
+        let indices = (0..output.len()).step_by(output.len().div_ceil(MAX_SKETCHED));
+        let count = indices.len() as f64;
+        for index in indices {
+            let value = Some(output.get(index)).filter(|value| value.is_finite()).unwrap_or(0.0);
+            squares += value * value;
+            let bits = signs.next_u64();
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum += if bits >> at & 1 == 0 { value } else { -value };
+            }
+        }
+        let norm = squares.sqrt().clamp(f64::MIN_POSITIVE, f64::MAX);
+        sketch.push((squares / count).sqrt().min(f64::MAX));
+        sketch.extend(sums.map(|sum| (sum / norm).clamp(f64::MIN, f64::MAX)));
+    }
+    sketch
+}
+
+/// Sums of a sketch: that an answer differs and all of them stay is as rare as a small change of each.
+const SKETCH_SUMS: usize = 4;
+
+/// Most elements of an output that its sketch reads.
+const MAX_SKETCHED: usize = 1 << 20;
 
 /// Describes the first element in which the outputs of two runs differ.
 fn find_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
@@ -199,9 +236,11 @@ impl Workbench {
             check = Err(bad_write);
         }
         let mut unjudged = None;
+        let mut sketched = vec![];
         if check.as_ref().is_ok_and(CheckResult::passes) {
             if unverified.is_some() {
                 unjudged = Some(cache::fingerprint(&outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>()));
+                sketched = sketch(loaded, &outputs);
             }
             drop(outputs);
             let CheckedRun { mut sampler, time, outputs, bad_write, .. } =
@@ -209,7 +248,9 @@ impl Workbench {
             // As in samples, without a time limit.
             sampler.lift_time_limit();
             let is_same = fingerprint(&outputs) == answer;
-            unjudged = unjudged.filter(|_| is_same);
+            if !is_same {
+                (unjudged, sketched) = (None, vec![]);
+            }
             // Nobody else says that an unchecked answer depends on the filler.
             if let Some(reason) = &mut unverified
                 && !is_same
@@ -246,7 +287,7 @@ impl Workbench {
             self.poison(loaded, Poison::NaN)?;
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
+        Ok(Verified { check, answer, unjudged, sketch: sketched, second_run, unverified, time, phases })
     }
 
     /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that

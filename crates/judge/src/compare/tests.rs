@@ -583,6 +583,11 @@ fn a_change_that_no_disturbance_explains_is_one() {
     // The CPU time also distinguishes a change from a busy moment of one process.
     assert_eq!(verdict_by_cpu_time(10.0, 10.0, 1, [quiet; 2]), Verdict::Slower);
     assert_eq!(verdict_by_cpu_time(10.0, 1.0, 1, [quiet; 2]), Verdict::Undecided);
+    // One process may have memory at worse addresses, at whatever speed of the processors.
+    for sides in [[quiet; 2], [quiet, seen(660.0, Some(0.0))]] {
+        assert_eq!(verdict_by_cpu_time(1.9, 1.9, 1, sides), Verdict::Undecided);
+        assert_eq!(verdict_by_cpu_time(1.9, 1.9, 5, sides), Verdict::Slower);
+    }
 }
 
 #[test]

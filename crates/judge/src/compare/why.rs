@@ -93,9 +93,29 @@ pub(super) fn answer_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
     };
     let [before, after] = [answer(baseline)?, answer(candidate)?];
     let has_same_seed = baseline.last()?.case.options.seed == candidate.last()?.case.options.seed;
+    let by = if is_unlike(baseline, candidate) { " by more than rounding explains" } else { "" };
     (before != after && has_same_seed)
-        .then(|| format!("its answer changed, which no reference judges ({before} → {after})"))
+        .then(|| format!("its answer changed{by}, which no reference judges ({before} → {after})"))
 }
+
+/// Whether floating-point answers differ by more than roundings: by about 2 % of their norm.
+pub(super) fn is_unlike(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
+    let sketch = |side: &[SeenCase<'_>]| Some(side.last()?.case.measured()?.sketch.clone());
+    let [Some(before), Some(after)] = [sketch(baseline), sketch(candidate)] else { return false };
+    let pairs = || before.chunks(SKETCH).zip(after.chunks(SKETCH));
+    before.len() == after.len()
+        && pairs().any(|(before, after)| {
+            let scale = before[0].max(after[0]);
+            let sums = before[1..].iter().zip(&after[1..]).map(|(before, after)| (before - after).abs());
+            (before[0] - after[0]).abs() > MAX_ROUNDING * scale || sums.fold(0.0, f64::max) > MAX_ROUNDING
+        })
+}
+
+/// Numbers in the sketch of an output.
+const SKETCH: usize = 5;
+
+/// Change of an answer, as a share of its norm, that different roundings may explain.
+const MAX_ROUNDING: f64 = 0.02;
 
 /// Whether the canary's time changed by as much as [`speed_changes`] tells.
 pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {

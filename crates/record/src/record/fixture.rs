@@ -79,6 +79,7 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
         accepts: vec![],
         inputs: None,
         answer: None,
+        sketch: vec![],
         summary: Summary::of(&times).expect("six samples"),
         repeats: 1,
         samples: times.map(|time| Sample { time, host: time, outlier: false }).to_vec(),

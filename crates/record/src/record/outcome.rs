@@ -149,6 +149,10 @@ pub struct Measured {
     /// A fingerprint of its answer, where nothing judges it and further runs gave the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// Numbers of such an answer that rounding hardly changes, for each floating-point output: the root mean square, and four
+    /// sums with random signs, divided by the norm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sketch: Vec<f64>,
     /// Device time of one run of the program.
     pub summary: Summary,
     /// Runs of the program in each sample; a sample's device time is divided by it.

@@ -85,8 +85,10 @@ pub fn row(case: &Case) -> String {
 pub fn size_heading(cases: &[&Case]) -> String {
     let axes = |case: &&Case| {
         let values = case.id.rsplit('/').next().unwrap_or_default();
-        let names = values.split(',').map(|value| Some(value.split_once('=')?.0)).collect::<Option<Vec<_>>>();
-        names.filter(|names| names.len() > 1).map(|names| names.join("×"))
+        let names = values.split(',').map(|value| Some(value.split_once('=')?.0)).collect::<Option<Vec<_>>>()?;
+        // Axes that follow from others are in the id, but not in the size.
+        let extents = case.size.known()?.extents().len();
+        (extents > 1 && extents == names.len()).then(|| names.join("×"))
     };
     match &distinct(cases.iter().map(axes))[..] {
         [Some(axes)] if axes.chars().count() <= MAX_SIZE_HEADING => printable(axes).into_owned(),

@@ -35,6 +35,8 @@ struct Fields {
     accepts: Vec<AcceptedMutation>,
     inputs: Option<String>,
     answer: Option<String>,
+    #[serde(default)]
+    sketch: Vec<f64>,
     summary: Option<Summary>,
     repeats: Option<u32>,
     samples: Option<Vec<Sample>>,
@@ -126,6 +128,7 @@ impl<'de> Deserialize<'de> for Outcome {
                 accepts: fields.accepts,
                 inputs: fields.inputs,
                 answer: fields.answer,
+                sketch: fields.sketch,
                 summary: required(fields.summary, "summary")?,
                 repeats: required(fields.repeats, "repeats")?,
                 samples: required(fields.samples, "samples")?,
