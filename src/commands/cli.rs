@@ -866,7 +866,8 @@ pub struct Judging {
     /// Compare even if these differ: driver, device, …
     ///
     /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone (cases
-    /// that the candidate lacks), and check (one that became too weak). Any other difference is still refused.
+    /// that the candidate lacks), check (one that became too weak) and, in `compare`, slower. Any other difference is still
+    /// refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
 
@@ -1475,11 +1476,11 @@ pub struct CompareCommitsArgs {
     #[arg(long, value_name = "FILE", long_help = gate_help())]
     pub gate: Option<PathBuf>,
 
-    /// Accept these differences: gone, buffers, work, check
+    /// Accept these differences: gone, buffers, work, check, slower
     ///
-    /// Otherwise these fail: cases that are gone, those whose data (`buffers`) or operations (`work`) changed, and
-    /// kernels that are right only by the reference or tolerance of this change (`check`).
-    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work", "check"], hide_possible_values = true)]
+    /// Otherwise these fail: cases that are gone, those whose data (`buffers`) or operations (`work`) changed, kernels that
+    /// are right only by the reference or tolerance of this change (`check`), and slower ones.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work", "check", "slower"], hide_possible_values = true)]
     pub allow: Vec<String>,
 }
 

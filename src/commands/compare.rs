@@ -7,7 +7,7 @@ use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm, Judging};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
-use crate::compare::{Comparison, State, Unmatched};
+use crate::compare::{Comparison, SLOWER, State, Unmatched, Verdict};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     let gate = args.gate.as_deref().map_or_else(String::new, Shown::shown);
     let mut ruling = gate::rule(thresholds.as_deref().unwrap_or_default(), &comparison)
         .map_err(|reason| usage!("{gate}: {}", printable(&reason)))?;
+    ruling.accepts_slower = args.judging.allow.iter().any(|name| name == SLOWER);
     if thresholds.is_none() {
         judging::check_judged(&comparison)?;
     }
@@ -102,6 +103,10 @@ fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<Strin
     if doubtful > 0 {
         let cases = counted(doubtful, "case");
         advice.push(format!("{cases} without a reference may be wrong now; if that is meant, add --allow check."));
+    }
+    let is_slower = comparison.count(Verdict::Slower) > 0 && !allow.iter().any(|name| name == SLOWER);
+    if is_slower && args.measured_by.is_some() && args.gate.is_none() {
+        advice.push("If the slowdown is intentional, add --allow slower.".into());
     }
     let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
     if !different.is_empty() && args.gate.is_none() {

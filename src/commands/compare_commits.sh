@@ -262,11 +262,8 @@ finish() {
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
             if cat "$scratch/comparison.md" "$scratch/messages" | grep -q -e '--allow'; then
                 echo
-                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, unless the workflow calls it otherwise)."
-            fi
-            if has slower; then
-                echo
-                echo "To accept a slowdown, a maintainer sets \`max-slowdown\` for the case in the workflow's \`gate\` file."
+                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, for a slowdown \`kernels-slower\`, unless the workflow" \
+                    "calls them otherwise)."
             fi
         fi
         echo

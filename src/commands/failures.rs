@@ -91,7 +91,13 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
             // The counters of built-in kernels start with all bits set, and each run leaves them so.
             let buffer = |(at, spec): (usize, &BufferSpec)| {
                 let first = (at >= of_problem && !program.is_users()).then_some(u32::MAX);
-                json!({ "name": spec.name, "dtype": spec.dtype, "elements": spec.len, "first_words": first })
+                let role = match spec.role {
+                    Role::Input => "input",
+                    Role::Output => "output",
+                    Role::InPlace => "in place",
+                    Role::Scratch => "scratch",
+                };
+                json!({ "name": spec.name, "role": role, "dtype": spec.dtype, "elements": spec.len, "first_words": first })
             };
             let buffers: Vec<_> = specs.iter().enumerate().map(buffer).collect();
             let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;

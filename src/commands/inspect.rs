@@ -236,7 +236,8 @@ fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host:
         }
     }
     if count == 0 {
-        return Ok("note      the driver shows no representations\n".into());
+        let was_asked = args.isa || args.ir;
+        return Ok(if was_asked { "note      the driver shows no representations\n".into() } else { String::new() });
     }
     Ok(format!("saved     {count} files in '{}'\n", folder.shown()))
 }

@@ -143,11 +143,11 @@ pub(super) fn drop_recipe(comparison: &mut Comparison) {
 /// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count, nor undecided ones that
 /// are certainly not slower.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
-    let is_open = |index: usize| ruling.settled.binary_search(&index).is_err();
+    let is_open = |index: usize, verdict: Verdict| ruling.excuse(index, verdict).is_none();
     let has_open = |verdict: Verdict| {
         let mut cases = comparison.cases.iter().enumerate();
         cases.any(|(index, case)| {
-            case.verdict == verdict && is_open(index) && !case.excludes_slowdown(comparison.min_effect)
+            case.verdict == verdict && is_open(index, verdict) && !case.excludes_slowdown(comparison.min_effect)
         })
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);

@@ -36,8 +36,12 @@ impl Difference {
 }
 
 /// Names of the refused differences, as a user types them to allow one.
-pub const REFUSED: [&str; 11] =
-    ["device", PROCESSOR, DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers", "gone", "check"];
+pub const REFUSED: [&str; 12] = [
+    "device", PROCESSOR, DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers", "gone", "check", SLOWER,
+];
+
+/// Name that accepts slower cases.
+pub const SLOWER: &str = "slower";
 
 /// Function that reads a fact from a record, as pairs of subject and value. The subject is a device with its number
 /// among those of the same name, or empty for the record as a whole.

@@ -254,6 +254,8 @@ pub struct Ruling {
     pub violations: Vec<Violation>,
     /// Ascending indices of cases whose `max-slowdown` thresholds are all certainly met, whatever the verdict.
     pub settled: Vec<usize>,
+    /// Whether slower cases are accepted.
+    pub accepts_slower: bool,
     /// Patterns of undecided thresholds, each with the reason.
     pub undecided: Vec<(String, String)>,
     /// Indices of the unmatched cases that fail the comparison, because nobody knows whether they became slower.
@@ -263,6 +265,17 @@ pub struct Ruling {
 }
 
 impl Ruling {
+    /// Says why a verdict of slower does not fail the comparison, or an undecided one leaves nothing open; `None` if it does.
+    /// `index` is that of the case in the comparison.
+    pub fn excuse(&self, index: usize, verdict: Verdict) -> Option<&'static str> {
+        if !matches!(verdict, Verdict::Slower | Verdict::Undecided) {
+            return None;
+        }
+        let is_settled = self.settled.binary_search(&index).is_ok();
+        let is_accepted = self.accepts_slower && verdict == Verdict::Slower;
+        is_settled.then_some("within its max-slowdown").or(is_accepted.then_some("accepted by --allow slower"))
+    }
+
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let is_unverified = |case: &&Compared| case.obstacle == Some(Obstacle::Unverified);

@@ -13,7 +13,7 @@ pub mod recipe;
 mod side;
 mod why;
 
-pub use differences::{Difference, REFUSED, differences};
+pub use differences::{Difference, REFUSED, SLOWER, differences};
 pub use pair::{percent, probability, significance};
 
 use crate::basis::random::generator;

@@ -170,8 +170,9 @@ fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opti
             case.buffers.iter().map(|buffer| buffer.split_once(' ').map_or("", |(_, rest)| rest).to_string()).collect()
         };
         if have_buffers && unnamed(before) != unnamed(after) {
-            let only_before = other_buffers(before, after);
-            return Some(format!("its buffers changed: {only_before} → {}", other_buffers(after, before)));
+            let [old, new] = [other_buffers(before, after), other_buffers(after, before)]
+                .map(|buffers| if buffers.is_empty() { "nothing".into() } else { buffers });
+            return Some(format!("its buffers changed: {old} → {new}"));
         }
     }
     let inputs = |case: &Case| case.measured().and_then(|measured| measured.inputs.clone());

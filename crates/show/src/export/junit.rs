@@ -11,7 +11,7 @@ use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::known::{Expectations, KnownFailure};
-use crate::compare::{Change, Compared, Comparison, Inspected, Obstacle, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, Inspected, NOT_COMPARED, Obstacle, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Outcome, Record};
 use crate::report::compare::{headline, overviews, reason as reason_of_change};
@@ -202,7 +202,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     }
     for (index, case) in comparison.cases.iter().enumerate() {
         let broken = broken_by_case.get(&index).map_or(&[][..], Vec::as_slice);
-        add(&case.device, compared(case, broken, ruling.settled.binary_search(&index).is_ok()));
+        add(&case.device, compared(case, broken, ruling.excuse(index, case.verdict)));
     }
     for case in &comparison.inspected {
         let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
@@ -249,7 +249,7 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
 
 /// Returns the test of a compared case, with the thresholds that it crosses; `settled` if it certainly keeps its
 /// max-slowdown.
-fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
+fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {
             format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
@@ -267,9 +267,9 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
-        Verdict::Slower if !settled => problem("failure", case.verdict.name(), interval()),
+        Verdict::Slower if excuse.is_none() => problem("failure", case.verdict.name(), interval()),
         _ if case.obstacle == Some(Obstacle::Unverified) => problem("failure", "unverified", interval()),
-        Verdict::Undecided if !settled => problem("skipped", case.verdict.name(), interval()),
+        Verdict::Undecided if excuse.is_none() => problem("skipped", case.verdict.name(), interval()),
         _ => None,
     };
     let [before, after] = case.times();
@@ -278,8 +278,8 @@ fn compared(case: &Compared, broken: &[&str], settled: bool) -> CaseTest {
         let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];
         let _ = writeln!(facts, "{name}: {samples} of {processes}");
     }
-    if settled {
-        facts.push_str("within its max-slowdown\n");
+    if let Some(excuse) = excuse {
+        let _ = writeln!(facts, "{excuse}");
     }
     for reason in std::iter::once(&case.test).chain(case.why.iter().filter(|reason| **reason != case.test)) {
         let _ = writeln!(facts, "{reason}");
@@ -310,7 +310,7 @@ fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
                 Unmatched { mistake: true, .. } => "error",
                 _ => "skipped",
             },
-            kind: case.candidate.name().into(),
+            kind: if case.label() == NOT_COMPARED { NOT_COMPARED } else { case.candidate.name() }.into(),
             message: change,
         },
         _ => TestProblem {

@@ -167,10 +167,9 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
     let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
     for (index, case) in cases {
         let is_slower = case.verdict == Verdict::Slower;
-        let verdict = if is_slower && ruling.settled.binary_search(index).is_ok() {
-            "slower, within its max-slowdown".into()
-        } else {
-            Cell { is_best: is_slower, ..case.verdict.name().into() }
+        let verdict = match ruling.excuse(*index, case.verdict).filter(|_| is_slower) {
+            Some(excuse) => format!("slower, {excuse}").into(),
+            None => Cell { is_best: is_slower, ..case.verdict.name().into() },
         };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);

@@ -303,10 +303,7 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         if with_tests {
             tests.push((position, case.test.as_str()));
         }
-        let is_settled = ruling.settled.binary_search(index).is_ok();
-        if is_settled && matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
-            reasons.push((position, "within its max-slowdown"));
-        }
+        reasons.extend(ruling.excuse(*index, case.verdict).map(|excuse| (position, excuse)));
         reasons.extend(case.remarks().map(|reason| (position, reason.as_str())));
     }
     let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);

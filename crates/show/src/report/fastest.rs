@@ -353,10 +353,15 @@ fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
 
 /// Qualifies the leads of `races` if one compares times that are marked as disturbed or far less certain than others.
 fn qualifier(races: &[Race<'_>], conditions: &RunConditions) -> &'static str {
-    let is_marked = |case: &Case| conditions.marks(case).iter().any(|mark| ["±", "d"].contains(&&*mark.sign));
+    let is_marked = |case: &Case| is_doubtful(case, conditions);
     let runner_up = |race: &Race<'_>| race.runner_up.as_ref().is_some_and(|(next, _)| is_marked(next));
-    let is_doubtful = |race: &Race<'_>| race.winners.iter().any(|case| is_marked(case)) || runner_up(race);
-    if races.iter().any(is_doubtful) { "about " } else { "" }
+    let has_doubts = |race: &Race<'_>| race.winners.iter().any(|case| is_marked(case)) || runner_up(race);
+    if races.iter().any(has_doubts) { "about " } else { "" }
+}
+
+/// Whether a time is marked as disturbed or far less certain than others.
+pub fn is_doubtful(case: &Case, conditions: &RunConditions) -> bool {
+    conditions.marks(case).iter().any(|mark| ["±", "d"].contains(&&*mark.sign))
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.

@@ -3,6 +3,7 @@
 use super::and_more;
 use super::choices::{self, Choices};
 use super::document::Document;
+use super::fastest;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::pattern::short_ids;
@@ -11,6 +12,7 @@ use crate::basis::units::{counted, significant, trimmed};
 use crate::compare::Comparison;
 use crate::compare::overview::{Extreme, Fleet, FleetRow, fleet_devices};
 use crate::device::capability::vendor;
+use crate::record::marks::RunConditions;
 use crate::record::{Outcome, Record};
 use std::collections::HashMap;
 
@@ -108,7 +110,12 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
 fn fewest(records: &[&Record], max_name: usize) -> Option<Table> {
     let sets = Choices::new(records).sets;
     let devices = DeviceNames::new(distinct(sets.iter().map(|set| set.worst_device.as_str())), max_name);
-    let mut table = Table::captioned("to ship few variants, time ÷ that of the fastest");
+    let is_doubtful = records.iter().any(|record| {
+        let conditions = RunConditions::of(record);
+        record.cases.iter().any(|case| fastest::is_doubtful(case, &conditions))
+    });
+    let about = if is_doubtful { "; roughly, as some times are disturbed or uncertain" } else { "" };
+    let mut table = Table::captioned(format!("to ship few variants, time ÷ that of the fastest{about}"));
     table = table.text(["problem"]).prose(["variants"]).numbers(["mean", "worst"]).text(["worst at"]);
     let mut last = "";
     for set in &sets {
