@@ -40,8 +40,11 @@ fn joined<T>(list: &[T], literal: impl Fn(&T) -> String) -> String {
     list.iter().map(literal).collect::<Vec<_>>().join(", ")
 }
 
-fn constant(SpecConstant { name, id, scalar, default }: &SpecConstant) -> String {
-    format!("SpecConstant {{ name: {}, id: {id}, scalar: Scalar::{scalar:?}, default: {default} }}", string(name))
+fn constant(SpecConstant { name, id, scalar, default, is_ambiguous }: &SpecConstant) -> String {
+    let name = string(name);
+    format!(
+        "SpecConstant {{ name: {name}, id: {id}, scalar: Scalar::{scalar:?}, default: {default}, is_ambiguous: {is_ambiguous} }}"
+    )
 }
 
 fn argument(Argument { name, offset, kind }: &Argument) -> String {

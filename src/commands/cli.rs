@@ -1630,6 +1630,11 @@ pub struct AbArgs {
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
 
+    /// Use the tiles that `gpukern tune` saved in this file [default: built-in tiles]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["a_driver", "b_driver", "a_env", "b_env"])]
+    #[serde(serialize_with = "command_line::path")]
+    pub tuned: Option<PathBuf>,
+
     /// Write what was measured as JSON to this file, or `-`
     ///
     /// `-` is standard output, in place of the verdict.

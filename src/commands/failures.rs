@@ -11,9 +11,9 @@ use crate::case::check::WrongElements;
 use crate::compare::paired::{SideResult, Trials};
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
-use crate::kernel::buffer::{Binding, Descriptor};
+use crate::kernel::buffer::{Binding, Descriptor, Role};
 use crate::kernel::interface::SlotKind;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step};
+use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
@@ -97,7 +97,15 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
                     Role::InPlace => "in place",
                     Role::Scratch => "scratch",
                 };
-                json!({ "name": spec.name, "role": role, "dtype": spec.dtype, "elements": spec.len, "first_words": first })
+                let is_viewed = program
+                    .dispatches()
+                    .flat_map(|dispatch| &dispatch.descriptors)
+                    .any(|descriptor| descriptor.at.kind == SlotKind::Texel && descriptor.at.buffer.0 == at);
+                let bytes = spec.bytes().0.next_multiple_of(if is_viewed { TEXEL } else { 4 });
+                json!({
+                    "name": spec.name, "role": role, "dtype": spec.dtype, "elements": spec.len, "bytes": bytes,
+                    "first_words": first
+                })
             };
             let buffers: Vec<_> = specs.iter().enumerate().map(buffer).collect();
             let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;
@@ -136,13 +144,13 @@ fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
-    kernel: &Side,
+    (kernel, tuned): (&Side, &Tuned),
     (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
     [environment, variables]: [&BTreeMap<String, String>; 2],
 ) -> Result<bool> {
     let SideResult { case, device, .. } = side;
-    let chosen = tuned::with_tile(group, kernel.variant(group), device, &Tuned::none());
+    let chosen = tuned::with_tile(group, kernel.variant(group), device, tuned);
     let substitute = kernel.substitute.as_ref();
     let words = trials.command.iter().map(|word| printable::shown_word(word));
     let command = recipe::assignments(environment) + &words.collect::<Vec<_>>().join(" ");
@@ -466,6 +474,9 @@ fn bindings_of(dispatch: &Dispatch, buffers: &[&BufferSpec]) -> Value {
         let Binding { set, binding, element, kind, buffer, offset, range } = *at;
         // Without what gpukern binds behind the data, to find writes out of bounds.
         let bytes = bytes.map(|bytes| bytes.min(range.unwrap_or(buffers[buffer.0].bytes().0 - offset)));
+        // A view ends at a whole texel.
+        let view = buffers[buffer.0].bytes().0.saturating_sub(offset).next_multiple_of(TEXEL);
+        let bytes = if kind == SlotKind::Texel { Some(view) } else { bytes };
         let buffer = name(buffer);
         let format = (kind == SlotKind::Texel).then_some("R32G32B32A32_SFLOAT");
         json!({
@@ -528,7 +539,6 @@ fn write_buffers(folder: &Path, problem: &dyn Problem, inputs: &Result<Vec<HostA
 mod tests {
     use super::*;
     use crate::device::fixture::software_device;
-    use crate::kernel::buffer::Role;
     use crate::record::fixture::six_cases;
     use crate::{BufferSpec, CaseOptions, DType, Goal, HostArray, Layout, Oracle, Work};
 

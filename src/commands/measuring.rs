@@ -267,17 +267,19 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
         return Ok(Tuned::none());
     }
     if let Some(path) = &request.tuned {
-        return Tuned::read(path)?.ok_or_else(|| {
-            usage!(
-                "there are no tuning results in '{}'; make them with `gpukern tune`, or add --no-tuned",
-                path.shown()
-            )
-        });
+        return read_tuned(path);
     }
     match tuned::default_path() {
         Some(path) => Ok(Tuned::read(&path)?.unwrap_or_default()),
         None => Ok(Tuned::none()),
     }
+}
+
+/// Reads the file of `--tuned`.
+pub(super) fn read_tuned(path: &Path) -> Result<Tuned> {
+    Tuned::read(path)?.ok_or_else(|| {
+        usage!("there are no tuning results in '{}'; make them with `gpukern tune`, or leave this out", path.shown())
+    })
 }
 
 /// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.

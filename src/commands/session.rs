@@ -23,6 +23,8 @@ use std::time::Duration;
 pub(super) struct DeviceSession<'a> {
     pub(super) session: Session<'a>,
     host: &'a Host,
+    /// Tiles of its cases: the built-in ones, unless a command sets others.
+    pub(super) tuned: Tuned,
     interrupted: &'static AtomicBool,
     /// Errors, each of which ended the work on one device.
     errors: Vec<Error>,
@@ -37,11 +39,10 @@ impl<'a> DeviceSession<'a> {
     ) -> Result<Self> {
         let session = Session::open(setup)?;
         announce_left_out(&session, selectors, host);
-        Ok(Self { session, host, interrupted: host.listen()?, errors: vec![] })
+        Ok(Self { session, host, tuned: Tuned::none(), interrupted: host.listen()?, errors: vec![] })
     }
 
-    /// Opens one usable device of `selectors` after the other, with built-in tiles, and carries out `work` on it. Stops
-    /// when the command is interrupted. An error ends the work on its device only; [`Self::end`] reports it.
+    /// Opens one usable device of `selectors` after the other, and carries out `work` on it. Stops when the command is interrupted. An error ends the work on its device only; [`Self::end`] reports it.
     pub(super) fn on_each_device(
         &mut self,
         selectors: &[String],
@@ -49,7 +50,7 @@ impl<'a> DeviceSession<'a> {
         mut work: impl FnMut(&mut Executor<'_>) -> Result<()>,
     ) -> Result<()> {
         for device in self.session.select_usable(selectors)?.into_iter().take_while(|_| !self.host.is_interrupted()) {
-            let executor = self.session.executor(device, timing, &Tuned::none(), self.interrupted);
+            let executor = self.session.executor(device, timing, &self.tuned, self.interrupted);
             if let Err(error) = executor.and_then(|mut executor| work(&mut executor)) {
                 self.errors.push(error);
             }

@@ -472,7 +472,8 @@ fn results(device: &DeviceInfo, search: &SearchTask<'_>, found: &SearchResult, w
         tried: Some(found.tried),
         ..empty.clone()
     }];
-    for (variant, time) in &found.rivals {
+    // Without a winner, `auto` keeps to its model.
+    for (variant, time) in found.rivals.iter().filter(|_| !found.are_close) {
         results.push(TuningResult { variant: variant.clone(), gflops: Some(gflops(*time)), ..empty.clone() });
     }
     results

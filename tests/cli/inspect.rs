@@ -35,6 +35,22 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     let descriptors = program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("descriptors");
     assert!(!descriptors.is_empty() && descriptors.iter().all(|own| own["bytes"] == 2 * 100 * 4), "{program}");
     assert!(cases.next().is_none(), "one choice");
+    // A texel view ends at a whole texel, so its buffer has to be larger than its elements.
+    let odd = folder.path().join("odd");
+    expect_exit(
+        gpukern(&["inspect", "matmul", "-V", "gemv-texel", "--layout=nt", "-s", "3x7x13", "--save"]).arg(&odd),
+        0,
+    );
+    let program = read_json(&odd.join("matmul_gemv-texel_f32_3x7x13_nt_device-0").join("program.json"));
+    let buffer = |name: &str, field: &str| {
+        let mut buffers = program["buffers"].as_array().expect("buffers").iter();
+        buffers.find(|buffer| buffer["name"] == name).expect("a buffer")[field].clone()
+    };
+    assert_eq!(["A", "B", "C"].map(|name| buffer(name, "bytes")), [160, 368, 84].map(Value::from), "{program}");
+    assert_eq!(["A", "C"].map(|name| buffer(name, "role")), ["input", "output"].map(Value::from));
+    for view in program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("views") {
+        assert_eq!(view["bytes"], buffer(view["buffer"].as_str().expect("a name"), "bytes"), "{program}");
+    }
 }
 
 #[test]

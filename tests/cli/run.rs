@@ -103,6 +103,34 @@ fn cases(output: &Output) -> Vec<Value> {
 }
 
 #[test]
+fn a_constant_whose_id_has_two_defaults_has_the_one_that_its_name_states() {
+    // GLSL's default of `local_size_x_id` is 1, whatever the constant of the same id says.
+    let kernel = "#version 450
+        layout(constant_id = 0) const uint T = 32;
+        layout(local_size_x_id = 0) in;
+        layout(binding = 0) writeonly buffer Y { uint y[]; };
+        layout(push_constant) uniform P { uint x; };
+        void main() { y[gl_GlobalInvocationID.x] = 10000 * T + 100 * gl_WorkGroupSize.x + x; }";
+    let description = "[kernel]
+        source = 'k.comp'
+        [push]
+        x = 'local_x'
+        [buffer.Y]
+        type = 'u32'
+        shape = [32]
+        check = 'exact'
+        [dispatch]
+        groups = ['32 / local_x', 1, 1]
+        [reference]
+        kernel = 'r.comp'
+        groups = [1, 1, 1]";
+    let reference = kernel.replace("local_size_x_id = 0", "local_size_x = 32").replace("+ x", "+ 32");
+    let folder = folder(&[("k.comp", kernel), ("r.comp", &reference), ("k.toml", description)]);
+    let output = stdout(&expect_exit(gpukern(&["run"]).arg(folder.path().join("k.toml")).args(BRIEF), 0));
+    assert!(output.contains("all answers verified"), "{output}");
+}
+
+#[test]
 fn a_kernel_is_verified_by_another_and_timed_and_its_record_is_read_by_other_commands() {
     let slow = DOUBLE.replace("const int WORK = 1", "const int WORK = 4");
     let files = [("slow.comp", slow.as_str()), ("ref.toml", &format!("{DESCRIPTION}{REFERENCE}"))];

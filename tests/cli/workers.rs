@@ -219,15 +219,15 @@ fn a_device_that_crashes_when_opened_leaves_the_host_s_cases() {
 }
 
 #[test]
-fn a_case_or_side_whose_worker_another_one_crashed_is_repeated_with_a_note() {
+fn a_case_whose_worker_crashed_is_repeated_and_a_side_is_measured_but_a_crash_of_verify_counts() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
-    let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 0);
-    assert_eq!(line(&stdout(&output), "4 "), "4 passed, 0 wrong, 0 skipped");
+    // A driver that crashes now and then is not right, although the case passes.
+    let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 3);
+    assert_eq!(line(&stdout(&output), "3 "), "3 passed, 0 wrong, 1 crashed, 0 skipped");
     check_text(
         line(&stderr(&output), "note      matmul: "),
-        "note      matmul: the worker it shared with other cases died (SIGSEGV in or after vkQueueSubmit); \
-         measured again alone (naive 8)",
+        "note      matmul: it ran again alone, and then: passed (naive 8)",
     );
     let (_folder, path) = temporary("ab.json");
     let ab = ["ab", "matmul", "--a", "local", "--b", "naive", "-s", "16", "--max-time=50ms"];

@@ -1,6 +1,7 @@
 //! Executors run jobs on a device, in this process or in a worker.
 
 use super::job::{Job, JobContext, Report};
+use super::runner::Timing;
 use super::session::Setup;
 use super::worker::{EndKind, Remote, WorkerEnd};
 use crate::device::capability::DeviceInfo;
@@ -51,6 +52,11 @@ impl<'a> Executor<'a> {
 impl Executor<'_> {
     pub fn info(&self) -> &DeviceInfo {
         &self.device
+    }
+
+    /// Whether only answers are of interest.
+    pub(super) fn only_verifies(&self) -> bool {
+        matches!(&self.place, Place::Worker(remote) if remote.timing() == Timing::VerifyOnly)
     }
 
     /// Whether the validation layer is on.

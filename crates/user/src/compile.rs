@@ -416,7 +416,7 @@ impl Compiled {
     pub(crate) fn overrides(&self) -> Vec<SpecConstant> {
         let constant = |Override { name, id, scalar, value, .. }| {
             let name = name.into();
-            SpecConstant { name, id, scalar, default: value }
+            SpecConstant { name, id, scalar, default: value, is_ambiguous: false }
         };
         self.overrides.iter().cloned().map(constant).collect()
     }

@@ -301,6 +301,10 @@ impl<'a> PassConstants<'a> {
             let default = constant.scalar.integer(declared.map_or(constant.default, |declared| declared.value));
             if !constants.has_value(constant) {
                 constants.integers.extend(default.map(|default| (constant, default)));
+                if constant.is_ambiguous {
+                    let bytes = constant.scalar.bytes();
+                    constants.spec_values.push(SpecValue { id: constant.id, bits: constant.default, bytes });
+                }
             }
         }
         Ok(constants)

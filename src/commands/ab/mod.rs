@@ -78,6 +78,7 @@ struct Contest<'a> {
     sampling: Sampling,
     min_effect: f64,
     max_time: Duration,
+    tuned: Tuned,
     /// Command that repeats this one with more time for each case.
     longer_command: String,
     notes: String,
@@ -87,6 +88,7 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
     // Mistakes in the command are reported before a device is opened.
     let files = Files::default()
         .read("the loader", &setup.loader)
+        .read("--tuned", &args.tuned)
         .read("--a-spirv", &args.a_spirv)
         .read("--b-spirv", &args.b_spirv)
         .read("--a-driver", &args.a_driver)
@@ -177,6 +179,7 @@ pub(super) fn judge_run(
         sampling,
         min_effect: judging::settings(judging)?.min_effect,
         max_time,
+        tuned: Tuned::none(),
         longer_command: longer.command_with(&host.program_name(), options),
         notes: String::new(),
     };
@@ -305,6 +308,7 @@ impl<'a> Contest<'a> {
             sampling,
             min_effect: judging::settings(&judging)?.min_effect,
             max_time,
+            tuned: args.tuned.as_deref().map_or_else(|| Ok(Tuned::none()), measuring::read_tuned)?,
             longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
@@ -348,7 +352,7 @@ impl<'a> Contest<'a> {
                     are_runnable.push(failures::save_side(
                         folder,
                         side,
-                        kernel,
+                        (kernel, &self.tuned),
                         problem,
                         trials,
                         [environment, variables],
@@ -450,7 +454,8 @@ impl<'a> Contest<'a> {
 
     /// Opens the device of kernels, and drops the matches of default sizes for other kinds of devices.
     fn open_device<'s>(&mut self, setup: &'s Setup, host: &'s Host) -> Result<DeviceSession<'s>> {
-        let session = DeviceSession::open(setup, [&self.devices[..]], host)?;
+        let mut session = DeviceSession::open(setup, [&self.devices[..]], host)?;
+        session.tuned = self.tuned.clone();
         let devices = session.session.select_usable(&self.devices)?;
         let [device] = devices[..] else {
             return Err(usage!("ab runs on one device, --device matches {}; name one by its index", devices.len()));

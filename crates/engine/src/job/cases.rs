@@ -195,6 +195,13 @@ impl Executor<'_> {
                 && let Some(mut case) = cases.pop()
                 && !matches!(case.outcome, Outcome::Interrupted)
             {
+                // Of a time, only the case itself matters; of a driver, that it crashed at all.
+                if self.only_verifies() && case.outcome.failure().is_none() {
+                    let mut dead = self.dead_case(group, &chosen, ended);
+                    let how = if case.measured().is_some() { "passed" } else { case.outcome.status() };
+                    dead.notes.push(format!("it ran again alone, and then: {how}"));
+                    return Some(dead);
+                }
                 case.notes.push(remeasured_note(ended));
                 return Some(case);
             }

@@ -28,9 +28,22 @@ job! {
 impl Executor<'_> {
     /// Times candidates of `auto` on the problem that they share, each a group of one variant.
     pub fn explain(&mut self, candidates: &[CaseGroup], sampling: &Sampling) -> Result<Explained, String> {
-        let candidates = candidates.iter().map(SentGroup::from).collect();
-        self.perform(Explain { candidates, sampling: *sampling }, &mut |()| true)
-            .unwrap_or_else(|ended| Err(ended.to_string()))
+        let mut explain = |candidates: &[CaseGroup]| {
+            let candidates = candidates.iter().map(SentGroup::from).collect();
+            self.perform(Explain { candidates, sampling: *sampling }, &mut |()| true)
+        };
+        let died = match explain(candidates) {
+            Ok(explained) => return explained,
+            Err(ended) if !ended.how.is_death() => return Err(ended.to_string()),
+            Err(ended) => ended,
+        };
+        // Each alone, so that those that do not crash have times.
+        let alone = candidates.iter().map(|candidate| match explain(std::slice::from_ref(candidate)) {
+            Ok(Ok(mut times)) => times.pop().unwrap_or_else(|| Err(died.to_string())),
+            Ok(Err(reason)) => Err(reason),
+            Err(ended) => Err(ended.to_string()),
+        });
+        Ok(alone.collect())
     }
 }
 

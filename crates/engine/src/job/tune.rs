@@ -138,6 +138,7 @@ impl Executor<'_> {
             gain: None,
             unclear: None,
             rivals: vec![],
+            are_close: false,
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
             refused: attempts.dead_tiles,
@@ -592,8 +593,9 @@ impl TriedTiles {
             gain = None;
         }
         let built_in = (built_in, built_in_time);
+        let are_close = !rivals.is_empty() && !has_winner(entries, best.0);
         let Self { refused, tried, .. } = self;
-        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, tried, space, refused }))
+        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, are_close, tried, space, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -614,6 +616,16 @@ fn gain(entries: &[RunOffEntry], of: Tile, to: Tile) -> Option<[f64; 2]> {
     let interval = |tile| entries.iter().find(|entry| entry.tile == Some(tile) && entry.median.is_some())?.interval;
     let [[of_low, of_high], [low, high]] = [interval(of)?, interval(to)?];
     Some([of_low.0 / high.0, of_high.0 / low.0])
+}
+
+/// Whether the interval of a variant, or of the best tile, ends before those of all others begin. One without an interval has too
+/// few samples to tell: of one run of each, a busy moment decided.
+fn has_winner(entries: &[RunOffEntry], best: Tile) -> bool {
+    let competes = |entry: &&RunOffEntry| entry.median.is_some() && entry.tile.is_none_or(|tile| tile == best);
+    let intervals: Option<Vec<_>> = entries.iter().filter(competes).map(|entry| entry.interval).collect();
+    let Some(mut intervals) = intervals else { return false };
+    intervals.sort_by(|a, b| a[0].0.total_cmp(&b[0].0));
+    matches!(intervals[..], [[_, first_end], [second, _], ..] if first_end.0 < second.0)
 }
 
 fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
@@ -669,9 +681,21 @@ mod tests {
     }
 
     #[test]
+    fn a_variant_is_the_fastest_only_if_its_interval_is_apart_from_those_of_others() {
+        for (texel, are_close) in [(90.0, false), (99.0, true), (101.0, true), (110.0, false)] {
+            let entries =
+                [entry(Some(BUILT_IN), Some(100.0)), entry(Some(OTHER), Some(105.0)), entry(None, Some(texel))];
+            assert_eq!(decided(&[(BUILT_IN, 100.0)], &entries).are_close, are_close, "{texel}");
+        }
+        let few = RunOffEntry { interval: None, ..entry(None, Some(300.0)) };
+        assert!(decided(&[(BUILT_IN, 100.0)], &[entry(Some(BUILT_IN), Some(100.0)), few]).are_close);
+    }
+
+    #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
         let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
+        assert!(result.are_close, "nobody knows how certain these times are");
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
         let built_in = (BUILT_IN, Some(Nanos(100.0)));
         assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), built_in, rivals));

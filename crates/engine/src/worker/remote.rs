@@ -69,6 +69,10 @@ impl<'a> Remote<'a> {
         Ok(remote)
     }
 
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+
     /// Returns the worker, started if necessary, with the device open.
     fn worker(&mut self) -> Result<&mut WorkerProcess, WorkerEnd> {
         if self.process.is_none() {

@@ -37,7 +37,18 @@ impl Difference {
 
 /// Names of the refused differences, as a user types them to allow one.
 pub const REFUSED: [&str; 12] = [
-    "device", PROCESSOR, DRIVER, "validation-layers", "clock", "cache", "seed", "work", "buffers", "gone", "check", SLOWER,
+    "device",
+    PROCESSOR,
+    DRIVER,
+    "validation-layers",
+    "clock",
+    "cache",
+    "seed",
+    "work",
+    "buffers",
+    "gone",
+    "check",
+    SLOWER,
 ];
 
 /// Name that accepts slower cases.

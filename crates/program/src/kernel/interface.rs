@@ -73,6 +73,9 @@ pub struct SpecConstant {
     pub scalar: Scalar,
     /// Bits of the default value.
     pub default: u64,
+    /// Whether the module has several constants of this id with other defaults, as of `local_size_x_id`, whose default is 1: then
+    /// they agree only if they are specialized.
+    pub is_ambiguous: bool,
 }
 
 /// Scalar or address in a block, such as the push constants: also a component of a vector, matrix or array.

@@ -419,11 +419,21 @@ impl<'a> Reflector<'a> {
 
     /// Lists the numeric specialization constants, by id. Composites and expressions are derived from them.
     fn constants(&self, local_size: [Word; 3]) -> Result<Vec<SpecConstant>, String> {
-        let mut constants = BTreeMap::new();
+        let mut constants: BTreeMap<u32, SpecConstant> = BTreeMap::new();
         for instruction in &self.module.types_global_values {
             let Some(result) = instruction.result_id else { continue };
             let Some(id) = self.spec_id(result) else { continue };
-            if constants.contains_key(&id) {
+            if let Some(first) = constants.get_mut(&id) {
+                if let Some(Operand::LiteralBit32(bits)) = instruction.operands.first()
+                    && u64::from(*bits) != first.default
+                {
+                    first.is_ambiguous = true;
+                    // The default that the source states, not that of `local_size_x_id`.
+                    let name = self.name(result, None);
+                    if !name.is_empty() && first.name.starts_with("local_size_") {
+                        (first.name, first.default) = (name.into(), u64::from(*bits));
+                    }
+                }
                 continue;
             }
             let mut name = self.name(result, None);
@@ -449,7 +459,7 @@ impl<'a> Reflector<'a> {
                 // Composites and expressions are derived from other constants.
                 _ => continue,
             };
-            constants.insert(id, SpecConstant { name: name.into(), id, scalar, default });
+            constants.insert(id, SpecConstant { name: name.into(), id, scalar, default, is_ambiguous: false });
         }
         Ok(constants.into_values().collect())
     }

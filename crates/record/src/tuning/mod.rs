@@ -73,6 +73,9 @@ pub struct SearchResult {
     pub unclear: Option<(Tile, Nanos)>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
+    /// Whether which of them, or of the best tile, is the fastest is too close to tell.
+    #[serde(default)]
+    pub are_close: bool,
     /// Number of tried tiles.
     pub tried: usize,
     /// Number of tiles in the search space.

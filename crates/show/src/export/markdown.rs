@@ -35,7 +35,7 @@ pub(super) fn document(record: &Record, over: Option<&str>) -> Document {
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let (table, figures) = section.table(&conditions, over);
+                let (table, figures) = section.table(record, &conditions, over);
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
                 document.table(table);
             }
@@ -83,6 +83,7 @@ pub(super) fn origin_line(version: &str, started: &str, validation: bool, origin
     parts.extend(origin.label.clone());
     parts.extend(origin.commit_text().map(|commit| format!("commit {commit}")));
     parts.extend(origin.host_text());
+    parts.extend(Some(origin.driver_variables()).filter(|variables| variables != "none"));
     parts.join(", ")
 }
 

@@ -50,7 +50,8 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
         return None;
     }
     let sizes = grouped(competing.iter().copied(), |case| row(case));
-    let all_sizes = sizes.len();
+    // A size of which no variant has a time is one that the fastest does not win.
+    let all_sizes = distinct(cases.iter().map(|case| row(case))).len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
     let Some(mut sentence) = describe_races(&races, all_sizes, &RunConditions::of(record)) else {
         return Some((only_exact_variant(record, &exact, &others)?, false));
@@ -116,16 +117,25 @@ pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
     for section in sections(record) {
         let timed = section.cases.into_iter().filter(|case| case.chain.is_none() && median(case).is_some());
         for cases in grouped(timed, |case| row(case)) {
-            let time = |case: &&&Case| median(case).map_or(f64::INFINITY, |time| time.0);
-            let exact = cases.iter().filter(|case| Class::of(case).is_exact());
-            let Some(best) = exact.min_by(|a, b| time(a).total_cmp(&time(b))).filter(|_| cases.len() > 1) else {
-                continue;
-            };
+            let exact: Vec<_> = cases.iter().copied().filter(|case| Class::of(case).is_exact()).collect();
+            let Some(best) = best_of(&exact).filter(|_| cases.len() > 1) else { continue };
             let others = cases.iter().filter_map(|case| Some((std::ptr::from_ref(*case), TimeRatio::of(best, case)?)));
             ratios.extend(others);
         }
     }
     ratios
+}
+
+/// Returns the case with the shortest median, unless another took less time in most of the processes in which both took turns.
+fn best_of<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
+    let mut best = *cases.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
+    // Each step may be one to a case that loses to a third, so there are at most as many as cases.
+    for _ in cases {
+        let faster = |other: &&&Case| TimeRatio::of(best, other).is_some_and(|ratio| ratio.ratio < 1.0);
+        best = cases.iter().find(faster).unwrap_or(&best);
+    }
+    Some(best)
 }
 
 /// Sets the speed-up of each case over the variant `over`: its time at the same size on the same device ÷ that of the case.
@@ -158,7 +168,7 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
-    let [best, _, ..] = cases[..] else { return None };
+    let best = best_of(&cases).filter(|_| cases.len() > 1)?;
     // A scattered time may be too close to tell although a shorter, steadier one is not.
     let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);
     let (winners, others): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(is_tied);

@@ -46,7 +46,7 @@ impl TimeCell {
             return Self::without_time(case.outcome.status());
         }
         let detail = match over {
-            Some(_) => case.speedup.map(speedup_text),
+            Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval)),
             None => case.share.map(|share| share.told(percent_like)),
         };
         let detail = detail.unwrap_or_default();
@@ -125,6 +125,9 @@ impl<'a> Section<'a> {
         };
         let details = match over {
             _ if !has_details => String::new(),
+            Some(over) if self.cases.iter().any(|case| case.speedup_interval.is_some()) => {
+                format!(" and speedup over {over}, the median of the ratios in each process, with its 95 % interval")
+            }
             Some(over) => format!(" and speedup over {over}"),
             None => " and share of the hardware limit".into(),
         };
@@ -137,7 +140,7 @@ impl<'a> Section<'a> {
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
     /// the host; and what its figures are.
-    pub fn table(&self, conditions: &RunConditions, over: Option<&str>) -> (Table, String) {
+    pub fn table(&self, record: &Record, conditions: &RunConditions, over: Option<&str>) -> (Table, String) {
         let mut lines = self.lines(&self.variants(), conditions, over);
         let mut has = [false; 2];
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
@@ -149,14 +152,21 @@ impl<'a> Section<'a> {
             }
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
-        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines);
+        let winners = |size: &str| fastest::winners(record, &self.cases_of_size(size).collect::<Vec<_>>());
+        let is_clear = |size: &str, line: &VariantLine| {
+            !line.class.is_exact() || winners(size).is_none_or(|winners| winners == [&*line.heading.text])
+        };
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &is_clear);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
         let bold = match table.any(|cell| cell.is_best) {
-            true if is_ranked_by_class => "; bold: the shortest of its size among variants with the same caveats",
-            true => "; bold: the shortest of its size",
+            true if is_ranked_by_class => "; bold: the fastest of its size among variants with the same caveats",
+            true => "; bold: the fastest of its size",
             false => "",
         };
-        (table, self.figures(has, over) + bold)
+        let has_ties = self.sizes().iter().any(|size| winners(size).is_some_and(|winners| winners.len() > 1));
+        let bold =
+            if has_ties { format!("{bold}; none is bold where times are too close to tell") } else { bold.into() };
+        (table, self.figures(has, over) + &bold)
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -187,7 +197,13 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
 }
 
 /// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
-fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine]) -> Table {
+/// `may_win` says of which sizes a line may have the star.
+fn time_table(
+    heading: &str,
+    sizes: &[String],
+    lines: &[VariantLine],
+    may_win: &dyn Fn(&str, &VariantLine) -> bool,
+) -> Table {
     let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
         let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
@@ -200,7 +216,7 @@ fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine]) -> Table {
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
                 cell.text = unit.number(time);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
-                cell.is_best = is_fastest(line, lines, index);
+                cell.is_best = is_fastest(line, lines, index) && may_win(size, line);
             }
             row.push(cell);
         }
@@ -294,7 +310,7 @@ impl<'a> SectionTable<'a> {
         let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
-        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines);
+        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &|_, _| true);
         let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
         let tied = if has_ties == Some(true) { "; the shortest median where others are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
@@ -399,10 +415,16 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         .into()
 }
 
-/// Formats a speed-up with three digits or more: `1.04×`, `120×`.
-fn speedup_text(speedup: f64) -> String {
-    let decimals = if speedup < 9.995 { 2 } else { usize::from(speedup < 99.95) };
-    format!("{speedup:.decimals$}×")
+/// Formats a speed-up with its interval: `1.04× [1.02, 1.07]`, or `120×` without one.
+pub(super) fn speedup_text(speedup: f64, interval: Option<[f64; 2]>) -> String {
+    let number = |value: f64| {
+        let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+        format!("{value:.decimals$}")
+    };
+    match interval.filter(|[low, high]| low < high) {
+        Some([low, high]) => format!("{}× [{}, {}]", number(speedup), number(low), number(high)),
+        None => format!("{}×", number(speedup)),
+    }
 }
 
 /// Formats a share briefly: `61 %`, `0.4 %`.

@@ -2,6 +2,7 @@
 
 use super::bench::{Section, device_sections, figure_cell, heading, marks_of, median, sections, size_heading, variant};
 use super::document::Document;
+use super::grid::speedup_text;
 use super::or_dash;
 use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
@@ -53,6 +54,9 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
 fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, conditions: &RunConditions) -> Vec<Cell> {
     let limited = |share: Option<Share>| case.measured().and(share).map(share_text);
     let text = match column.content {
+        Content::Figure(figure) if figure.key == figure::SPEEDUP.key && view.over.is_some() => {
+            case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval))
+        }
         Content::Figure(figure) => return vec![figure_cell(figure, case).unwrap_or_default()],
         Content::MedianOrOutcome => {
             return vec![figure_cell(&figure::RUN_TIME, case).unwrap_or_else(|| case.outcome.status().into())];

@@ -118,7 +118,14 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
         all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let (fastest, _) = all[0];
         let rates: Vec<_> = all.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
-        document.line(format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {}", rates.join(", ")));
+        let rates = rates.join(", ");
+        document.line(match found.are_close {
+            true => format!(
+                "{problem}: which variant is the fastest is too close to tell, so `auto` keeps its choice; more --budget may tell; \
+                 GFLOP/s: {rates}"
+            ),
+            false => format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {rates}"),
+        });
     }
     document.terminal(width)
 }
@@ -181,6 +188,7 @@ mod tests {
             gain: Some([1.21, 1.29]),
             unclear: Some((parsed(tile), Nanos(1.1e6))),
             rivals: vec![("texel".into(), Nanos(2e6))],
+            are_close: size == Size::Uniform(512),
             tried: 12,
             space: 2412,
             refused: vec![],

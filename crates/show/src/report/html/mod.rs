@@ -993,6 +993,9 @@ fn facts_of(sources: &[ReportSource<'_>]) -> String {
         }
     }
     row("command", &|source| source.run.record.command.join(" "));
+    if sources.iter().any(|source| source.run.record.origin.driver_variables() != "none") {
+        row("variables", &|source| source.run.record.origin.driver_variables());
+    }
     row("method", &|source| method(&source.run.record));
     if sources.iter().any(|source| source.run.record.processes.len() > 1) {
         row("processes", &|source| source.run.record.processes().len().to_string());
