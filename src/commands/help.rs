@@ -45,8 +45,8 @@ const HEADINGS: [Heading; 7] = [
     },
     Heading {
         title: "Advanced",
-        usual: "tuned",
-        more: "no-tuned no-peak no-commands shard timeout max-run validation loader cache-dir in-process",
+        usual: "bench/tuned tune/tuned inspect/tuned config/tuned",
+        more: "tuned no-tuned no-peak no-commands shard timeout max-run validation loader cache-dir in-process",
     },
 ];
 

@@ -267,7 +267,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
         return Ok(Tuned::none());
     }
     if let Some(path) = &request.tuned {
-        return read_tuned(path);
+        return read_tuned(path, "add --no-tuned");
     }
     match tuned::default_path() {
         Some(path) => Ok(Tuned::read(&path)?.unwrap_or_default()),
@@ -275,10 +275,10 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
     }
 }
 
-/// Reads the file of `--tuned`.
-pub(super) fn read_tuned(path: &Path) -> Result<Tuned> {
+/// Reads the file of `--tuned`; `otherwise` says what to do without one.
+pub(super) fn read_tuned(path: &Path, otherwise: &str) -> Result<Tuned> {
     Tuned::read(path)?.ok_or_else(|| {
-        usage!("there are no tuning results in '{}'; make them with `gpukern tune`, or leave this out", path.shown())
+        usage!("there are no tuning results in '{}'; make them with `gpukern tune`, or {otherwise}", path.shown())
     })
 }
 

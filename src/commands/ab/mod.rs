@@ -308,7 +308,10 @@ impl<'a> Contest<'a> {
             sampling,
             min_effect: judging::settings(&judging)?.min_effect,
             max_time,
-            tuned: args.tuned.as_deref().map_or_else(|| Ok(Tuned::none()), measuring::read_tuned)?,
+            tuned: args
+                .tuned
+                .as_deref()
+                .map_or_else(|| Ok(Tuned::none()), |path| measuring::read_tuned(path, "leave --tuned out"))?,
             longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
