@@ -7,7 +7,7 @@ use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm, Judging};
 use crate::compare::gate::{self, ComparisonDocument, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
-use crate::compare::{Comparison, SLOWER, State, Unmatched, Verdict};
+use crate::compare::{Comparison, SLOWER, STILL_WRONG, State, Unmatched, Verdict};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,10 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     }
     let mut exit = judging::exit_of_comparison(&comparison, &ruling);
     comparison.remarks.extend(advice);
-    if exit == Exit::Success && !unseen.is_empty() {
+    // In a pull request, nobody knows whether a wrong kernel became worse.
+    let is_still_wrong = |case: &Unmatched| case.label() == STILL_WRONG;
+    let still_wrong = args.measured_by.is_some() && comparison.unmatched.iter().any(is_still_wrong);
+    if exit == Exit::Success && (!unseen.is_empty() || still_wrong) {
         exit = Exit::Undecided;
     }
     if exit == Exit::Success {

@@ -29,6 +29,13 @@ fetch it: $fetch"
         mistake "there is no commit '$base'; \`git branch --all\` lists the branches, and \`git fetch\` gets new ones"
     fi
 fi
+# Where both have moved on, what only BASE changed is no change of this branch.
+beside=
+if merge_base=$(git merge-base HEAD "$commit" 2> /dev/null) && [ "$merge_base" != "$commit" ] &&
+    [ "$merge_base" != "$(git rev-parse HEAD)" ]; then
+    commit=$merge_base
+    beside=", where this branch left $base"
+fi
 # Not every system sets CI.
 in_ci=${CI:-${JENKINS_URL:-${TF_BUILD:-${TEAMCITY_VERSION:-}}}}
 # With PREPARE, the configuration may be among what is made.
@@ -45,7 +52,7 @@ fi
 if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
 if [ -n "$(git status --porcelain -- . ":!$results")" ]; then name="$name, with uncommitted changes"; fi
-sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")."
+sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$beside."
 
 # Readers of a comment repeat it at their desk.
 origin="$sides In a clone, \`gpukern compare-commits $named$repeated\` repeats this."
@@ -68,13 +75,16 @@ clean() {
     git worktree remove --force "$baseline" 2> /dev/null || true
     rm -rf "$scratch"
 }
-# A second signal ends the script at once.
+# A second signal ends the script, but not one at once: `timeout` signals the group, and gpukern passes its own signal on.
 # shellcheck disable=SC2317
 interrupted() {
-    trap - HUP INT TERM
+    soon=$(($(date +%s) + 1))
+    # shellcheck disable=SC2064 # the time and the code of the first signal
+    trap "[ \"\$(date +%s)\" -le $soon ] || exit $1" HUP INT TERM
     if [ -n "$child" ]; then
         kill "$child" 2> /dev/null || true
-        wait "$child" || true
+        # A signal ends `wait`, too.
+        while kill -0 "$child" 2> /dev/null; do wait "$child" || true; done
     fi
     keep_records
     if [ "$process" = 0 ]; then
@@ -85,6 +95,7 @@ interrupted() {
     finish "A signal ended the measurement; this is what it had found." "$1"
 }
 trap clean EXIT
+trap 'exit 141' PIPE
 trap 'interrupted 129' HUP
 trap 'interrupted 130' INT
 trap 'interrupted 143' TERM
@@ -212,7 +223,7 @@ check() {
     if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
         --config "$config" --beside "$other/$config" $bench --dry-run; then
         status=0
-        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages"); fi
+        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages" | sed 's/;$//'); fi
     fi
     [ "$status" = 0 ]
 }

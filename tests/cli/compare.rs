@@ -937,6 +937,37 @@ fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_e
 
 #[cfg(unix)]
 #[test]
+fn a_branch_is_compared_with_where_it_left_its_base_and_a_wrong_kernel_of_both_warns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    write("copy.comp", COPY[0]);
+    write("copy.toml", &format!("{}[reference]\nkernel = 'right.comp'\n", COPY[1]));
+    write("right.comp", COPY[0]);
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    commit_all(path);
+    git(path, &["branch", "base"]);
+    git(path, &["commit", "--quiet", "--allow-empty", "--message=of the branch"]);
+    git(path, &["checkout", "--quiet", "base"]);
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 0 * i;"));
+    git(path, &["commit", "--quiet", "--all", "--message=of the base"]);
+    git(path, &["checkout", "--quiet", "-"]);
+    let compare = |base: &str, exit| {
+        let mut command = gpukern(&["compare-commits", base, "--processes", "1", "--min-effect", "900%"]);
+        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
+        stdout(&expect_exit(command.current_dir(path), exit))
+    };
+    let unchanged = compare("base", 0);
+    assert!(unchanged.contains(", where this branch left base.") && unchanged.contains("measured once"), "{unchanged}");
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
+    git(path, &["commit", "--quiet", "--all", "--message=wrong"]);
+    write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 2;"));
+    let wrong = compare("HEAD", 4);
+    assert!(wrong.contains("1 wrong on both sides"), "{wrong}");
+}
+
+#[cfg(unix)]
+#[test]
 fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mistake() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

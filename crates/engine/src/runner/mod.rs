@@ -676,8 +676,9 @@ impl Runner {
         let phases = Phases { device: verified.time, ..verified.phases };
         let mut measured = measured_once(verification, verified.time, phases);
         measured.inputs.clone_from(&loaded.input_fingerprint);
-        measured.answer = verified.unjudged;
-        measured.sketch = verified.sketch;
+        if let Some((answer, sketch)) = verified.unjudged {
+            (measured.answer, measured.sketch) = (Some(answer), sketch);
+        }
         self.test_check(loaded, program, &mut measured)?;
         let second_run = verified.second_run.map(|second| second.sampler);
         Ok(VerifiedProgram { measured, answer: verified.answer, second_run })

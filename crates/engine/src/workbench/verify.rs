@@ -30,10 +30,8 @@ pub struct Verified {
     pub check: Result<CheckResult, String>,
     /// Fingerprint of the answer.
     pub answer: u64,
-    /// Another one, for records, of an answer that cannot be judged and was the same in both runs.
-    pub unjudged: Option<String>,
-    /// Its [`sketch`].
-    pub sketch: Vec<f64>,
+    /// Another one, for records, of an answer that cannot be judged and was the same in both runs, and its [`sketch`].
+    pub unjudged: Option<(String, Vec<f64>)>,
     /// Run over the other poison; `None` after a wrong answer.
     pub second_run: Option<SecondRun>,
     /// Reason why the answer cannot be judged, if so.
@@ -236,11 +234,10 @@ impl Workbench {
             check = Err(bad_write);
         }
         let mut unjudged = None;
-        let mut sketched = vec![];
         if check.as_ref().is_ok_and(CheckResult::passes) {
             if unverified.is_some() {
-                unjudged = Some(cache::fingerprint(&outputs.iter().map(HostArray::as_bytes).collect::<Vec<_>>()));
-                sketched = sketch(loaded, &outputs);
+                let bytes: Vec<_> = outputs.iter().map(HostArray::as_bytes).collect();
+                unjudged = Some((cache::fingerprint(&bytes), sketch(loaded, &outputs)));
             }
             drop(outputs);
             let CheckedRun { mut sampler, time, outputs, bad_write, .. } =
@@ -248,9 +245,7 @@ impl Workbench {
             // As in samples, without a time limit.
             sampler.lift_time_limit();
             let is_same = fingerprint(&outputs) == answer;
-            if !is_same {
-                (unjudged, sketched) = (None, vec![]);
-            }
+            unjudged = unjudged.filter(|_| is_same);
             // Nobody else says that an unchecked answer depends on the filler.
             if let Some(reason) = &mut unverified
                 && !is_same
@@ -287,7 +282,7 @@ impl Workbench {
             self.poison(loaded, Poison::NaN)?;
         }
         phases.verification = start.elapsed().into();
-        Ok(Verified { check, answer, unjudged, sketch: sketched, second_run, unverified, time, phases })
+        Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
     }
 
     /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that

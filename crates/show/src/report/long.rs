@@ -153,9 +153,8 @@ fn section_document(
     let is_named_above = |case: &&Case| case.variant == case.algorithm && Class::of(case).is_exact();
     let has_variants = !is_joined && !section.cases.iter().all(is_named_above)
         || has_several(|case| format!("{} {}", case.variant, Class::of(case)));
-    let texts =
-        [("case".into(), is_joined), (size_heading(&section.cases), has_sizes), ("variant".into(), has_variants)];
-    let texts = texts.into_iter().filter(|(_, is_shown)| *is_shown).map(|(heading, _)| heading);
+    let all = [("case".into(), is_joined), (size_heading(&section.cases), has_sizes), ("variant".into(), has_variants)];
+    let texts = all.into_iter().filter(|(_, is_shown)| *is_shown).map(|(heading, _)| heading);
     let mut table = Table::default().text(texts).numbers(columns.iter().flat_map(headings));
     for case in &section.cases {
         let cells = columns.iter().flat_map(|column| cells(column, case, &metrics, view, conditions));

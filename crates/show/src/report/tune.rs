@@ -119,12 +119,13 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
         let (fastest, _) = all[0];
         let rates: Vec<_> = all.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
         let rates = rates.join(", ");
-        document.line(match found.are_close {
-            true => format!(
+        document.line(if found.are_close {
+            format!(
                 "{problem}: which variant is the fastest is too close to tell, so `auto` keeps its choice; more --budget may tell; \
                  GFLOP/s: {rates}"
-            ),
-            false => format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {rates}"),
+            )
+        } else {
+            format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {rates}")
         });
     }
     document.terminal(width)
