@@ -944,7 +944,8 @@ fn a_branch_is_compared_with_where_it_left_its_base_and_a_wrong_kernel_of_both_w
     write("copy.comp", COPY[0]);
     write("copy.toml", &format!("{}[reference]\nkernel = 'right.comp'\n", COPY[1]));
     write("right.comp", COPY[0]);
-    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
+    write("other.toml", &COPY[1].replace("copy.comp", "right.comp"));
+    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'other.toml'\n");
     commit_all(path);
     git(path, &["branch", "base"]);
     git(path, &["commit", "--quiet", "--allow-empty", "--message=of the branch"]);
