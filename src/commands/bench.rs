@@ -141,7 +141,15 @@ fn explain(
                 match executor.explain(&groups, &section.sampling) {
                     Ok(times) => {
                         let others = others(group, &device, &candidates);
-                        let explanation = Explanation::new(&device, group, &candidates, times, others, reason);
+                        let explanation = Explanation::new(
+                            &device,
+                            group,
+                            &candidates,
+                            times,
+                            others,
+                            reason,
+                            section.sampling.cache,
+                        );
                         answer.output.push_str(&explanation.text(host.width()));
                         explanations.push(explanation);
                     }

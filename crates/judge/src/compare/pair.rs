@@ -665,6 +665,7 @@ fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
             format!("not significant ({})", probability(ratio.p))
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
+        Verdict::Undecided if ratio.interval[0] > 1.0 => format!("on both sides of +{}", percent(min_effect)),
         Verdict::Undecided => format!("wider than ±{}", percent(min_effect)),
     }
 }

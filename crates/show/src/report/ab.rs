@@ -59,7 +59,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     if let Some(control) = control(trials) {
         document.hanging(4, format!("  {control}"));
-        document.line(format!("B/A: {RATIO_MEANING}"));
+        document.line(format!("B/A: {RATIO_MEANING}{}", within_process(std::slice::from_ref(trial))));
     }
     document
 }
@@ -67,6 +67,13 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
 /// Meaning of the ratio, which may disagree with the two medians.
 const RATIO_MEANING: &str = "time of B ÷ time of A, below 1 if B is faster: the median over paired rounds, not the ratio \
                              of the two medians";
+
+/// Says that the interval is that of one process, unless each round had its own, as with drivers.
+fn within_process(cases: &[Trial]) -> &'static str {
+    let has_processes =
+        cases.iter().flat_map(Trial::sides).any(|(_, side)| side.label.contains('=') || side.label.contains(".json"));
+    if has_processes { "" } else { "; the interval is of this process, and another may have another ratio" }
+}
 
 /// Says how busy other programs kept the processors, if that was much, and what that means on the CPU.
 fn others_busy(cases: &[Trial]) -> Option<String> {
@@ -403,7 +410,7 @@ fn write_table(
     document.gap();
     document.lines(table::hidden(&hidden, whole));
     if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
-        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline"));
+        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(cases)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
         document.line("p is adjusted for the cases and the looks at each, the interval is not");

@@ -2,7 +2,7 @@
 //! little.
 
 use super::bench::{median, row};
-use super::fastest;
+use super::fastest::{self, TimeRatio};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
@@ -133,6 +133,9 @@ pub struct VariantSet {
     pub worst_size: String,
     /// The device of the largest.
     pub(super) worst_device: String,
+    /// The sizes and devices where no variant has a right answer without a caveat: `64x512x512 on SwiftShader`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unsolved: Vec<String>,
 }
 
 impl Choices {
@@ -234,14 +237,15 @@ fn error(case: &Case) -> Option<f64> {
 fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
     let mut timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((*case, median(case)?.0))).collect();
     timed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-    let best = timed.iter().find(|(case, _)| Class::of(case).is_exact()).map(|(_, time)| *time);
+    let exact: Vec<&Case> = timed.iter().map(|(case, _)| *case).filter(|case| Class::of(case).is_exact()).collect();
+    let best = fastest::best_of(&exact);
     let variant = |(case, time): &(&Case, f64)| TimedVariant {
         variant: case.variant.clone(),
         choice: case.choice.clone(),
         id: case.id.clone(),
         time: *time,
         error: error(case),
-        ratio: best.map(|best| time / best),
+        ratio: best.and_then(|best| TimeRatio::of(best, case)).map(|ratio| ratio.ratio),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
         weak_check: case.measured().and_then(|measured| AcceptedMutation::sentence(&measured.accepts)),
         tile: case.tile.clone(),
@@ -254,7 +258,8 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
 /// variants without a caveat take part, and a set has one for every race that has any.
 fn sets(races: &[&Race]) -> Vec<VariantSet> {
     let exact = |race: &'_ Race| race.variants.iter().filter(|own| own.caveats.is_empty()).count();
-    let races: Vec<&Race> = races.iter().copied().filter(|race| exact(race) > 0).collect();
+    let (races, unsolved): (Vec<&Race>, Vec<&Race>) = races.iter().copied().partition(|race| exact(race) > 0);
+    let unsolved: Vec<_> = unsolved.iter().map(|race| format!("{} on {}", race.size, race.device)).collect();
     let wins = |name: &str| races.iter().filter(|race| race.fastest.iter().any(|own| own == name)).count();
     let own = races.iter().flat_map(|race| race.variants.iter().filter(|own| own.caveats.is_empty()));
     let mut names = distinct(own.map(|own| own.variant.as_str()));
@@ -287,6 +292,7 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
             worst: loss.exp(),
             worst_size: races[worst].size.clone(),
             worst_device: races[worst].device.clone(),
+            unsolved: unsolved.clone(),
         });
         if geometric_mean < SMALL_LOSS {
             break;

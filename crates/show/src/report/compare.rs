@@ -534,10 +534,17 @@ fn headline_of(
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
         if parts.is_empty() && changes.is_none() {
-            let nothing = if comparison.count(Verdict::Same) == 0 { "No verdict" } else { "No change found" };
+            let has_change = undecided.iter().any(|(case, _)| excludes_one(case));
+            let nothing = match comparison.count(Verdict::Same) {
+                0 => "No verdict",
+                _ if has_change => "No change that matters for certain",
+                _ => "No change found",
+            };
             parts.push(nothing.into());
         }
-        let changes = changes.or_else(|| widest(&undecided)).map_or_else(String::new, |changes| format!(": {changes}"));
+        let changes = changes
+            .or_else(|| widest(&undecided, comparison.min_effect))
+            .map_or_else(String::new, |changes| format!(": {changes}"));
         // Such cases do not fail a job, so that the headline must not read as if they could.
         let is_not_slower = undecided.iter().all(|(case, _)| case.excludes_slowdown(comparison.min_effect));
         let but = if is_not_slower { ", but not slower" } else { "" };
@@ -567,14 +574,23 @@ fn possible_changes(undecided: &[(&Compared, &str)], min_effect: f64) -> Option<
 }
 
 /// Describes the undecided case whose interval reaches farthest from 1, or the first with its test if none has one.
-fn widest(undecided: &[(&Compared, &str)]) -> Option<String> {
+fn widest(undecided: &[(&Compared, &str)], min_effect: f64) -> Option<String> {
     let far_end = |case: &Compared| case.interval.map(|[low, high]| if high * low > 1.0 { high } else { low });
     let distance = |case: &Compared| far_end(case).map_or(-1.0, |end| end.ln().abs());
     let (case, name) = undecided.iter().rev().max_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)))?;
     Some(match case.interval {
+        Some(_) if excludes_one(case) => {
+            let change = possible_change(case, name, case.ratio.unwrap_or(1.0), ["takes ", "is "]);
+            format!("{change}, near the limit of {}", units::percent(min_effect))
+        }
         Some(_) => format!("the ratio of {name} is uncertain{}", interval(case)),
         None => format!("{name} ({})", printable(&case.test)),
     })
+}
+
+/// Whether a case certainly changed, however little.
+fn excludes_one(case: &Compared) -> bool {
+    case.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }
 
 fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) -> String {

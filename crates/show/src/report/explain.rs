@@ -8,6 +8,7 @@ use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
 use crate::basis::units::Nanos;
 use crate::case::CaseOptions;
+use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use crate::stats::Summary;
@@ -19,6 +20,7 @@ pub struct Explanation {
     device: String,
     algorithm: String,
     size: String,
+    cache: CacheState,
     /// Axis values that the choice depends on.
     #[serde(flatten, serialize_with = "write_axes")]
     options: CaseOptions,
@@ -63,6 +65,7 @@ impl Explanation {
         times: Vec<Result<Summary, String>>,
         not_considered: Vec<String>,
         choice: Option<String>,
+        cache: CacheState,
     ) -> Self {
         let spec = &group.spec;
         let timed = candidates.iter().zip(times).map(|(candidate, time)| TimedCandidate {
@@ -78,6 +81,7 @@ impl Explanation {
             device: device.name.clone(),
             algorithm: group.algorithm.name.to_string(),
             size: spec.size.to_string(),
+            cache,
             options: spec.options,
             candidates: timed.collect(),
             not_considered,
@@ -87,10 +91,11 @@ impl Explanation {
 
     /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
-        let Self { device, algorithm, size, options, candidates, not_considered, choice } = self;
+        let Self { device, algorithm, size, cache, options, candidates, not_considered, choice } = self;
         let mut document = Document::default();
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
-        document.line(format!("{heading}, {device}: what auto chooses from"));
+        let caches = if *cache == CacheState::Cold { ", caches cold" } else { "" };
+        document.line(format!("{heading}, {device}{caches}: what auto chooses from"));
         document.gap();
         let measured = candidates.iter().filter_map(|candidate| candidate.measured);
         let fastest = measured.min_by(|a, b| a.median.0.total_cmp(&b.median.0));
@@ -121,9 +126,14 @@ impl Explanation {
         document.lines(failures);
         if let Some((TimedCandidate { variant, measured: Some(own), .. }, best)) = candidates.first().zip(fastest) {
             let lost = own.median.0 / best.median.0;
-            let is_clear = range(own)[0].0 > range(&best)[1].0;
+            let intervals = own.interval.zip(best.interval);
+            let is_clear = intervals.is_some_and(|([low, _], [_, high])| low.0 > high.0);
             document.line(match lost {
-                1.0 => format!("auto takes the first, {variant}, which is the fastest"),
+                _ if intervals.is_none() => format!(
+                    "auto takes the first, {variant}; of so few samples, nobody can tell which is the fastest: `gpukern bench \
+                     {algorithm} --variant NAME,.. --max-time 10s` takes more"
+                ),
+                1.0 => format!("auto takes the first, {variant}, which has the shortest time"),
                 _ if is_clear => {
                     format!("auto takes the first, {variant}, which takes {lost:.2} × the time of the fastest")
                 }
@@ -145,11 +155,6 @@ impl Explanation {
     }
 }
 
-/// Returns where a median probably is: its interval or, of too few samples for one, all of them.
-fn range(times: &Summary) -> [Nanos; 2] {
-    times.interval.unwrap_or([times.min, times.max])
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::table::tests::widest;
@@ -166,8 +171,8 @@ mod tests {
         CaseGroup { auto: true, ..CaseGroup::new(algorithm, spec, vec![]) }
     }
 
-    fn times<const N: usize>(samples: [f64; N]) -> Summary {
-        Summary::of(&samples.map(Nanos)).expect("samples")
+    fn times(samples: &[f64]) -> Summary {
+        Summary::of(&samples.iter().copied().map(Nanos).collect::<Vec<_>>()).expect("samples")
     }
 
     #[test]
@@ -175,14 +180,16 @@ mod tests {
         let group = group(CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32));
         let candidate = |variant, predicted| Candidate { variant, tile: None, predicted: Nanos(predicted) };
         let candidates = [candidate("texel", 1000.0), candidate("naive", 2000.0), candidate("local", 3000.0)];
-        let text = |texel: [f64; 8]| {
+        let text = |texel: &[f64]| {
             let wrong = Err("its answer is wrong: C[0] is 1".into());
-            let times = vec![Ok(times(texel)), Ok(times([1500.0; 8])), wrong];
+            let times = vec![Ok(times(texel)), Ok(times(&[1500.0; 8])), wrong];
             let others = vec!["tile-1d".into()];
-            Explanation::new(&software_device(), &group, &candidates, times, others, None).text(80)
+            Explanation::new(&software_device(), &group, &candidates, times, others, None, CacheState::Cold).text(80)
         };
         let scattered = [1400.0, 1450.0, 1500.0, 2990.0, 3010.0, 4000.0, 5000.0, 6000.0];
-        insta::assert_snapshot!(text([3000.0; 8]) + "========\n" + &text(scattered));
+        insta::assert_snapshot!(
+            text(&[3000.0; 8]) + "========\n" + &text(&scattered) + "========\n" + &text(&[3000.0; 4])
+        );
     }
 
     #[test]
@@ -194,8 +201,9 @@ mod tests {
         assert!(longest.is_some());
         let candidate = Candidate { variant: "subgroup-shuffle", tile: longest, predicted: Nanos(1e9) };
         let reason = "its answer is wrong ".repeat(9);
-        for time in [Ok(times([1e9])), Err(reason)] {
-            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![], None).text(80);
+        for time in [Ok(times(&[1e9])), Err(reason)] {
+            let text = Explanation::new(&device, &group(spec), &[candidate], vec![time], vec![], None, CacheState::Hot)
+                .text(80);
             assert!(widest(&text) <= 80, "{text}");
         }
     }
@@ -205,7 +213,8 @@ mod tests {
         for axis in AXES {
             let options = crate::plan::fixture::unusual_on(axis);
             let spec = CaseSpec { options, ..CaseSpec::new(&MATMUL, Size::Three(8, 9, 10), DType::F32) };
-            let explanation = Explanation::new(&software_device(), &group(spec), &[], vec![], vec![], None);
+            let explanation =
+                Explanation::new(&software_device(), &group(spec), &[], vec![], vec![], None, CacheState::Hot);
             let heading = axes::heading("matmul 8x9x10", &options, |_| true);
             assert!(explanation.text(200).starts_with(&format!("{heading}, ")), "{}", explanation.text(200));
             let document = serde_json::to_value(explanation).expect("JSON");

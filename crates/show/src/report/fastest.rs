@@ -126,14 +126,21 @@ pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
     ratios
 }
 
+/// Most steps from the shortest median to the case that takes the least time in most processes.
+const MAX_STEPS: usize = 8;
+
 /// Returns the case with the shortest median, unless another took less time in most of the processes in which both took turns.
-fn best_of<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+pub fn best_of<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     let mut best = *cases.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
-    // Each step may be one to a case that loses to a third, so there are at most as many as cases.
-    for _ in cases {
-        let faster = |other: &&&Case| TimeRatio::of(best, other).is_some_and(|ratio| ratio.ratio < 1.0);
-        best = cases.iter().find(faster).unwrap_or(&best);
+    // A step may lead to a case that loses to a third.
+    for _ in 0..MAX_STEPS {
+        let ratio = |other: &Case| {
+            let ratios = paired_ratios(best, other).filter(|ratios| ratios.len() >= bootstrap::MIN_RUNS_FOR_SPREAD)?;
+            crate::stats::median(&ratios)
+        };
+        let Some(faster) = cases.iter().find(|other| ratio(other).is_some_and(|ratio| ratio < 1.0)) else { break };
+        best = faster;
     }
     Some(best)
 }
@@ -353,6 +360,9 @@ fn why_tied(tied: &[&Case]) -> &'static str {
 /// Describes the lead of the winner over the runner-up.
 fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
     let Some((Case { variant, .. }, lead)) = &race.runner_up else { return String::new() };
+    if is_unknown(race) {
+        return String::new();
+    }
     // The intervals of the two times may overlap: what slowed a process down hit both.
     let ends = lead.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
     let interval =
@@ -360,6 +370,17 @@ fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
     let about = qualifier(std::slice::from_ref(race), conditions);
     format!(", {about}{} times as fast as {variant}{interval}", ratio_text(lead.ratio))
 }
+
+/// Whether a time of a race is known so little that its lead would be invented.
+fn is_unknown(race: &Race<'_>) -> bool {
+    let runner_up = race.runner_up.as_ref().map(|(next, _)| *next);
+    let error = |case: &Case| case.measured().and_then(|measured| measured.summary.relative_error()).unwrap_or(0.0);
+    let has_pairs = race.runner_up.as_ref().is_some_and(|(_, lead)| lead.interval.is_some());
+    !has_pairs && race.winners.iter().copied().chain(runner_up).any(|case| error(case) > MAX_LEAD_ERROR)
+}
+
+/// Largest ± of a time from which a lead is stated.
+const MAX_LEAD_ERROR: f64 = 0.5;
 
 /// Qualifies the leads of `races` if one compares times that are marked as disturbed or far less certain than others.
 fn qualifier(races: &[Race<'_>], conditions: &RunConditions) -> &'static str {
@@ -376,6 +397,9 @@ pub fn is_doubtful(case: &Case, conditions: &RunConditions) -> bool {
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.
 fn leads_text(races: &[Race<'_>], conditions: &RunConditions) -> String {
+    if races.iter().any(is_unknown) {
+        return String::new();
+    }
     let mut leads: Vec<f64> = races.iter().filter_map(|race| Some(race.runner_up.as_ref()?.1.ratio)).collect();
     leads.sort_by(f64::total_cmp);
     let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
@@ -555,8 +579,11 @@ mod tests {
             |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>()).expect("rivals").0;
         assert_eq!(sentence_of(&record), "local is fastest, 2.0 times as fast as naive");
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        measured.summary.interval = Some([240e3, 400e3].map(Nanos));
+        measured.summary.interval = Some([240e3, 300e3].map(Nanos));
         assert_eq!(sentence_of(&record), "local is fastest, about 2.0 times as fast as naive");
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
+        measured.summary.interval = Some([240e3, 400e3].map(Nanos));
+        assert_eq!(sentence_of(&record), "local is fastest", "nobody knows by how much");
         // At another size the other variant wins, so that no factor is told.
         for index in 0..2 {
             let mut case = record.cases[index].clone();

@@ -73,7 +73,7 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
             match &names[..] {
-                [] => "none is right".into(),
+                [] => "none has a right answer".into(),
                 [first, second, _, others @ ..] => format!("{first}, {second} or {} more", 1 + others.len()),
                 few => few.join(" or "),
             }
@@ -168,6 +168,12 @@ pub fn text(records: &[&Record], width: usize) -> String {
             document.line("no case was measured on several devices");
         }
         write(&mut document, width, |max_name| record_tables(records, max_name));
+        let sets = Choices::new(records).sets;
+        for of_problem in grouped(sets.iter().filter(|set| !set.unsolved.is_empty()), |set| &set.problem) {
+            let unsolved = of_problem[0].unsolved.iter().map(|place| printable(place)).collect::<Vec<_>>().join(", ");
+            document
+                .line(format!("{}: no variant has a right answer at {unsolved}", printable(&of_problem[0].problem)));
+        }
         document.lines(failures(records));
         if Fleet::by_device(records).is_some_and(|fleet| fleet.devices >= MIN_DEVICES) {
             document.line(LEGEND);

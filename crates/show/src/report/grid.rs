@@ -59,6 +59,8 @@ impl TimeCell {
 /// Column of a variant, or its row if sizes are columns.
 struct VariantLine {
     heading: Cell,
+    /// Whether it is a variant on the device: not of the host, a reference, or a metric.
+    is_variant: bool,
     /// Class within which the fastest case gets the star.
     class: Class,
     cells: Vec<TimeCell>,
@@ -99,18 +101,19 @@ impl<'a> Section<'a> {
             let cases = &by_variant[variant];
             let class = Class::of(cases[0]);
             let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
-            lines.push(VariantLine { heading, class, cells: cells_by_size(cases, &sizes, conditions, over) });
+            let cells = cells_by_size(cases, &sizes, conditions, over);
+            lines.push(VariantLine { heading, is_variant: true, class, cells });
         }
         if let Some(baseline) = self.host.first() {
             let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
             let cells = cells_by_size(&self.host, &sizes, conditions, over);
-            lines.push(VariantLine { heading, class: Class::default(), cells });
+            lines.push(VariantLine { heading, is_variant: false, class: Class::default(), cells });
         }
         // The order of first appearance is that of the sizes.
         let by_size = grouped(self.cases.iter().copied(), |case| row(case));
         for name in shown_metrics(&self.cases) {
             let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
-            lines.push(VariantLine { heading: name.into(), class: Class::default(), cells });
+            lines.push(VariantLine { heading: name.into(), is_variant: false, class: Class::default(), cells });
         }
         lines
     }
@@ -152,21 +155,30 @@ impl<'a> Section<'a> {
             }
             cell.detail = join_filled(&[error, &cell.detail], ", ");
         }
-        let winners = |size: &str| fastest::winners(record, &self.cases_of_size(size).collect::<Vec<_>>());
-        let is_clear = |size: &str, line: &VariantLine| {
-            !line.class.is_exact() || winners(size).is_none_or(|winners| winners == [&*line.heading.text])
-        };
-        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &is_clear);
+        let winners = self.winners(record);
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
         let bold = match table.any(|cell| cell.is_best) {
             true if is_ranked_by_class => "; bold: the fastest of its size among variants with the same caveats",
             true => "; bold: the fastest of its size",
             false => "",
         };
-        let has_ties = self.sizes().iter().any(|size| winners(size).is_some_and(|winners| winners.len() > 1));
+        let has_ties = winners.values().flatten().any(|winners| winners.len() > 1);
         let bold =
             if has_ties { format!("{bold}; none is bold where times are too close to tell") } else { bold.into() };
         (table, self.figures(has, over) + &bold)
+    }
+
+    /// Names the fastest variants without a caveat of each size: several if they are too close to tell; `None` without
+    /// competition.
+    fn winners(&self, record: &Record) -> HashMap<String, Option<Vec<&'a str>>> {
+        let by_size = grouped(self.cases.iter().copied(), |case| row(case));
+        let columns_of = |cases: &[&'a Case]| -> Option<Vec<&'a str>> {
+            let names = fastest::winners(record, cases)?;
+            let case = |name: &str| cases.iter().find(|case| case.variant == name).copied();
+            Some(names.into_iter().filter_map(case).map(column).collect())
+        };
+        by_size.into_iter().map(|cases| (row(cases[0]), columns_of(&cases))).collect()
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -197,12 +209,12 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
 }
 
 /// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
-/// `may_win` says of which sizes a line may have the star.
+/// `winners` are those of each size: where several are too close to tell, none is marked.
 fn time_table(
     heading: &str,
     sizes: &[String],
     lines: &[VariantLine],
-    may_win: &dyn Fn(&str, &VariantLine) -> bool,
+    winners: &HashMap<String, Option<Vec<&str>>>,
 ) -> Table {
     let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
@@ -216,13 +228,20 @@ fn time_table(
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
                 cell.text = unit.number(time);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
-                cell.is_best = is_fastest(line, lines, index) && may_win(size, line);
+                cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
             }
             row.push(cell);
         }
         table.row(row);
     }
     table
+}
+
+/// Whether a line is the only winner of a size, or one of those that do not compete with the winners: a host or a reference, or a
+/// variant with a caveat.
+fn may_win(winners: &HashMap<String, Option<Vec<&str>>>, size: &str, line: &VariantLine) -> bool {
+    let winners = winners.get(size).and_then(Option::as_ref);
+    !line.is_variant || !line.class.is_exact() || winners.is_none_or(|winners| *winners == [&*line.heading.text])
 }
 
 /// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of
@@ -310,9 +329,9 @@ impl<'a> SectionTable<'a> {
         let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
-        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &|_, _| true);
+        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &section.winners(record));
         let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
-        let tied = if has_ties == Some(true) { "; the shortest median where others are too close to tell" } else { "" };
+        let tied = if has_ties == Some(true) { "; none where times are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
         Self { section, table, fastest, star, marks, notes }
     }
@@ -411,7 +430,12 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         ratios.push(TimeCell::without_time(ratio.map(significant).unwrap_or_default()));
     }
     [("reference", times), ("× reference", ratios)]
-        .map(|(heading, cells)| VariantLine { heading: heading.into(), class: Class::default(), cells })
+        .map(|(heading, cells)| VariantLine {
+            heading: heading.into(),
+            is_variant: false,
+            class: Class::default(),
+            cells,
+        })
         .into()
 }
 
