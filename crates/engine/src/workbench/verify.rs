@@ -59,6 +59,12 @@ pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
     hasher.finish()
 }
 
+/// Returns what records keep of an answer that nothing judges: a fingerprint, and its sketch.
+fn unjudged_answer(loaded: &LoadedProblem, outputs: &[HostArray]) -> (String, Vec<f64>) {
+    let bytes: Vec<_> = outputs.iter().map(HostArray::as_bytes).collect();
+    (cache::fingerprint(&bytes), sketch(loaded, outputs))
+}
+
 /// Numbers that rounding hardly changes, of each floating-point output: the root mean square, and sums with random signs,
 /// divided by the norm. An answer that differs by a share x of its norm changes these sums by about x. Elements that are not
 /// finite count as 0; of many, every n-th counts.
@@ -236,8 +242,7 @@ impl Workbench {
         let mut unjudged = None;
         if check.as_ref().is_ok_and(CheckResult::passes) {
             if unverified.is_some() {
-                let bytes: Vec<_> = outputs.iter().map(HostArray::as_bytes).collect();
-                unjudged = Some((cache::fingerprint(&bytes), sketch(loaded, &outputs)));
+                unjudged = Some(unjudged_answer(loaded, &outputs));
             }
             drop(outputs);
             let CheckedRun { mut sampler, time, outputs, bad_write, .. } =

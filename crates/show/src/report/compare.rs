@@ -534,10 +534,9 @@ fn headline_of(
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
         if parts.is_empty() && changes.is_none() {
-            let has_change = undecided.iter().any(|(case, _)| excludes_one(case));
             let nothing = match comparison.count(Verdict::Same) {
                 0 => "No verdict",
-                _ if has_change => "No change that matters for certain",
+                _ if undecided.iter().any(|(case, _)| excludes_one(case)) => "No change that matters for certain",
                 _ => "No change found",
             };
             parts.push(nothing.into());
