@@ -87,6 +87,24 @@ fn a_record_is_the_same_as_itself() {
 }
 
 #[test]
+fn a_slowdown_is_accepted_by_name_and_nothing_else_accepts_it() {
+    let records = Records::new();
+    let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
+    let accepted = compare(&[&a, &b, "--allow", "slower"], 0);
+    assert!(accepted.contains("both: accepted by --allow slower"), "{accepted}");
+    compare(&[&a, &b, "--force"], 1);
+    compare(&[&a, &b, "--allow", "gone,buffers,work,check"], 1);
+    // A wrong answer stays one.
+    let mut wrong = quiet("b", 1e6);
+    wrong["cases"][0]["outcome"] = json!({ "status": "failed", "error": "the driver has no such kernel" });
+    compare(&[&a, &records.record("wrong.json", &wrong), "--allow", "slower"], 1);
+    let junit = records.write("junit.xml", "");
+    compare(&[&a, &b, "--allow", "slower", "--junit", &junit], 0);
+    let tests = std::fs::read_to_string(junit).expect("written");
+    assert!(tests.contains(r#"failures="0""#) && tests.contains("accepted by --allow slower"), "{tests}");
+}
+
+#[test]
 fn five_percent_more_is_slower_and_less_is_faster() {
     let records = Records::new();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
