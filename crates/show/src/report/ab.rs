@@ -59,7 +59,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     if let Some(control) = control(trials) {
         document.hanging(4, format!("  {control}"));
-        document.line(format!("B/A: {RATIO_MEANING}{}", within_process(std::slice::from_ref(trial))));
+        document.line(format!("B/A: {RATIO_MEANING}{}", within_process(trials.turns)));
     }
     document
 }
@@ -69,10 +69,11 @@ const RATIO_MEANING: &str = "time of B ÷ time of A, below 1 if B is faster: the
                              of the two medians";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
-fn within_process(cases: &[Trial]) -> &'static str {
-    let has_processes =
-        cases.iter().flat_map(Trial::sides).any(|(_, side)| side.label.contains('=') || side.label.contains(".json"));
-    if has_processes { "" } else { "; the interval is of this process, and another may have another ratio" }
+fn within_process(turns: Turns) -> &'static str {
+    match turns {
+        Turns::Processes => "",
+        Turns::Batches => "; the interval is of this process, and another may have another ratio",
+    }
 }
 
 /// Says how busy other programs kept the processors, if that was much, and what that means on the CPU.
@@ -328,7 +329,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize, verdict: fn(Verdic
             document.line(busy);
             document.gap();
         }
-        write_table(&mut document, cases, &names, width, verdict);
+        write_table(&mut document, cases, &names, trials.turns, width, verdict);
         document.lines(control(trials));
         document.lines(list_reasons(cases, &names, trials.min_effect));
     }
@@ -381,6 +382,7 @@ fn write_table(
     document: &mut Document,
     cases: &[Trial],
     names: &CaseNames,
+    turns: Turns,
     width: usize,
     verdict: fn(Verdict) -> &'static str,
 ) {
@@ -410,7 +412,7 @@ fn write_table(
     document.gap();
     document.lines(table::hidden(&hidden, whole));
     if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
-        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(cases)));
+        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
         document.line("p is adjusted for the cases and the looks at each, the interval is not");
