@@ -5,9 +5,9 @@ use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm, Judging};
-use crate::compare::gate::{self, ComparisonDocument, Threshold};
+use crate::compare::gate::{self, ComparisonDocument, Ruling, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
-use crate::compare::{Comparison, SLOWER, STILL_WRONG, State, Unmatched, Verdict};
+use crate::compare::{Compared, Comparison, SLOWER, STILL_WRONG, State, Unmatched, Verdict};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     if thresholds.is_none() {
         judging::check_judged(&comparison)?;
     }
-    let (unseen, advice) = unseen(&comparison, args);
+    let (unseen, advice) = unseen(&comparison, args, &ruling);
     // Between two commits, the change itself took them away; a record may lack what was not measured.
     if args.measured_by.is_some() {
         ruling.unseen.clone_from(&unseen);
@@ -80,7 +80,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
 
 /// Returns the indices of the cases that nobody compared, although a slower kernel could hide in them, and advice: those that are
 /// gone, as in a job that was cut off, and those of other data.
-fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<String>) {
+fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<usize>, Vec<String>) {
     let Judging { allow, force, .. } = &args.judging;
     let indices = |is: fn(&Unmatched) -> bool| {
         let cases = comparison.unmatched.iter().enumerate().filter(move |(_, case)| is(case));
@@ -107,8 +107,10 @@ fn unseen(comparison: &Comparison, args: &CompareArgs) -> (Vec<usize>, Vec<Strin
         let cases = counted(doubtful, "case");
         advice.push(format!("{cases} without a reference may be wrong now; if that is meant, add --allow check."));
     }
-    let is_slower = comparison.count(Verdict::Slower) > 0 && !allow.iter().any(|name| name == SLOWER);
-    if is_slower && args.measured_by.is_some() && args.gate.is_none() {
+    let is_unexcused = |(index, case): (usize, &Compared)| {
+        case.verdict == Verdict::Slower && ruling.excuse(index, case.verdict).is_none()
+    };
+    if args.measured_by.is_some() && comparison.cases.iter().enumerate().any(is_unexcused) {
         advice.push("If the slowdown is intentional, add --allow slower.".into());
     }
     let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);

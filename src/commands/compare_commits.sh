@@ -30,11 +30,11 @@ fetch it: $fetch"
     fi
 fi
 # Where both have moved on, what only BASE changed is no change of this branch.
-beside=
+left=
 if merge_base=$(git merge-base HEAD "$commit" 2> /dev/null) && [ "$merge_base" != "$commit" ] &&
     [ "$merge_base" != "$(git rev-parse HEAD)" ]; then
     commit=$merge_base
-    beside=", where this branch left $base"
+    left=", where this branch left $base"
 fi
 # Not every system sets CI.
 in_ci=${CI:-${JENKINS_URL:-${TF_BUILD:-${TEAMCITY_VERSION:-}}}}
@@ -52,7 +52,7 @@ fi
 if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
 if [ -n "$(git status --porcelain -- . ":!$results")" ]; then name="$name, with uncommitted changes"; fi
-sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$beside."
+sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$left."
 
 # Readers of a comment repeat it at their desk.
 origin="$sides In a clone, \`gpukern compare-commits $named$repeated\` repeats this."
@@ -223,7 +223,7 @@ check() {
     if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
         --config "$config" --beside "$other/$config" $bench --dry-run; then
         status=0
-        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages" | sed 's/;$//'); fi
+        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages"); fi
     fi
     [ "$status" = 0 ]
 }

@@ -817,6 +817,18 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
 }
 
+/// Options with which commits are compared quickly.
+#[cfg(unix)]
+const QUICK: &str = "--device cpu --no-peak --max-time 100ms";
+
+/// Returns `compare-commits` in a repository, with one process and these options of `bench`: it judges answers, but hardly times.
+#[cfg(unix)]
+fn compare_commits(folder: &Path, base: &str, bench: &str) -> Command {
+    let mut command = gpukern(&["compare-commits", base, "--processes", "1", "--min-effect", "900%"]);
+    command.args(["--bench", bench]).current_dir(folder);
+    command
+}
+
 /// Makes a repository of a folder, with its files in one commit.
 #[cfg(unix)]
 fn commit_all(folder: &Path) {
@@ -873,11 +885,7 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     commit_all(path);
     // Without a reference, the kernel before the change is one.
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
-    let compare = |exit, allow: &[&str]| {
-        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]).args(allow);
-        stdout(&expect_exit(command.current_dir(path), exit))
-    };
+    let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
     let wrong = compare(1, &[]);
     let reason = "by the baseline's answer (`--allow check` accepts another): Y[0] is 1, the reference has 0";
     assert!(words(&wrong).contains(reason), "{wrong}");
@@ -971,11 +979,7 @@ fn a_branch_is_compared_with_where_it_left_its_base_and_a_wrong_kernel_of_both_w
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 0 * i;"));
     git(path, &["commit", "--quiet", "--all", "--message=of the base"]);
     git(path, &["checkout", "--quiet", "-"]);
-    let compare = |base: &str, exit| {
-        let mut command = gpukern(&["compare-commits", base, "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
-        stdout(&expect_exit(command.current_dir(path), exit))
-    };
+    let compare = |base: &str, exit| stdout(&expect_exit(&mut compare_commits(path, base, QUICK), exit));
     let unchanged = compare("base", 0);
     assert!(unchanged.contains(", where this branch left base.") && unchanged.contains("measured once"), "{unchanged}");
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
@@ -998,18 +1002,14 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'second.toml'\n");
     commit_all(path);
     let compare = |exit| {
-        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
-        let output = expect_exit(command.current_dir(path), exit);
+        let output = expect_exit(&mut compare_commits(path, "HEAD", QUICK), exit);
         stdout(&output) + &stderr(&output)
     };
     std::fs::remove_file(path.join("second.toml")).expect("it is there");
     let gone = compare(1);
     assert!(gone.contains("1 same, 1 gone"), "{gone}");
     // Nothing accepts a configuration with which the next change could not be measured.
-    let mut accepted = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-    accepted.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--allow", "gone"]);
-    let accepted = stdout(&expect_exit(accepted.current_dir(path), 1));
+    let accepted = stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(["--allow", "gone"]), 1));
     assert!(accepted.contains("second.toml': no such file"), "{accepted}");
     assert!(accepted.contains("; put it back, or take it out of gpukern.toml"), "{accepted}");
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
@@ -1038,9 +1038,7 @@ fn a_reference_that_no_longer_ends_fails_and_does_not_let_a_wrong_kernel_pass_la
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n[[run]]\ndescription = 'other.toml'\n");
     commit_all(path);
     let compare = |exit| {
-        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms --timeout 1s"]);
-        let output = expect_exit(command.current_dir(path), exit);
+        let output = expect_exit(&mut compare_commits(path, "HEAD", &format!("{QUICK} --timeout 1s")), exit);
         stdout(&output) + &stderr(&output)
     };
     write("right.sh", "while true; do sleep 1; done\n");
@@ -1067,11 +1065,7 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     sources("x[i];", "x[i] | 0;", "Y");
     write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
     commit_all(path);
-    let compare = |exit, allow: &[&str]| {
-        let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]).args(allow);
-        stdout(&expect_exit(command.current_dir(path), exit))
-    };
+    let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
     // Other names are the same data.
     sources("x[i] + 0;", "x[i] | 0;", "OUT");
     let renamed = compare(0, &[]);
@@ -1250,9 +1244,7 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     std::fs::write(path.join("copy.in"), copy).expect("written");
     std::fs::write(path.join("copy.toml"), description).expect("written");
     let compare = |base: &str| {
-        let mut command = gpukern(&["compare-commits", base, "--processes", "1", "--min-effect", "900%"]);
-        command.args(["--bench", "--device cpu --no-peak --max-time 100ms", "--prepare", "cp copy.in copy.comp"]);
-        command.current_dir(path).output().expect("it starts")
+        compare_commits(path, base, QUICK).args(["--prepare", "cp copy.in copy.comp"]).output().expect("it starts")
     };
     commit_all(path);
     std::fs::write(path.join("other.toml"), description.replace("copy.comp", "other.comp")).expect("written");

@@ -12,7 +12,7 @@ use crate::case::method::Clock;
 use crate::device::cache;
 use crate::kernel::buffer::{RED_ZONE, Role};
 use crate::kernel::program::Program;
-use crate::record::{Correctness, Phases, Repeated, Verification, has_details};
+use crate::record::{Correctness, Phases, Repeated, SKETCH_SUMS, Verification, has_details};
 use crate::sampling;
 use crate::user::oracle::FROM_FILLER;
 use crate::vulkan::{Recorder, Region, VulkanError};
@@ -91,9 +91,6 @@ fn sketch(loaded: &LoadedProblem, outputs: &[HostArray]) -> Vec<f64> {
     }
     sketch
 }
-
-/// Sums of a sketch: that an answer differs and all of them stay is as rare as a small change of each.
-const SKETCH_SUMS: usize = 4;
 
 /// Most elements of an output that its sketch reads.
 const MAX_SKETCHED: usize = 1 << 20;

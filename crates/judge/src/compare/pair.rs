@@ -355,10 +355,12 @@ impl CasePair<'_> {
         let direction = bootstrap::ratio(baseline, candidate, 0.0, &mut generator.clone()).value.ln().signum();
         let moved = self.candidate.iter().map(|seen| seen.case.work.bytes.0).max().unwrap_or(0);
         let shares_memory = moved > CORE_CACHE_BYTES || self.is_slower_where_quieter(direction);
-        let by_others = match shares_memory {
-            true => SHARED_MEMORY_RATIO,
-            false if self.has_unknown_noise(settings) && self.has_few_processes() => PLACEMENT_RATIO,
-            false => SHARED_CORES_RATIO,
+        let by_others = if shares_memory {
+            SHARED_MEMORY_RATIO
+        } else if self.has_unknown_noise(settings) && self.has_few_processes() {
+            PLACEMENT_RATIO
+        } else {
+            SHARED_CORES_RATIO
         };
         Some(bootstrap::ratio(baseline, candidate, direction * by_others.ln(), generator))
     }

@@ -4,7 +4,7 @@ use super::side::SeenCase;
 use crate::basis::units::significant;
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics;
-use crate::record::Warning;
+use crate::record::{SKETCH_SUMS, Warning};
 use crate::stats;
 use std::collections::BTreeSet;
 
@@ -99,20 +99,18 @@ pub(super) fn answer_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
 }
 
 /// Whether floating-point answers differ by more than roundings: by about 2 % of their norm.
-pub(super) fn is_unlike(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool {
-    let sketch = |side: &[SeenCase<'_>]| Some(side.last()?.case.measured()?.sketch.clone());
-    let [Some(before), Some(after)] = [sketch(baseline), sketch(candidate)] else { return false };
-    let pairs = || before.chunks(SKETCH).zip(after.chunks(SKETCH));
+pub(super) fn is_unlike<'a>(baseline: &[SeenCase<'a>], candidate: &[SeenCase<'a>]) -> bool {
+    let measured = |seen: Option<&SeenCase<'a>>| seen.and_then(|seen| seen.case.measured());
+    let [Some(before), Some(after)] = [measured(baseline.last()), measured(candidate.last())] else { return false };
+    let [before, after] = [&before.sketch, &after.sketch];
+    let mut outputs = before.chunks(1 + SKETCH_SUMS).zip(after.chunks(1 + SKETCH_SUMS));
     before.len() == after.len()
-        && pairs().any(|(before, after)| {
+        && outputs.any(|(before, after)| {
             let scale = before[0].max(after[0]);
             let sums = before[1..].iter().zip(&after[1..]).map(|(before, after)| (before - after).abs());
             (before[0] - after[0]).abs() > MAX_ROUNDING * scale || sums.fold(0.0, f64::max) > MAX_ROUNDING
         })
 }
-
-/// Numbers in the sketch of an output.
-const SKETCH: usize = 5;
 
 /// Change of an answer, as a share of its norm, that different roundings may explain.
 const MAX_ROUNDING: f64 = 0.02;

@@ -35,8 +35,8 @@ pub use caution::{Caveat, Warning};
 pub use entry::CatalogueEntry;
 pub use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, changes_drivers, is_commit};
 pub use outcome::{
-    Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, SLOW, Sample, Verification,
-    has_details, last_words,
+    Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, SKETCH_SUMS, SLOW, Sample,
+    Verification, has_details, last_words,
 };
 pub use peak::Peak;
 use serde::{Deserialize, Serialize};

@@ -350,6 +350,10 @@ pub struct Sample {
     pub outlier: bool,
 }
 
+/// Sums in the sketch of an output, besides its root mean square: that an answer differs and all of them stay is as rare as a
+/// small change of each.
+pub const SKETCH_SUMS: usize = 4;
+
 /// How right an answer is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verification {

@@ -247,8 +247,7 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
     CaseTest { name: case.id.clone(), class, time: None, problems, facts: case.text() }
 }
 
-/// Returns the test of a compared case, with the thresholds that it crosses; `settled` if it certainly keeps its
-/// max-slowdown.
+/// Returns the test of a compared case, with the thresholds that it crosses, and the excuse of its verdict.
 fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
         (Some(value), Some([low, high])) => {

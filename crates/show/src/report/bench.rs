@@ -81,11 +81,16 @@ pub fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
+/// Returns the axes of a user's kernel, which the ids of its cases name: `N=64,S=3`. Built-in algorithms have none.
+pub fn axis_names(case: &Case) -> Option<Vec<&str>> {
+    let values = case.id.rsplit('/').next().unwrap_or_default();
+    values.split(',').map(|value| Some(value.split_once('=')?.0)).collect()
+}
+
 /// Heads the column of sizes: by the axes of a user's kernel that has several, such as `N×S`.
 pub fn size_heading(cases: &[&Case]) -> String {
     let axes = |case: &&Case| {
-        let values = case.id.rsplit('/').next().unwrap_or_default();
-        let names = values.split(',').map(|value| Some(value.split_once('=')?.0)).collect::<Option<Vec<_>>>()?;
+        let names = axis_names(case)?;
         // Axes that follow from others are in the id, but not in the size.
         let extents = case.size.known()?.extents().len();
         (extents > 1 && extents == names.len()).then(|| names.join("×"))

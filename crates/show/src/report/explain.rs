@@ -12,6 +12,7 @@ use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use crate::stats::Summary;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 /// Candidates of `auto` for a problem, as a JSON document.
@@ -41,20 +42,27 @@ struct TimedCandidate {
     variant: &'static str,
     tile: Option<Tile>,
     predicted_ns: Nanos,
-    #[serde(skip)]
+    /// Its times, if it has some: `measured_ns`, the median, and `interval_ns`, its 95 % interval, absent below six samples.
+    #[serde(flatten, serialize_with = "write_times")]
     measured: Option<Summary>,
-    /// Measured median, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured_ns: Option<Nanos>,
-    /// 95 % interval of the median; absent below six samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interval_ns: Option<[Nanos; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
 fn write_axes<S: Serializer>(options: &CaseOptions, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(axes::tile_columns().map(|column| (column.name, (column.value)(options))))
+}
+
+#[allow(clippy::ref_option, reason = "serde passes the field")]
+fn write_times<S: Serializer>(times: &Option<Summary>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    if let Some(times) = times {
+        map.serialize_entry("measured_ns", &times.median)?;
+        if let Some(interval) = times.interval {
+            map.serialize_entry("interval_ns", &interval)?;
+        }
+    }
+    map.end()
 }
 
 impl Explanation {
@@ -73,8 +81,6 @@ impl Explanation {
             tile: candidate.tile,
             predicted_ns: candidate.predicted,
             measured: time.as_ref().ok().copied(),
-            measured_ns: time.as_ref().ok().map(|summary| summary.median),
-            interval_ns: time.as_ref().ok().and_then(|summary| summary.interval),
             reason: time.err(),
         });
         Self {

@@ -234,7 +234,7 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
         format!("the driver's names: {}", names.join(" · "))
     };
     let cached = table.position(CACHED).map_or("", |_| "; cached: again, from that cache");
-    // llvmpipe does; nobody compares its times with another driver's.
+    // As llvmpipe does, whose times therefore do not compare with those of others.
     let lazy = if names.is_empty() { "; such a driver may generate code only when a kernel first runs" } else { "" };
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}{lazy}")]
 }

@@ -1,6 +1,6 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
-use super::super::bench::{median, row};
+use super::super::bench::{axis_names, median, row};
 use super::super::join_filled;
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
@@ -837,8 +837,7 @@ fn position(size: &CaseSize, only: Option<usize>) -> Option<f64> {
 
 /// Names an extent of a case: `COLUMNS` of a user's kernel, N of a product.
 fn axis_name(case: &Case, at: usize) -> String {
-    let values = case.id.rsplit('/').next().unwrap_or_default();
-    let named = values.split(',').nth(at).and_then(|value| value.split_once('=')).map(|(name, _)| name);
+    let named = axis_names(case).and_then(|names| names.get(at).copied());
     shortened(named.unwrap_or(["M", "N", "K"].get(at).copied().unwrap_or("size")), MAX_NAME)
 }
 
