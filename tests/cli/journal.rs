@@ -357,10 +357,17 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
 fn some_cases_of_a_record_get_more_processes_and_the_others_can_follow() {
     let (_folder, path) = temporary("run.json");
     let counts = || {
+        let record = read_json(&path);
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
-        for (id, _) in cases(&read_json(&path)) {
+        for (id, _) in cases(&record) {
             *counts.entry(id).or_default() += 1;
         }
+        // The test's output, if it fails.
+        for case in record["cases"].as_array().expect("cases") {
+            let outcome = &case["outcome"];
+            println!("{} {} {} {}", case["id"], case["process"], outcome["status"], outcome["warnings"]);
+        }
+        println!();
         counts.into_values().collect::<Vec<_>>()
     };
     let more = |arguments: &[&str], code| expect_exit(bench("8,16").args(arguments).arg("--resume").arg(&path), code);

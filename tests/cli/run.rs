@@ -416,7 +416,7 @@ fn kernels_and_choices_take_turns_and_one_of_two_wins() {
 }
 
 #[test]
-fn choices_that_are_alike_over_several_sizes_are_too_close_and_have_their_constants_as_fields() {
+fn one_choice_for_several_sizes_is_named_and_choices_have_their_constants_as_fields() {
     let description = DESCRIPTION.to_string() + "[reference]\n kernel = 'reference.comp'\n";
     let reference = DOUBLE.replace("local_size_x_id = 0", "local_size_x = 64");
     let folder = folder(&[("checked.toml", description.as_str()), ("reference.comp", reference.as_str())]);
@@ -424,8 +424,8 @@ fn choices_that_are_alike_over_several_sizes_are_too_close_and_have_their_consta
     let tune =
         ["--config=@/checked.toml", "--tune", "--set=spec.WORK=[1,2]", "--size=N=1000,2000", "--json=@/tuned.json"];
     let text = words(&stdout(&expect_exit(&mut command(path, &tune), 0)));
-    let (_, last) = text.split_once("for all 2 sizes: WORK = ").expect("a choice for both");
-    assert!(last.contains("; too close to tell in the mean: WORK = "), "{text}");
+    // Whether alike choices are told apart on a busy machine is a matter of luck; a unit test has fixed times.
+    assert!(text.contains("for all 2 sizes: WORK = "), "{text}");
     let record = within(path, "@/tuned.json");
     let choices = stdout(&expect_exit(&mut gpukern(&["report", &record, "--json", "-"]), 0));
     let choices: Value = serde_json::from_str(&choices).expect("JSON");

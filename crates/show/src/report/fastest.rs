@@ -238,6 +238,10 @@ pub fn are_too_close_in_the_mean(record: &Record, best: &[&Case], other: &[&Case
             return is_close;
         }
     }
+    // A device that was slower during one of them orders neither a single size nor the mean.
+    if pairs().all(|(best, other)| is_too_close(record, best, other)) {
+        return true;
+    }
     // The errors of the medians are independent; another process may change all sizes alike.
     let (mut lead, mut squares) = (0.0, 0.0);
     for (best, other) in pairs() {
@@ -455,6 +459,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
+    use crate::device::capability::DeviceKind;
     use crate::record::Outcome;
     use crate::record::fixture::four_cases;
 
@@ -549,6 +554,15 @@ mod tests {
             "twice as fast in one process"
         );
         assert!(are_too_close_in_the_mean(&record, &[fast, slow], &[slow, fast]), "equal in the mean");
+        // The device was at half its speed beside the slow ones.
+        let mut disturbed = record.clone();
+        disturbed.devices[0].kind = DeviceKind::Cpu;
+        for (index, case) in disturbed.cases.iter_mut().enumerate() {
+            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            measured.conditions.canary_median = Some(Nanos(if index % 2 == 0 { 2e3 } else { 1e3 }));
+        }
+        let [slow, fast, slow_too, fast_too] = &disturbed.cases[..] else { panic!("four cases") };
+        assert!(are_too_close_in_the_mean(&disturbed, &[fast, fast_too], &[slow, slow_too]), "too close at each size");
         // At each of two sizes, the times of the first variant and the second in three processes.
         let mut set = |times: [[f64; 3]; 4]| {
             for (case, times) in record.cases.iter_mut().zip(times) {
