@@ -133,6 +133,9 @@ pub fn load_kernels(described: &Described) -> Result<Vec<LoadedKernel>, Fault> {
 fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<LoadedKernel>, Fault> {
     let dispatch = described.description.dispatch.clone().unwrap_or_default();
     let sources = kernel.source.values();
+    if !kernel.pass.is_empty() {
+        return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
+    }
     if sources.is_empty() {
         return Err(Fault::new(
             "kernel.source",
@@ -141,9 +144,6 @@ fn load_sources(described: &Described, kernel: &KernelFields) -> Result<Vec<Load
     }
     if kernel.groups.is_some() && dispatch.groups.is_some() {
         return Err(Fault::new("kernel.groups", "stands beside dispatch.groups; keep one of them"));
-    }
-    if !kernel.pass.is_empty() {
-        return Err(Fault::new("kernel.pass", "is for [[pass]]; write [[pass]] in place of [kernel]"));
     }
     let fields = KernelFields {
         groups: dispatch.groups.or_else(|| kernel.groups.clone()),

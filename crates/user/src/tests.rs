@@ -721,6 +721,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
         "binds many[0] = A[0] = a[0] at set 0, binding 0; write [buffer.\"many[0]\"] with",
     ),
     (SOURCE, "source = []", "kernel.source: is missing"),
+    (SOURCE, "pass = [{ source = 'copy.comp' }]", "kernel.pass: is for [[pass]]; write [[pass]] in place of [kernel]"),
     (SOURCE, "sources = 'copy.comp'", "unknown field 'sources'; did you mean 'source'?"),
     (SOURCE, "+vulkan = '1.1'", "kernel.vulkan: '1.1' is not supported"),
     (SOURCE, "+bind = { X = 'A' }", "kernel.bind.X: unknown block 'X'"),

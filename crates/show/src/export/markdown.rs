@@ -7,7 +7,7 @@ use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Origin, Record};
-use crate::report::bench::{bound_marks, figure_cell, main_sections, marks_of};
+use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_note,
     reason as reason_of_change, thresholds, totals,
@@ -63,7 +63,7 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     });
     let has_sign = |case: &Case, sign: &str| case.share.is_some_and(|share| share.signed().0 == sign);
     let is_shown = |sign: &str| timed.iter().any(|named| has_sign(named.case, sign));
-    let marks = bound_marks(is_shown)
+    let marks = bound_mark(is_shown)
         .into_iter()
         .chain(marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions));
     let marks = marks.map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));

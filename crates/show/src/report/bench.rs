@@ -144,18 +144,11 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(told).collect()
 }
 
-/// Returns the marks that explain the sign before a share that is uncertain, for the signs that are shown.
-pub fn bound_marks(is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
-    let signs = [(RANGE, "between these shares"), (AT_MOST, "at most this share"), (AT_LEAST, "at least this share")];
-    let mut shown: Vec<_> = signs.into_iter().filter(|(sign, _)| is_shown(sign)).collect();
-    // One reason for all signs, after the last.
-    let last = shown.pop();
-    let others = shown.into_iter().map(|(sign, meaning)| Mark::new(sign, meaning));
-    let last = last.map(|(sign, meaning)| {
-        let why = "the limit or the time is known only roughly; measure again when the device is idle";
-        Mark::new(sign, format!("{meaning}: {why}"))
-    });
-    others.chain(last).collect()
+/// Returns the mark that explains the signs beside shares that are uncertain, of those that are shown.
+pub fn bound_mark(is_shown: impl Fn(&str) -> bool) -> Option<Mark> {
+    let shown: Vec<_> = [RANGE, AT_MOST, AT_LEAST].into_iter().filter(|sign| is_shown(sign)).collect();
+    let meaning = "share known only roughly; measure again when the device is idle";
+    (!shown.is_empty()).then(|| Mark::new(shown.join(" "), meaning))
 }
 
 /// Returns a cell with the variant and the caveats of its answer.

@@ -346,7 +346,7 @@ impl<'a> SectionTable<'a> {
             legend.push(Mark::new("█", "speed relative to the fastest of the size"));
         }
         let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.contains(sign)));
-        legend.extend(bench::bound_marks(is_shown));
+        legend.extend(bench::bound_mark(is_shown));
         legend.extend(self.marks.iter().cloned());
         legend
     }

@@ -1,6 +1,8 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
-use super::bench::{Section, device_sections, figure_cell, heading, marks_of, median, sections, size_heading, variant};
+use super::bench::{
+    Section, bound_mark, device_sections, figure_cell, heading, marks_of, median, sections, size_heading, variant,
+};
 use super::document::Document;
 use super::grid::speedup_text;
 use super::or_dash;
@@ -12,7 +14,7 @@ use crate::basis::units::{percent, significant};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Record, Share};
+use crate::record::{Case, RANGE, Record, Share};
 
 /// Options for showing a record.
 pub struct View {
@@ -214,10 +216,7 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let is_range = |share: Option<Share>| share.and_then(Share::bounds).is_some();
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
         || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
-    if has_ranges {
-        let doubt = "the limit or the time is known only roughly; measure again when the device is idle";
-        marks.push(Mark::new("…", format!("the true share is in this range: {doubt}")));
-    }
+    marks.extend(bound_mark(|sign| has_ranges && sign == RANGE));
     marks
 }
 

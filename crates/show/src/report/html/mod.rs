@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{Section, bound_marks, caches, figure_cell, main_sections, marks_of, median, row, variant};
+use super::bench::{Section, bound_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest::{self, TimeRatio};
@@ -1061,7 +1061,7 @@ fn share_of(case: &Case, with_limits: bool) -> Option<String> {
 fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let mut marks = marks_of(cases, conditions);
     let bounds: Vec<_> = cases.iter().filter_map(|case| Some(finite_share(case)?.signed())).collect();
-    marks.extend(bound_marks(|sign| bounds.iter().any(|(shown, _)| *shown == sign)));
+    marks.extend(bound_mark(|sign| bounds.iter().any(|(shown, _)| *shown == sign)));
     marks
 }
 
