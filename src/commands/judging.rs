@@ -146,9 +146,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
     let is_open = |index: usize, verdict: Verdict| ruling.excuse(index, verdict).is_none();
     let has_open = |verdict: Verdict| {
         let mut cases = comparison.cases.iter().enumerate();
-        cases.any(|(index, case)| {
-            case.verdict == verdict && is_open(index, verdict) && !case.excludes_slowdown(comparison.min_effect)
-        })
+        cases.any(|(index, case)| case.verdict == verdict && is_open(index, verdict) && !case.excludes_slowdown())
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
     // An answer that nobody checks any longer may be wrong.
@@ -229,17 +227,16 @@ mod tests {
     #[test]
     fn an_undecided_case_passes_if_it_is_certainly_not_slower() {
         let mut comparison = comparison(&record(2), &[(Verdict::Undecided, 0.3), (Verdict::Same, 1.0)]);
-        for (high, obstacle, expected) in [
-            (1.01, None, Exit::Success),
-            (1.03, None, Exit::Undecided),
-            (1.01, Some(Obstacle::WeakerCheck), Exit::Undecided),
+        for (test, obstacle, expected, counts) in [
+            ("not slower by 2 %", None, Exit::Success, "1 not slower, 1 same"),
+            ("on both sides of +2 %", None, Exit::Undecided, "1 undecided, 1 same"),
+            ("not slower by 2 %", Some(Obstacle::WeakerCheck), Exit::Undecided, "1 undecided, 1 same"),
         ] {
-            (comparison.cases[0].interval, comparison.cases[0].obstacle) = (Some([0.2, high]), obstacle);
-            assert_eq!(
-                exit_of_comparison(&comparison, &Ruling::default()) as u8,
-                expected as u8,
-                "{high} {obstacle:?}"
-            );
+            (comparison.cases[0].test, comparison.cases[0].obstacle) = (test.into(), obstacle);
+            let exit = exit_of_comparison(&comparison, &Ruling::default());
+            assert_eq!(exit as u8, expected as u8, "{test} {obstacle:?}");
+            let text = report::compare::text(&comparison, &Ruling::default(), 80);
+            assert!(text.contains(counts), "{text}");
         }
     }
 

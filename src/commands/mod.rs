@@ -295,6 +295,9 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
     }
 }
 
+/// Least time after which a driver that is loading counts as hung.
+const MIN_LOADING: Duration = Duration::from_secs(10);
+
 fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
     let cache = CacheFolder::new(cache_dir.as_deref());
@@ -329,7 +332,8 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         cache,
         isolation: if *in_process { Isolation::InProcess } else { Isolation::Workers },
         timeout,
-        loading: timeout,
+        // However short a kernel may take, a slow disk or a busy machine takes its time to load a driver.
+        loading: timeout.max(MIN_LOADING),
         max_run,
         max_wait: host.max_wait,
         kernels: vec![],

@@ -4,7 +4,7 @@
 use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, DOUBTFUL, FIXED, GONE, MISTAKEN, NEW, NEWLY_DOUBTFUL, NEWLY_FAILED, NEWLY_REJECTED,
-    NEWLY_SKIPPED, NOT_COMPARED, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
+    NEWLY_SKIPPED, NOT_COMPARED, NOT_SLOWER, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -280,10 +280,9 @@ impl Ruling {
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
         let is_unverified = |case: &&Compared| case.obstacle == Some(Obstacle::Unverified);
         let unverified = comparison.cases.iter().filter(is_unverified).count();
-        let verdicts = Verdict::ALL.map(|verdict| match verdict {
-            Verdict::Undecided => (comparison.count(verdict) - unverified, verdict.name()),
-            _ => (comparison.count(verdict), verdict.name()),
-        });
+        let words: Vec<_> = comparison.cases.iter().filter(|case| !is_unverified(case)).map(Compared::word).collect();
+        let verdicts = ["slower", "faster", "undecided", NOT_SLOWER, "same"]
+            .map(|word| (words.iter().filter(|judged| **judged == word).count(), word));
         let changes = [Change::Worse, Change::Unknown, Change::Better, Change::Same]
             .map(|change| (comparison.changed(change), change.name()));
         let labelled = |labels: &[&'static str]| {

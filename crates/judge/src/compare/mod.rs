@@ -100,6 +100,9 @@ impl Verdict {
     }
 }
 
+/// Beginning of the test of a case that may be the same or faster, but not slower by as much as matters.
+const NOT_SLOWER: &str = "not slower";
+
 /// Measurements of a case on one side.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Sighting")]
@@ -356,9 +359,17 @@ impl Compared {
     }
 
     /// Whether the case is undecided, but certainly not slower by as much as matters.
-    pub fn excludes_slowdown(&self, min_effect: f64) -> bool {
-        let is_below = self.interval.is_some_and(|[_, high]| high <= 1.0 + min_effect);
-        self.verdict == Verdict::Undecided && self.obstacle.is_none() && is_below
+    pub fn excludes_slowdown(&self) -> bool {
+        // Of few processes, the test has the number, and the evidence is among the reasons.
+        let mut evidence = std::iter::once(&self.test).chain(&self.why);
+        self.verdict == Verdict::Undecided
+            && self.obstacle.is_none()
+            && evidence.any(|reason| reason.starts_with(NOT_SLOWER))
+    }
+
+    /// Returns the verdict in tables: more than `undecided` where that much is certain.
+    pub fn word(&self) -> &'static str {
+        if self.excludes_slowdown() { NOT_SLOWER } else { self.verdict.name() }
     }
 
     /// Whether the case is undecided because the device's speed differed between the sides.

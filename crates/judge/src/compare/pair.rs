@@ -4,8 +4,8 @@ use super::differences::work;
 use super::gate::Reached;
 use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, Obstacle, Settings, SideSummary, Unmatched, Verdict,
-    inspected, judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
+    Verdict, inspected, judge, why,
 };
 use crate::basis::dtype::DType;
 use crate::basis::random::generator;
@@ -662,7 +662,9 @@ fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
     match verdict {
         Verdict::Slower | Verdict::Faster => probability(ratio.p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
-        Verdict::Undecided if ratio.interval[1] <= 1.0 + min_effect => format!("not slower by {}", percent(min_effect)),
+        Verdict::Undecided if ratio.interval[1] <= 1.0 + min_effect => {
+            format!("{NOT_SLOWER} by {}", percent(min_effect))
+        }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && ratio.p > FALSE_DISCOVERIES => {
             format!("not significant ({})", probability(ratio.p))
         }

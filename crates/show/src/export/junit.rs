@@ -268,11 +268,13 @@ fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest 
         _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
         Verdict::Slower if excuse.is_none() => problem("failure", case.verdict.name(), interval()),
         _ if case.obstacle == Some(Obstacle::Unverified) => problem("failure", "unverified", interval()),
-        Verdict::Undecided if excuse.is_none() => problem("skipped", case.verdict.name(), interval()),
+        Verdict::Undecided if excuse.is_none() && !case.excludes_slowdown() => {
+            problem("skipped", case.verdict.name(), interval())
+        }
         _ => None,
     };
     let [before, after] = case.times();
-    let mut facts = format!("{}: {before} → {after}, {}\n", case.verdict.name(), interval());
+    let mut facts = format!("{}: {before} → {after}, {}\n", case.word(), interval());
     for (name, side) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
         let [samples, processes] = [counted(side.samples, "sample"), counted(side.processes, "process")];
         let _ = writeln!(facts, "{name}: {samples} of {processes}");

@@ -170,7 +170,7 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
         let is_slower = case.verdict == Verdict::Slower;
         let verdict = match ruling.excuse(*index, case.verdict).filter(|_| is_slower) {
             Some(excuse) => format!("slower, {excuse}").into(),
-            None => Cell { is_best: is_slower, ..case.verdict.name().into() },
+            None => Cell { is_best: is_slower, ..case.word().into() },
         };
         let [ratio, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);

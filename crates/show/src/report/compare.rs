@@ -344,7 +344,8 @@ pub fn differences(differences: &[Difference]) -> String {
 fn row(case: &Compared, name: &str) -> [Cell; 7] {
     let [before, after] = case.times().map(Cell::time);
     let [ratio, interval] = case.ratio_texts().map(Cell::from);
-    let verdict = Cell { class: case.verdict.name(), ..verdict(case.verdict).into() };
+    let word = if case.verdict == Verdict::Slower { verdict(case.verdict) } else { case.word() };
+    let verdict = Cell { class: case.verdict.name(), ..word.into() };
     [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]
 }
 
@@ -544,10 +545,13 @@ fn headline_of(
         let changes = changes
             .or_else(|| widest(&undecided, comparison.min_effect))
             .map_or_else(String::new, |changes| format!(": {changes}"));
-        // Such cases do not fail a job, so that the headline must not read as if they could.
-        let is_not_slower = undecided.iter().all(|(case, _)| case.excludes_slowdown(comparison.min_effect));
-        let but = if is_not_slower { ", but not slower" } else { "" };
-        parts.push(format!("{} undecided{but}{changes}", counted(undecided.len(), "case")));
+        // Cases that are not slower do not fail a job, so that the headline must not read as if they could.
+        let not_slower = undecided.iter().filter(|(case, _)| case.excludes_slowdown()).count();
+        parts.push(match undecided.len() - not_slower {
+            0 => format!("{} not slower{changes}", counted(not_slower, "case")),
+            open if not_slower == 0 => format!("{} undecided{changes}", counted(open, "case")),
+            open => format!("{} undecided, {not_slower} not slower{changes}", counted(open, "case")),
+        });
     }
     match comparison.count(Verdict::Same) {
         0 => {}
@@ -796,9 +800,10 @@ mod tests {
         faster.cases.truncate(1);
         let case = &mut faster.cases[0];
         (case.verdict, case.ratio, case.interval, case.obstacle) = (open, Some(0.5), Some([0.4, 1.01]), None);
+        case.test = "not slower by 2 %".into();
         assert_eq!(
             headline(&faster, &Ruling::default()).as_deref(),
-            Some("1 case undecided, but not slower: matmul/naive/f32/64x64x64 may be 2× as fast (0.4 … 1.01)")
+            Some("1 case not slower: matmul/naive/f32/64x64x64 may be 2× as fast (0.4 … 1.01)")
         );
         assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
         assert_eq!(headline(&Comparison { cases: vec![], ..many() }, &Ruling::default()), None);
