@@ -103,6 +103,10 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
             "@/config.toml:3: expected a string, a positive integer or a list of them",
         ),
         ("[[bench]]\nvariant = 'naive'", "@/config.toml: no algorithm given; name one of: …"),
+        (
+            "[[run]]\nsize = 'N=8'",
+            "@/config.toml:1: [[run]] names no kernel; add description = \"k.toml\" or kernel = \"k.comp\"",
+        ),
         ("[buffer.A]\ntype = 'f32'", "@/config.toml describes a kernel; `gpukern run @/config.toml` measures it"),
         (
             "[[bench]\n",

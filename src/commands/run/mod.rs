@@ -166,6 +166,11 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request, beside: Option<&Pat
             }
             error => error,
         };
+        if kernels.is_empty() && description.is_none() {
+            return Err(of_table(usage!(
+                "[[run]] names no kernel; add description = \"k.toml\" or kernel = \"k.comp\""
+            )));
+        }
         let described = options::describe(&kernels, description.as_deref(), &fields).map_err(of_table)?;
         check_commands(&described, request.no_commands)?;
         // A kernel that does not compile fails its own cases, and not those of the other tables.
