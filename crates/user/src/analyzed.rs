@@ -27,6 +27,16 @@ pub(super) struct AnalyzedPass<'a> {
     factors: [Vec<(String, f64)>; 3],
 }
 
+/// Returns the name of a member without those of the structures around it, in lower case.
+fn lowest_name(member: &Argument) -> String {
+    member.name.rsplit('.').next().unwrap_or_default().to_lowercase()
+}
+
+/// Whether a number of this name is probably the length of a row in memory, which no index is compared with.
+fn is_pitch(name: &str) -> bool {
+    ["pitch", "stride"].iter().any(|word| name.contains(word)) || matches!(name, "ld" | "lda" | "ldb" | "ldc" | "ldd")
+}
+
 /// Most specialization constants that are tried with another value.
 const MAX_CONSTANTS: usize = 8;
 
@@ -176,7 +186,10 @@ impl<'a> AnalyzedPass<'a> {
             _ if fact(|reach| &reach.is_used) == Some(false) => (Formula::Integer(0), format!("{name}, not used")),
             // 1 would be neutral in a product.
             Scalar::Float { .. } | Scalar::Bfloat16 => (Formula::Number(0.75), format!("(…) {name}")),
-            Scalar::Int { bits, signed } if fact(|reach| &reach.is_extent) != Some(false) => {
+            Scalar::Int { bits, signed }
+                if fact(|reach| &reach.is_extent) != Some(false)
+                    || self.axis_count() > 1 && is_pitch(&lowest_name(member)) =>
+            {
                 let most = u64::MAX >> (64 - bits + u32::from(signed));
                 let value = if bits < 32 { format!("min({axis}, {most})") } else { axis.into() };
                 (Formula::Text(value), format!("(…) {name}"))
@@ -262,8 +275,8 @@ impl<'a> AnalyzedPass<'a> {
         if self.has_depth() && self.fact(parameter, |reach| &reach.is_depth) == Some(true) {
             return "K";
         }
-        let name = member.name.rsplit('.').next().unwrap_or_default().to_lowercase();
-        match &*name {
+        match &*lowest_name(member) {
+            "lda" | "stride_a" if self.has_depth() => "K",
             "m" | "rows" | "row" | "nrows" | "num_rows" | "n_rows" | "height" | "h" | "y" | "ny"
                 if self.axis_count() > 1 =>
             {

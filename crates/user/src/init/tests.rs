@@ -165,6 +165,28 @@ fn a_product_has_an_inner_extent() {
 }
 
 #[test]
+fn a_pitch_is_the_length_of_a_row() {
+    let source = "#version 460
+        layout(local_size_x = 8, local_size_y = 8) in;
+        layout(binding = 0) readonly buffer X { float x[]; };
+        layout(binding = 1) writeonly buffer Y { float y[]; };
+        layout(push_constant) uniform P { uint width, height, srcPitch, scale; };
+        void main() {
+            uvec2 at = gl_GlobalInvocationID.xy;
+            if (at.x < width && at.y < height) y[at.y * width + at.x] = float(scale) * x[at.y * srcPitch + at.x];
+        }";
+    let (text, _) = described("comp", source);
+    for line in ["srcPitch = \"N\"", "scale = 1 ", "\nheight = \"M\""] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert_eq!(text.matches("shape = [\"M\", \"N\"]").count(), 2, "{text}");
+    // Along one axis there are no rows.
+    let line = source.replace(", local_size_y = 8", "").replace("at.y * srcPitch + at.x", "at.x * srcPitch");
+    let (text, _) = described("comp", &line.replace("&& at.y < height", "").replace("at.y * width + ", ""));
+    assert!(text.contains("srcPitch = 1 "), "{text}");
+}
+
+#[test]
 fn the_larger_of_two_indices_is_compared_for_both() {
     let source = "#version 460
         layout(local_size_x = 16, local_size_y = 16) in;
