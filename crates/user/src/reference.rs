@@ -157,6 +157,10 @@ fn find_roles(
     let known: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
     if let Some(unknown) = roles.names().into_iter().find(|role| !known.contains(role)) {
         let field = format!("reference.roles.{unknown}");
+        if let Some(role) = roles.get(unknown).filter(|role| known.contains(&role.as_str())) {
+            let turned = format!("is a buffer of this kernel; the algorithm's comes first: {role} = \"{unknown}\"");
+            return Err(Fault::new(field, turned));
+        }
         return Err(Fault::new(field, error::unknown("buffer", unknown, &format!(" of {algorithm}"), &known)));
     }
     let mut found = vec![];

@@ -809,6 +809,11 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("[dispatch]", "^[reference]\nkernel = 'copy.comp'\ngroups = 0", "reference.groups: is 0 along x"),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmull'", "did you mean 'matmul'?"),
     ("[dispatch]", "^[reference]\nbuiltin = 'row-sum'", "reference.size: is missing"),
+    (
+        "[dispatch]",
+        "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { D = 'C' }",
+        "reference.roles.D: is a buffer of this kernel; the algorithm's comes first: C = \"D\"",
+    ),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8", "reference.roles.A: is A of 128 elements of f32, but"),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 0", "has the extent 0"),
     ("[dispatch]", "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { X = 'D' }", "unknown buffer 'X' of matmul"),
