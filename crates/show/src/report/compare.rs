@@ -440,7 +440,7 @@ fn kernel_changes(case: &Inspected) -> Option<Table> {
 const MAX_REGRESSIONS: usize = 8;
 
 /// Most regressions for the same reason of which each has a line of its own.
-const MAX_SHARED: usize = 3;
+const MAX_SHARED: usize = 1;
 
 /// Groups the cases that are not compared by reason; each of a few regressions is a group of its own.
 pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
