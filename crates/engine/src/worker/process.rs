@@ -68,6 +68,8 @@ pub struct WorkerProcess {
     stage: String,
     /// Whether its end is known, and told elsewhere.
     has_ended: bool,
+    /// Whether its orders only compile, so that no kernel can have damaged its memory.
+    only_compiles: bool,
     messages: Messages,
 }
 
@@ -177,6 +179,7 @@ impl WorkerProcess {
             compiling: None,
             stage: String::new(),
             has_ended: false,
+            only_compiles: setup.inspects,
             messages: setup.messages.clone(),
         })
     }
@@ -287,12 +290,21 @@ impl Drop for WorkerProcess {
             && !status.success()
             && !is_kill(status)
         {
-            let cause = ending(status);
-            self.messages.say(&format!(
-                "note      the process that used the device crashed as it ended ({cause}): the driver is at fault, or \
-                 a kernel that ran wrote outside its memory, which `gpukern sanitize` looks for\n"
-            ));
+            self.messages.say(&late_crash(&ending(status), !self.only_compiles && self.device.is_some()));
         }
+    }
+}
+
+/// Returns the note on a worker that crashed as it ended, which may have run kernels.
+fn late_crash(cause: &str, may_have_run: bool) -> String {
+    let crash = format!("note      the process that used the device crashed as it ended ({cause}):");
+    if may_have_run {
+        format!(
+            "{crash} the driver is at fault, or a kernel that ran wrote outside its memory, which `gpukern sanitize` \
+             looks for\n"
+        )
+    } else {
+        format!("{crash} the driver is at fault, because no kernel ran\n")
     }
 }
 
@@ -346,6 +358,15 @@ mod tests {
         assert!(none.is_empty() && many.len() == MAX_STDERR_LINES, "{many:?}");
         assert_eq!(last_words(&two), "; its process last printed: line 1 | line 2");
         assert_eq!(last_words(&many), "; its process last printed: line 1 | … 5 more … | line 19 | line 20");
+    }
+
+    #[test]
+    fn a_late_crash_blames_kernels_only_if_they_may_have_run() {
+        let [ran, compiled] = [true, false].map(|may_have_run| late_crash("SIGSEGV", may_have_run));
+        assert!(ran.contains("or a kernel that ran wrote outside its memory"), "{ran}");
+        let expected = "note      the process that used the device crashed as it ended (SIGSEGV): the driver is at fault, \
+                        because no kernel ran\n";
+        assert_eq!(compiled, expected);
     }
 
     #[test]
