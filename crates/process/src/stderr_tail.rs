@@ -30,13 +30,14 @@ impl StderrTail {
         threads::start(move || {
             let mut buffer = vec![0; TAIL_BYTES];
             let mut line = vec![];
+            let mut repeated = Some(0);
             while let Ok(count @ 1..) = source.read(&mut buffer) {
                 append(&mut shared_tail.lock().unwrap_or_else(PoisonError::into_inner), &buffer[..count]);
                 let OutputPolicy::Shown(messages) = &policy else { continue };
                 for piece in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
                     line.extend(piece);
                     if piece.ends_with(b"\n") {
-                        messages.say(&String::from_utf8_lossy(&line));
+                        messages.say_line_of_process(&String::from_utf8_lossy(&line), &mut repeated);
                         line.clear();
                     }
                 }

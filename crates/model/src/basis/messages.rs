@@ -12,6 +12,9 @@ use terminal_size::{Height, Width, terminal_size_of};
 /// Columns of a stream whose width is unknown, such as a pipe.
 const DEFAULT_WIDTH: usize = 80;
 
+/// Largest number of lines at the beginning of processes that are shown once only.
+const MAX_FIRST_LINES: usize = 64;
+
 /// Level of detail of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
@@ -36,6 +39,8 @@ pub struct Messages {
     pub colored: bool,
     /// Whether standard error is a file that the command reads or writes, which a message would damage.
     diverted: Arc<AtomicBool>,
+    /// First lines that a process printed, which others of this command may repeat.
+    first_lines: Arc<Mutex<Vec<String>>>,
     /// Memory in place of standard error, in tests.
     memory: Option<Arc<Mutex<Vec<u8>>>>,
 }
@@ -83,6 +88,25 @@ impl Messages {
         } else {
             self.write(&escaped);
         }
+    }
+
+    /// Writes a line of a child process, unless it is one of the lines with which earlier processes of this command began,
+    /// as those of a driver that each process loads. `repeated` is the number of lines that the process has repeated so
+    /// far, or `None` since it printed another.
+    pub fn say_line_of_process(&self, line: &str, repeated: &mut Option<usize>) {
+        if let Some(index) = *repeated {
+            let mut first_lines = self.first_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_known = first_lines.get(index).is_some_and(|first| first == line);
+            let is_new = index == first_lines.len() && index < MAX_FIRST_LINES;
+            if is_new {
+                first_lines.push(line.into());
+            }
+            *repeated = (is_known || is_new).then_some(index + 1);
+            if is_known {
+                return;
+            }
+        }
+        self.say(line);
     }
 
     /// Writes `text` as it is, ignoring errors.
@@ -140,6 +164,17 @@ mod tests {
         let memory = messages.memory().expect("in memory").lock().expect("no panic").clone();
         let text = String::from_utf8(memory).expect("text");
         assert_eq!(text, "begun\\u{7}\nerror: too\n  many words\n");
+    }
+
+    #[test]
+    fn the_lines_with_which_each_process_begins_are_shown_once() {
+        let messages = Messages::in_memory();
+        for lines in [&["a\n", "a\n"][..], &["a\n", "b\n", "a\n"], &["a\n", "a\n", "c\n"]] {
+            let mut repeated = Some(0);
+            lines.iter().for_each(|line| messages.say_line_of_process(line, &mut repeated));
+        }
+        let memory = messages.memory().expect("in memory").lock().expect("no panic").clone();
+        assert_eq!(String::from_utf8(memory).expect("text"), "a\na\nb\na\nc\n");
     }
 
     #[test]
