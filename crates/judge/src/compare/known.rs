@@ -27,6 +27,9 @@ pub struct KnownFailure {
     pub fault: Option<String>,
     /// Reason: a bug report, a missing feature.
     reason: String,
+    /// Line of its table in the file.
+    #[serde(skip)]
+    line: usize,
 }
 
 /// Kind of failure.
@@ -72,7 +75,11 @@ pub fn parse(text: &str) -> Result<Vec<KnownFailure>, String> {
         let line = line_number(text, table.span().start);
         return Err(format!(":{line}: '{}' has no reason; say why it fails", table.as_ref().case));
     }
-    Ok(file.known.into_iter().map(Spanned::into_inner).collect())
+    let with_line = |table: Spanned<KnownFailure>| {
+        let line = line_number(text, table.span().start);
+        KnownFailure { line, ..table.into_inner() }
+    };
+    Ok(file.known.into_iter().map(with_line).collect())
 }
 
 impl KnownFailure {
@@ -91,7 +98,7 @@ impl KnownFailure {
     }
 
     /// Whether `case` fails in this way.
-    fn expects(&self, case: &Case) -> bool {
+    pub fn expects(&self, case: &Case) -> bool {
         let status = FailureStatus::of(&case.outcome);
         self.is_of(case) && status.is_some() && (self.status.is_none() || self.status == status)
     }
@@ -114,6 +121,11 @@ impl KnownFailure {
         let cases: Vec<_> = record.cases.iter().filter(|case| self.is_of(case)).collect();
         let passing = cases.iter().filter(|case| case.measured().is_some()).count();
         (passing > 0 && cases.iter().any(|case| self.expects(case))).then_some((passing, cases.len()))
+    }
+
+    /// Says that its cases pass, and how to remove it: several entries may have the same pattern and reason.
+    pub fn passes(&self) -> String {
+        format!("the known failure {} passes; delete its [[known]] table, line {} of the file", self.text(), self.line)
     }
 
     /// Returns the pattern and the reason, for a person.
@@ -159,7 +171,7 @@ mod tests {
     use crate::record::fixture::six_cases;
 
     fn known(case: &str, status: Option<FailureStatus>) -> KnownFailure {
-        KnownFailure { case: case.into(), status, fault: None, reason: "a driver's bug".into() }
+        KnownFailure { case: case.into(), status, fault: None, reason: "a driver's bug".into(), line: 1 }
     }
 
     #[test]

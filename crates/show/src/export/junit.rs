@@ -112,6 +112,12 @@ pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
         expected.into_iter().map(|index| (record.cases[index].device, &record.cases[index].id)).collect();
     let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
+    // One failure for each entry that is to be deleted, however many cases it matches.
+    let mut stale: HashMap<_, Vec<&KnownFailure>> = HashMap::new();
+    for known in &gone {
+        let passing = record.cases.iter().find(|case| case.measured().is_some() && known.is_of_id(&case.id));
+        passing.into_iter().for_each(|case| stale.entry((case.device, &case.id)).or_default().push(known));
+    }
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![
             ("device", device.name.clone()),
@@ -128,15 +134,17 @@ pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
             tests: cases
                 .map(|named| {
                     let mut test = test(named, &conditions);
-                    let is_of = |known: &&KnownFailure| known.is_of_id(&named.case.id);
-                    if expected.contains(&(named.case.device, &named.case.id)) {
+                    let key = (named.case.device, &named.case.id);
+                    if expected.contains(&key) {
                         for problem in &mut test.problems {
-                            let reason = known.iter().find(is_of).map(KnownFailure::text).unwrap_or_default();
+                            let expects = |known: &&KnownFailure| known.expects(named.case);
+                            let reason = known.iter().find(expects).map(KnownFailure::text).unwrap_or_default();
                             problem.message = format!("known: {reason}: {}", problem.message);
                             problem.element = "skipped";
                         }
-                    } else if let Some(known) = gone.iter().find(is_of) {
-                        let message = format!("the known failure {} passes; take it out of the file", known.text());
+                    }
+                    for known in stale.get(&key).into_iter().flatten() {
+                        let message = known.passes();
                         test.problems.push(TestProblem { element: "failure", kind: "passes".into(), message });
                     }
                     test
@@ -392,7 +400,15 @@ mod tests {
         assert!(skipped.contains("message=\"known: "), "{skipped}");
         let gone = text(&known(&passing.id));
         assert_eq!(failures(&gone), before + 1, "{gone}");
-        assert!(gone.contains("(bug 1) passes; take it out of the file"), "{gone}");
+        assert!(gone.contains("(bug 1) passes; delete its [[known]] table, line 1 of the file"), "{gone}");
+        // One failure for each entry, as the text counts: neither one for each case nor one for both entries.
+        let mut passing_cases = record.clone();
+        passing_cases.cases = vec![record.cases.iter().find(|case| case.id == passing.id).expect("one").clone(); 2];
+        passing_cases.cases[1].id += "x";
+        let entries = "[[known]]\ncase = '*'\nreason = 'bug 1'\n[[known]]\ncase = '*/naive/*'\nreason = 'bug 1'";
+        let stale = verified(&passing_cases, &known::parse(entries).expect("valid"));
+        assert_eq!(failures(&stale), 2, "{stale}");
+        assert!(stale.contains("line 1 of the file") && stale.contains("line 4 of the file"), "{stale}");
     }
 
     #[test]
