@@ -242,6 +242,16 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     assert_eq!(values("instructions"), ["900.0", "3000.0", "550.0"]);
     assert_eq!(values("occupancy"), ["16.0", "8.0", "8.0"]);
     assert_eq!(values("registers"), [""; 3]);
+    // "same" claims nothing of figures that no verdict follows from.
+    let unjudged = [10, 90].map(|value| {
+        let statistics = json!([{"name": "Instructions", "value": value}]);
+        with_statistics(&folder.path().join(format!("{value}.json")), &[statistics])
+    });
+    let text = stdout(&expect_exit(gpukern(&["compare"]).args(&unjudged).env("COLUMNS", "200"), 0));
+    check_text(
+        line(&text, "1 same; "),
+        "1 same; the driver reports neither spills, scratch memory nor occupancy: no other figure is judged",
+    );
 }
 
 #[test]

@@ -56,6 +56,11 @@ impl Figure {
         }
     }
 
+    /// Whether a verdict can follow from it.
+    pub fn is_judged(&self) -> bool {
+        matches!(self, Self::Common(figure) if JUDGED.contains(figure))
+    }
+
     /// Whether other drivers have it too.
     pub fn is_common(&self) -> bool {
         matches!(self, Self::Common(_))
@@ -154,7 +159,9 @@ impl ChangedFigure {
     /// Describes the change: `instructions 300 → 900 (+200 %)`.
     pub fn text(&self) -> String {
         let change = relative(self.baseline, self.candidate).map_or_else(String::new, |change| format!(" ({change})"));
-        format!("{} {} → {}{change}", self.figure.name(), self.baseline, self.candidate)
+        let name = self.figure.name();
+        let doubt = if name == COMPILE_TIME { ", one compilation each: not judged" } else { "" };
+        format!("{name} {} → {}{change}{doubt}", self.baseline, self.candidate)
     }
 }
 
@@ -262,12 +269,15 @@ fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<Chang
     let milliseconds = |time: Nanos| (time.0 * 1e-6).round();
     is_much.then(|| ChangedFigure {
         kernel: after.name.clone(),
-        figure: Figure::Own("ms to compile".into()),
+        figure: Figure::Own(COMPILE_TIME.into()),
         baseline: milliseconds(old),
         candidate: milliseconds(new),
         verdict: Change::Same,
     })
 }
+
+/// Name of the compile time among the figures.
+const COMPILE_TIME: &str = "ms to compile";
 
 /// Smallest change of a compile time that is told.
 const MIN_COMPILE_CHANGE: Nanos = Nanos(50e6);
@@ -353,8 +363,14 @@ mod tests {
             }),
         };
         let change = |before, after| Some(compile_time(&kernel(before), &kernel(after))?.text());
-        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 %)"));
-        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 %)"));
+        assert_eq!(
+            change(40.0, 2100.0).as_deref(),
+            Some("ms to compile 40 → 2100 (+5150 %), one compilation each: not judged")
+        );
+        assert_eq!(
+            change(2100.0, 40.0).as_deref(),
+            Some("ms to compile 2100 → 40 (-98 %), one compilation each: not judged")
+        );
         assert_eq!([change(40.0, 60.0), change(1.0, 9.0), change(40.0, 40.0)], [None, None, None]);
     }
 }

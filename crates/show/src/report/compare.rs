@@ -703,7 +703,10 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
         let has_figures = comparison.totals.iter().any(|total| total.baseline.max(total.candidate) > 0.0);
         let why = match comparison.changed(Change::Worse) {
-            0 if has_figures => "",
+            0 if comparison.totals.iter().any(|total| total.figure.is_judged()) => "",
+            0 if has_figures => {
+                "; the driver reports neither spills, scratch memory nor occupancy: no other figure is judged"
+            }
             0 => "; the driver reports no statistics: it accepts them on both sides",
             _ => "; worse: more spills or scratch memory, or less occupancy",
         };
