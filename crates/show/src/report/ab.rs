@@ -20,11 +20,27 @@ use std::fmt::Write;
 
 /// Prints the verdict on a single case with a line for each side, or a table of several cases.
 pub fn text(trials: &Trials, width: usize) -> String {
-    let document = match &trials.cases[..] {
+    let mut document = match &trials.cases[..] {
         [only] if trials.is_of_one() => single_case(only, trials),
         cases => case_table(cases, trials, width, verdict),
     };
+    if is_same_driver(trials) {
+        document.hanging(4, SAME_DRIVER);
+    }
     document.terminal(width)
+}
+
+/// Note on sides that may differ in nothing.
+const SAME_DRIVER: &str = "  both sides report the same driver, and took the same time: drivers ignore variables that they do \
+                           not know; `gpukern inspect` with each side's variables shows whether the code differs";
+
+/// Whether the drivers of both sides cannot be told apart in any case, neither by what they report nor by time.
+fn is_same_driver(trials: &Trials) -> bool {
+    let is_same = |trial: &Trial| {
+        let [a, b] = [&trial.a, &trial.b].map(|side| (&side.device.name, &side.device.driver));
+        a == b && trial.finding.is_some_and(|finding| finding.verdict == Verdict::Same)
+    };
+    trials.turns == Turns::Processes && !trials.cases.is_empty() && trials.cases.iter().all(is_same)
 }
 
 /// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
@@ -519,6 +535,21 @@ mod tests {
                 "{text}: {page:?}"
             );
         }
+    }
+
+    #[test]
+    fn sides_that_nothing_tells_apart_may_have_variables_that_the_driver_ignores() {
+        let told = |verdict, turns, driver: &str| {
+            let mut one = trial(0.5);
+            one.finding.as_mut().expect("rounds enough").verdict = verdict;
+            one.b.device.driver.info = driver.into();
+            text(&trials(vec![one], turns), 200).contains("drivers ignore variables")
+        };
+        let driver = software_device().driver.info;
+        assert!(told(Verdict::Same, Turns::Processes, &driver));
+        assert!(!told(Verdict::Slower, Turns::Processes, &driver));
+        assert!(!told(Verdict::Same, Turns::Processes, "another"));
+        assert!(!told(Verdict::Same, Turns::Batches, &driver));
     }
 
     #[test]
