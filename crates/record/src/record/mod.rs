@@ -370,6 +370,17 @@ impl Case {
         }
     }
 
+    /// Returns the product of the extents: the order in which to repeat failures. Sizes of a newer version come last.
+    pub fn points(&self) -> u64 {
+        let extents = self.size.known().map(crate::basis::size::Size::extents);
+        extents.map_or(u64::MAX, |extents| extents.into_iter().fold(1, u64::saturating_mul))
+    }
+
+    /// Returns the key of cases that are the same kind of failure: of a kernel on a device.
+    pub fn failure_kind(&self) -> (usize, &str, &str, &'static str) {
+        (self.device, &self.algorithm, &self.variant, self.outcome.status())
+    }
+
     /// Formats the size for a table row, with the required sub-group size if there is one.
     pub fn row(&self) -> String {
         self.subgroup_size.map_or_else(|| self.size.to_string(), |width| format!("{} @{width}", self.size))

@@ -197,7 +197,8 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
     distinct(variants.filter(|variants| variants.len() > 1))
 }
 
-/// Explains missing and wrong answers: each wrong one in a line, skipped ones or many failed ones with the same reason in one; then lists the remarks of problems and variants.
+/// Explains missing and wrong answers: each wrong one in a line, unless a kernel has many, and skipped ones or many failed
+/// ones with the same reason in one; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
     outcomes_except(record, |_| false)
 }
@@ -224,10 +225,8 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
         }
     }
     let mut lines = String::new();
-    for (reason, cases) in groups {
-        let is_skipped =
-            matches!(cases[0].outcome, Outcome::Skipped { .. }) || cases[0].outcome.exit() == Some(Exit::Usage);
-        if !is_skipped && cases.len() <= MAX_FAILURES_LISTED {
+    for (reason, cases) in merged_by_kernel(groups) {
+        if !has_not_run(cases[0]) && cases.len() <= MAX_FAILURES_LISTED {
             for case in cases {
                 let _ = writeln!(lines, "{:9} {}: {reason}", case.outcome.status(), case.id);
             }
@@ -241,6 +240,36 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
         let _ = writeln!(lines, "{:9} {}{more}{variants}: {reason}", cases[0].outcome.status(), cases[0].id);
     }
     lines + &remarks(record) + &repeated(record)
+}
+
+/// Whether a case was skipped or refused.
+fn has_not_run(case: &Case) -> bool {
+    matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage)
+}
+
+/// Most reasons of failures that are all told.
+const MAX_FAILURE_REASONS: usize = 8;
+
+/// Merges failures of a kernel that end alike for different reasons, if there are too many reasons to read: only the
+/// smallest case, which is the first to repeat, tells its reason.
+fn merged_by_kernel(groups: Vec<(String, Vec<&Case>)>) -> Vec<(String, Vec<&Case>)> {
+    if groups.iter().filter(|(_, cases)| !has_not_run(cases[0])).count() <= MAX_FAILURE_REASONS {
+        return groups;
+    }
+    let mut merged = vec![];
+    for same in grouped(groups, |(_, cases)| cases[0].failure_kind()) {
+        let count: usize = same.iter().map(|(_, cases)| cases.len()).sum();
+        if same.len() == 1 || count <= MAX_FAILURES_LISTED || has_not_run(same[0].1[0]) {
+            merged.extend(same);
+            continue;
+        }
+        let reasons = same.len();
+        let mut cases: Vec<_> = same.into_iter().flat_map(|(_, cases)| cases).collect();
+        cases.sort_by_key(|case| case.points());
+        let reason = cases[0].outcome.reason().unwrap_or_default();
+        merged.push((format!("{reason} (the smallest; --json has all {reasons} reasons)"), cases));
+    }
+    merged
 }
 
 /// Lists the answers that changed when their cases were repeated, and counts the stable ones.
@@ -352,10 +381,11 @@ pub mod tests {
     use super::super::grid::compact;
     use super::super::long::{View, joined, long};
     use super::*;
+    use crate::basis::size::Size;
     use crate::case::compiled::CompiledKernel;
     use crate::kernels::CATALOGUE;
-    use crate::record::Repeated;
     use crate::record::fixture::{case, four_cases, timed, verification};
+    use crate::record::{CaseSize, Repeated};
 
     #[test]
     fn joined_problems_share_a_table_with_their_names() {
@@ -372,6 +402,25 @@ pub mod tests {
         insta::assert_snapshot!("compact", compact(&four_cases(), &View::of_width(80)));
         insta::assert_snapshot!("long", long(&four_cases(), &View::of_width(120)));
         insta::assert_snapshot!("notes", notes(&four_cases(), false));
+    }
+
+    #[test]
+    fn many_failures_of_a_kernel_share_a_line_which_tells_of_the_smallest() {
+        let mut record = four_cases();
+        let failed = |size: u64| Case {
+            id: format!("matmul/naive/f32/{size}"),
+            size: CaseSize::Known(Size::Uniform(size)),
+            outcome: Outcome::failed(format!("reason {size}")),
+            ..record.cases[0].clone()
+        };
+        let other = Case { variant: "tiled".into(), id: "matmul/tiled/f32/9".into(), ..failed(9) };
+        record.cases = [64, 8, 32, 16, 24, 40, 48, 56].map(failed).to_vec();
+        assert_eq!(outcomes(&record).lines().count(), 8);
+        record.cases.push(other);
+        insta::assert_snapshot!(outcomes(&record), @"
+        failed    matmul/naive/f32/8 and 7 more: reason 8 (the smallest; --json has all 8 reasons)
+        failed    matmul/tiled/f32/9: reason 9
+        ");
     }
 
     #[test]
