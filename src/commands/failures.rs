@@ -2,7 +2,7 @@
 
 use super::create_folder;
 use super::reproducer::Reproducer;
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
@@ -22,6 +22,7 @@ use crate::{
     Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
 };
 use serde_json::{Value, json};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -50,7 +51,7 @@ pub(super) fn save(
     request: &Request,
     kernels: &[UserKernels],
 ) -> Result<String> {
-    let mut are_runnable = vec![];
+    let mut saved = vec![];
     let mut first_command = None;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
@@ -61,10 +62,41 @@ pub(super) fn save(
         first_command.get_or_insert_with(|| command.clone());
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-        are_runnable.push(failure.write(folder, &folder_name(case))?);
+        let (own_folder, is_runnable) = failure.write(folder, &folder_name(case))?;
+        saved.push((case, own_folder, is_runnable));
     }
+    let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| *is_runnable).collect();
     let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
-    Ok(note(&are_runnable, folder) + &repeats)
+    Ok(note(&are_runnable, folder) + &kinds(&saved) + &repeats)
+}
+
+/// Number of saved failures that need no summary.
+const MAX_FEW: usize = 3;
+/// Largest number of lines in the summary, so that it fits a screen.
+const MAX_KINDS: usize = 12;
+
+/// Counts many saved failures by device, kernel and status, and names the folder to repeat first for each: that of the
+/// smallest case that `run` can repeat. Empty for few.
+fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
+    if saved.len() <= MAX_FEW {
+        return String::new();
+    }
+    let mut kinds = grouped(saved, |(case, ..)| case.failure_kind());
+    kinds.sort_by_key(|kind| Reverse(kind.len()));
+    let mut text = String::from("count  how        folder of the smallest case, which to repeat first\n");
+    for kind in kinds.iter().take(MAX_KINDS) {
+        let Some((case, folder, _)) = kind.iter().min_by_key(|(case, _, is_runnable)| (!is_runnable, case.points()))
+        else {
+            continue;
+        };
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(text, "{:5}  {:9}  {name}", kind.len(), case.outcome.status());
+    }
+    let rest: usize = kinds.iter().skip(MAX_KINDS).map(Vec::len).sum();
+    if rest > 0 {
+        let _ = writeln!(text, "{rest:5}  more, of {}", counted(kinds.len() - MAX_KINDS, "other kind"));
+    }
+    text
 }
 
 /// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
@@ -156,7 +188,7 @@ pub(super) fn save_side(
     let command = recipe::assignments(environment) + &words.collect::<Vec<_>>().join(" ");
     let validation = trials.validation;
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-    failure.write(folder, &format!("{name}_{}", folder_name(case)))
+    failure.write(folder, &format!("{name}_{}", folder_name(case))).map(|(_, is_runnable)| is_runnable)
 }
 
 /// Returns a note about the saved failures, with whether `run` can repeat each; empty if there are none.
@@ -176,9 +208,12 @@ pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
 /// Refuses folders of saved failures that `run` cannot repeat.
 pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
     for folder in folders {
-        if let Some(reason) = document_of(folder).unwrap_or_default()[NOT_RUNNABLE].as_str() {
-            let (folder, reason) = (folder.shown(), printable::printable(reason));
-            return Err(usage!("'{folder}' cannot be run again: {reason}; `command` in {FAILURE} measures it anew"));
+        let document = document_of(folder).unwrap_or_default();
+        if let Some(reason) = document[NOT_RUNNABLE].as_str() {
+            let [reason, command] =
+                [reason, document["command"].as_str().unwrap_or_default()].map(printable::printable);
+            let folder = folder.shown();
+            return Err(usage!("'{folder}' cannot be run again: {reason}; this measures the case anew: `{command}`"));
         }
     }
     Ok(())
@@ -212,6 +247,14 @@ pub(super) fn moved(folders: &[PathBuf], record: &Record) -> String {
         }
     }
     notes
+}
+
+/// Returns the sub-group size that the only dispatch of the failure saved in `folder` requires, if it does.
+pub(super) fn required_subgroup(folder: &Path) -> Option<u64> {
+    match &document_of(folder)?["dispatches"].as_array()?[..] {
+        [only] => only["subgroup_size"].as_u64(),
+        _ => None,
+    }
 }
 
 /// Failed case, and the parts of its reproducer.
@@ -275,9 +318,11 @@ fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 impl Failure<'_> {
-    /// Writes the reproducer to a new folder of this name in `folder`. Returns whether `run` can repeat it.
-    fn write(&self, folder: &Path, name: &str) -> Result<bool> {
-        create_unique(folder, name).and_then(|own_folder| self.try_write(&own_folder)).map_err(|e| {
+    /// Writes the reproducer to a new folder of this name in `folder`. Returns the new folder, and whether `run` can repeat
+    /// the case.
+    fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, bool)> {
+        let write = |own_folder: PathBuf| self.try_write(&own_folder).map(|is_runnable| (own_folder, is_runnable));
+        create_unique(folder, name).and_then(write).map_err(|e| {
             let reason = destination::explained(e);
             Error::Failure(format!("cannot keep the failure of {} in '{}': {reason}", self.case.id, folder.shown()))
         })
@@ -302,6 +347,10 @@ impl Failure<'_> {
         let point = own.and_then(|own| {
             own.points.iter().zip(own.sizes()).find(|(_, size)| *size == group.spec.size).map(|(point, _)| point)
         });
+        let axes = match own.zip(point) {
+            Some((own, point)) => own.free_axes().map(|axis| (own.axes[axis].clone(), point.values[axis])).collect(),
+            None => extents_as_axes(&group.spec.size.extents()),
+        };
         let reproducer = Reproducer {
             folder,
             head: self.head(),
@@ -312,10 +361,11 @@ impl Failure<'_> {
             sources: &sources,
             inputs: inputs.as_deref().unwrap_or_default(),
             point,
+            axes,
         };
         let not_runnable = reproducer.write().err();
         if let Some(reason) = &not_runnable {
-            write_description(folder, &dispatches, reason)?;
+            write_description(folder, &dispatches, &format!("{reason}, but this measures the case anew: {command}"))?;
         }
         let document = json!({
             "gpukern": env!("CARGO_PKG_VERSION"),
@@ -350,6 +400,12 @@ impl Failure<'_> {
         ))
         .into()
     }
+}
+
+/// Names the extents of a built-in case as axes.
+fn extents_as_axes(extents: &[u64]) -> Vec<(String, i64)> {
+    let name = |number| if extents.len() == 1 { "size".into() } else { format!("size_{number}") };
+    (1..).zip(extents).filter_map(|(number, extent)| Some((name(number), i64::try_from(*extent).ok()?))).collect()
 }
 
 /// Writes the first wrong elements as CSV. Returns the file name and the counts; null if the check reports no elements.
@@ -455,7 +511,7 @@ fn write_description(folder: &Path, dispatches: &[Value], reason: &str) -> io::R
     let [spirv, constants, subgroup] = facts(first);
     let reason = printable::printable(reason);
     let mut text = format!(
-        "# `gpukern inspect FOLDER` compiles it again; `run` cannot repeat it: {reason}.\n[kernel]\nsource = {spirv}\n"
+        "# `gpukern inspect FOLDER` compiles it again; `run` cannot repeat it: {reason}\n[kernel]\nsource = {spirv}\n"
     );
     if let Some(size) = subgroup.as_u64() {
         let _ = writeln!(text, "subgroup = {size}");
@@ -585,9 +641,42 @@ mod tests {
         1 failure saved in kept; `not_runnable` in failure.json says why `run` cannot repeat them
         ");
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join(FAILURE), r#"{"not_runnable": "it runs in rounds"}"#).expect("written");
+        std::fs::write(
+            folder.path().join(FAILURE),
+            r#"{"not_runnable": "it runs in rounds", "command": "gpukern bench eigen", "dispatches": [{"subgroup_size": 4}]}"#,
+        )
+        .expect("written");
         let refused = check_runnable(&[folder.path().into()]).expect_err("it cannot be run").to_string();
-        assert!(refused.contains("cannot be run again: it runs in rounds"), "{refused}");
+        let end = "cannot be run again: it runs in rounds; this measures the case anew: `gpukern bench eigen`";
+        assert!(refused.ends_with(end), "{refused}");
+        assert_eq!([folder.path(), Path::new("none")].map(required_subgroup), [Some(4), None]);
+    }
+
+    #[test]
+    fn many_failures_are_counted_by_kernel_with_the_smallest_to_repeat() {
+        let record = six_cases();
+        let case = |variant: &str, size: u64, outcome: Outcome| Case {
+            variant: variant.into(),
+            size: crate::record::CaseSize::Known(crate::Size::Uniform(size)),
+            outcome,
+            ..record.cases[0].clone()
+        };
+        let failed = |size| case("naive", size, Outcome::failed("one".into()));
+        let cases = [case("tiled", 4, failed(4).outcome), failed(64), failed(8), failed(32)];
+        let saved = |count: usize| -> Vec<_> {
+            let folders =
+                cases.iter().take(count).map(|case| (case, PathBuf::from(format!("kept/{}", case.size)), true));
+            folders.collect()
+        };
+        assert_eq!(kinds(&saved(3)), "");
+        let mut all = saved(4);
+        // The smallest cannot be repeated.
+        all[2].2 = false;
+        insta::assert_snapshot!(kinds(&all), @r"
+        count  how        folder of the smallest case, which to repeat first
+            3  failed     32
+            1  failed     4
+        ");
     }
 
     #[test]

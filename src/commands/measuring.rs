@@ -119,7 +119,7 @@ pub(super) fn measure_and_report(
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
-    let MeasuredPlan { record, validated, cut_short } = call.measure_with_journal(&mut file)?;
+    let MeasuredPlan { record, validated, cut_short } = with_hint(call.measure_with_journal(&mut file), request)?;
     let pooled = record.across_processes();
     let form = output.tables.table_form(&pooled, request.selection.sampling.energy);
     let is_joined = run::are_captured(&setup.kernels);
@@ -158,6 +158,18 @@ pub(super) fn measure_and_report(
     Ok(answer)
 }
 
+/// Adds to an error how to require another sub-group size than a saved failure does: the device may lack the size.
+fn with_hint(measured: Result<MeasuredPlan>, request: &Request) -> Result<MeasuredPlan> {
+    let folders = request.kernels.as_ref().map_or(&[][..], |files| &files.kernel);
+    measured.map_err(|error| match (error, folders.iter().find_map(|folder| failures::required_subgroup(folder))) {
+        (crate::Error::Usage(reason), Some(size)) => usage!(
+            "{reason}\nthe saved kernel requires sub-groups of {size}, as on its device; `--set kernel.subgroup=SIZE` \
+             requires another size"
+        ),
+        (error, _) => error,
+    })
+}
+
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
 fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
     let Some(path) = &request.tuned else { return String::new() };
@@ -170,6 +182,13 @@ fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
 /// that are saved failures failed.
 fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String {
     let mut hints = failures::moved(files, record);
+    let are_kept = files.iter().all(|file| failures::kept(file).is_some());
+    if are_kept && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+        hints.push_str(
+            "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver\n",
+        );
+        return hints;
+    }
     if record.cases.iter().any(wrote_outside_buffers) {
         hints.push_str(
             "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",

@@ -36,6 +36,8 @@ pub(super) struct Reproducer<'a> {
     pub(super) inputs: &'a [HostArray],
     /// Resolved description of a user's kernel; `None` for a built-in one.
     pub(super) point: Option<&'a ResolvedPoint>,
+    /// Axes of the case with their values, which no formula of the description needs: tables show them.
+    pub(super) axes: Vec<(String, i64)>,
 }
 
 impl Reproducer<'_> {
@@ -73,6 +75,9 @@ impl Reproducer<'_> {
         let description = &mut commented.description;
         // That of a built-in kernel is taken, and says less. A name has at most 60 characters.
         description.name = self.folder.file_name().map(|name| name.to_string_lossy().chars().take(60).collect());
+        for (name, value) in self.axes.iter().filter(|(name, _)| !names.contains(name)) {
+            description.axes.set(name, OneOrMany::One(Formula::Integer(*value)));
+        }
         let used = steps.iter().flat_map(Step::buffers).collect::<BTreeSet<_>>();
         for (index, (buffer, fill)) in buffers.iter().zip(fills).enumerate() {
             // A description has no buffer that its kernels do not use.

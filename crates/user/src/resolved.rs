@@ -102,12 +102,8 @@ impl ResolvedProblem {
 
     /// Returns a unique size for each point: the values of up to three axes, or else the point's number.
     pub fn sizes(&self) -> Vec<Size> {
-        let mut columns: Vec<Vec<i64>> = vec![];
-        for axis in 0..self.axes.len() {
-            if self.free.is_empty() || self.free.contains(&axis) {
-                columns.push(self.points.iter().map(|point| point.values[axis]).collect());
-            }
-        }
+        let column = |axis: usize| self.points.iter().map(|point| point.values[axis]).collect();
+        let mut columns: Vec<Vec<i64>> = self.free_axes().map(column).collect();
         if columns.len() > 3 {
             // Axes that are constant, or equal to another axis, do not distinguish points.
             let mut known = BTreeSet::new();
@@ -119,6 +115,11 @@ impl ResolvedProblem {
             Some(sizes) if sizes.iter().collect::<BTreeSet<_>>().len() == count => sizes,
             _ => (1..=count as u64).map(Size::Uniform).collect(),
         }
+    }
+
+    /// Returns the indices of the independent axes.
+    pub fn free_axes(&self) -> impl Iterator<Item = usize> {
+        (0..self.axes.len()).filter(|axis| self.free.is_empty() || self.free.contains(axis))
     }
 
     /// Returns the axes of a point with their values, for ids: `M=512,K=64`.
