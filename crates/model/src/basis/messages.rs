@@ -171,7 +171,9 @@ mod tests {
         let messages = Messages::in_memory();
         for lines in [&["a\n", "a\n"][..], &["a\n", "b\n", "a\n"], &["a\n", "a\n", "c\n"]] {
             let mut repeated = Some(0);
-            lines.iter().for_each(|line| messages.say_line_of_process(line, &mut repeated));
+            for line in lines {
+                messages.say_line_of_process(line, &mut repeated);
+            }
         }
         let memory = messages.memory().expect("in memory").lock().expect("no panic").clone();
         assert_eq!(String::from_utf8(memory).expect("text"), "a\na\nb\na\nc\n");

@@ -13,7 +13,7 @@ use crate::compare::gate::Ruling;
 use crate::compare::known::{Expectations, KnownFailure};
 use crate::compare::{Change, Compared, Comparison, Inspected, NOT_COMPARED, Obstacle, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Outcome, Record};
+use crate::record::{Case, Outcome, Record};
 use crate::report::compare::{headline, overviews, reason as reason_of_change};
 use crate::simulator::sanitize::{CaseReport, SizeResult};
 use std::collections::{HashMap, HashSet};
@@ -115,8 +115,10 @@ pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
     // One failure for each entry that is to be deleted, however many cases it matches.
     let mut stale: HashMap<_, Vec<&KnownFailure>> = HashMap::new();
     for known in &gone {
-        let passing = record.cases.iter().find(|case| case.measured().is_some() && known.is_of_id(&case.id));
-        passing.into_iter().for_each(|case| stale.entry((case.device, &case.id)).or_default().push(known));
+        let is_passing = |case: &&Case| case.measured().is_some() && known.is_of_id(&case.id);
+        if let Some(case) = record.cases.iter().find(is_passing) {
+            stale.entry((case.device, &case.id)).or_default().push(known);
+        }
     }
     let suites = record.devices.iter().map(|device| {
         let mut properties = vec![
