@@ -89,7 +89,7 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
     let count = devices.len();
     let names = DeviceNames::new(devices, max_name);
     let mut table = Table::captioned(format!("over {}, the fastest variant", counted(count, "device")));
-    table = table.text(["problem", "fastest"]).prose(["devices"]);
+    table = table.text(["problem"]).prose(["fastest", "devices"]);
     let mut last = String::new();
     for (name, wins) in &rows {
         let text = match &wins[..] {

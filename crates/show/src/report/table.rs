@@ -387,11 +387,33 @@ impl Table {
             for column in table.column_iter_mut().take(self.names()) {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
-            if let Some(column) = table.column_iter_mut().last() {
+            let narrowest = self.narrowest(columns);
+            if narrowest.iter().sum::<usize>() <= width + 1 {
+                for (column, least) in table.column_iter_mut().zip(narrowest).skip(self.names()) {
+                    // Comfy's widths include no border.
+                    let least = (least - 1).try_into().unwrap_or(u16::MAX);
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+                }
+            } else if let Some(column) = table.column_iter_mut().last() {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(MIN_PROSE_WIDTH)));
             }
         }
         table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
+    }
+
+    /// Returns the smallest width of each column that splits no word, and no cell but those of prose.
+    fn narrowest(&self, columns: &[usize]) -> Vec<usize> {
+        let width = |column: &usize| {
+            let (heading, kind) = &self.columns[*column];
+            if *kind != ColumnKind::Prose {
+                return self.width_of(*column);
+            }
+            let cells = self.rows.iter().map(|row| row[*column].plain()).chain([heading.plain()]);
+            let longest = |cell: String| cell.split(' ').map(UnicodeWidthStr::width).max();
+            let word = cells.filter_map(longest).max().unwrap_or(0);
+            (word.max(MIN_PROSE_WIDTH.into()) + CELL_PADDING).min(self.width_of(*column))
+        };
+        columns.iter().map(width).collect()
     }
 
     /// Returns the texts of a column, with stars, numbers, details, marks and bars aligned.
@@ -511,6 +533,18 @@ pub mod tests {
     /// Returns the length of the longest line, in characters.
     pub fn widest(text: &str) -> usize {
         text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn prose_beside_other_columns_wraps_between_words() {
+        let mut table = Table::default().text(["problem"]).prose(["variants"]).numbers(["mean", "worst"]);
+        table = table.text(["worst at"]);
+        let names = ["llama-mul-mat-vectorised", "llama-mul-mat-vec-shuffle,", "llama-mul-mat-vec"];
+        table.row(["matmul f32", &names.join(" "), "1.787", "2.681", "64 on llvmpipe"]);
+        let text = table.terminal(80);
+        assert!(names.iter().all(|name| text.contains(name)) && widest(&text) <= 80, "{text}");
+        // Without space for the longest word, it is split.
+        assert!(widest(&table.terminal(60)) <= 60, "{}", table.terminal(60));
     }
 
     #[test]
