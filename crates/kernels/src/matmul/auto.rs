@@ -176,6 +176,21 @@ mod tests {
     }
 
     #[test]
+    fn every_type_and_layout_has_a_kernel_that_auto_may_choose() {
+        let mut device = gpu();
+        device.cooperative_matrices.clear();
+        for device in [software_device(), device] {
+            for (dtype, layout) in
+                MATMUL.dtypes(Goal::Result).flat_map(|dtype| Layout::ALL.map(|layout| (dtype, layout)))
+            {
+                let case = CaseSpec::new(&MATMUL, Size::Three(40, 50, 60), dtype).with(|own| own.layout = layout);
+                let variant = MATMUL.variant(candidates(&case, &device)[0].variant).expect("a variant");
+                assert!(variant.shaders(dtype, layout).is_some(), "{} {dtype} {layout}", variant.name);
+            }
+        }
+    }
+
+    #[test]
     fn the_first_tile_of_a_variant_is_its_built_in_one() {
         for (m, n, k) in [(4096, 4096, 4096), (64, 64, 65_536), (32, 4096, 4096), (1000, 70, 3), (5, 5, 5)] {
             let case = CaseSpec::new(&MATMUL, Size::Three(m, n, k), DType::F32);
