@@ -6,6 +6,7 @@ use super::session::{self, DeviceSession};
 use super::sides::Sides;
 use super::{CommandOutput, Files, JSON, Target};
 use crate::algorithms::Candidate;
+use crate::basis::alike::distinct;
 use crate::case::tile::CaseTile;
 use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::engine::measurement::Measurement;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
         return Ok(listed);
     }
     if let Some(ways) = args.explain {
-        let tuned = measuring::tuned(request)?;
+        let tuned = measuring::tuned(request)?.for_cache(planned.selected.cache());
         return explain(&planned.selected, ways, &tuned, output.json.as_ref(), setup, host);
     }
     if args.parallel {
@@ -90,7 +91,7 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<()> {
 
 /// Lists the cases of `plan` with their expected times.
 pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput> {
-    let tuned = measuring::tuned(request)?;
+    let tuned = measuring::tuned(request)?.for_cache(plan.cache());
     let session = session::open_session(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;
     let skipped = measurement.skipped(&tuned);
@@ -111,7 +112,7 @@ pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -
 }
 
 /// Times the candidates of `auto` for every problem of a plan: the first `ways` by predicted time, and the best of each
-/// variant that is predicted to come close. The choice of `auto`, which knows `tuned` results, is the first.
+/// variant that is predicted to come close, with `tuned` tiles too. The choice of `auto` is the first.
 fn explain(
     plan: &Plan,
     ways: usize,
@@ -135,8 +136,8 @@ fn explain(
             let mut progress = Progress::new(groups.len(), &host.messages);
             progress.device(&device);
             for group in groups.into_iter().take_while(|_| !host.is_interrupted()) {
-                let mut candidates = candidates(group, &device, ways);
-                let reason = put_choice_first(&mut candidates, group, &device, tuned);
+                let mut candidates = candidates(group, &device, ways, tuned);
+                let reason = add_tuned_tiles(&mut candidates, group, &device, tuned);
                 let groups: Vec<_> = candidates.iter().map(|candidate| candidate_group(group, candidate)).collect();
                 match executor.explain(&groups, &section.sampling) {
                     Ok(times) => {
@@ -176,23 +177,29 @@ fn explain(
     Ok(answer)
 }
 
-/// Puts the choice of `auto` with its tile before the other candidates; returns its reason.
-fn put_choice_first(
+/// Adds the tuned tiles that `bench` uses of the candidates' variants, and puts the choice of `auto` first. Returns its
+/// reason.
+fn add_tuned_tiles(
     candidates: &mut Vec<Candidate>,
     group: &CaseGroup,
     device: &DeviceInfo,
     tuned: &Tuned,
 ) -> Option<String> {
-    let alone = CaseGroup { variants: vec![], ..group.clone() };
-    let choice = tuned::choose(&alone, device, tuned).into_iter().find(|choice| choice.automatic.is_some())?;
-    let of_variant = candidates.iter().find(|candidate| candidate.variant == choice.variant.name);
-    let mut first = *of_variant?;
-    if let Some(CaseTile::Tuned { .. } | CaseTile::Inspected { .. }) = choice.tile {
-        first.tile = choice.spec.tile;
+    let names = distinct(candidates.iter().map(|candidate| candidate.variant));
+    let variants = names.into_iter().filter_map(|name| group.algorithm.variant(name).ok().cloned());
+    let all = CaseGroup { variants: variants.collect(), ..group.clone() };
+    let mut reason = None;
+    for chosen in tuned::choose(&all, device, tuned) {
+        let Some(first) = candidates.iter().position(|own| own.variant == chosen.variant.name) else { continue };
+        let mut candidate = candidates[first];
+        if let Some(CaseTile::Tuned { .. } | CaseTile::Inspected { .. }) = chosen.tile {
+            candidate.tile = chosen.spec.tile;
+        }
+        candidates.retain(|other| (other.variant, other.tile) != (candidate.variant, candidate.tile));
+        candidates.insert(if chosen.automatic.is_some() { 0 } else { first }, candidate);
+        reason = reason.or(chosen.automatic);
     }
-    candidates.retain(|other| (other.variant, other.tile) != (first.variant, first.tile));
-    candidates.insert(0, first);
-    choice.automatic
+    reason
 }
 
 /// Returns a group that holds only this candidate.
@@ -219,15 +226,18 @@ fn others(group: &CaseGroup, device: &DeviceInfo, candidates: &[Candidate]) -> V
 }
 
 /// Returns the candidates to time, the fastest by prediction first: `ways` of them, and the best of each other variant that
-/// is not predicted to be [`MAX_PREDICTED_RATIO`] times slower.
-fn candidates(group: &CaseGroup, device: &DeviceInfo, ways: usize) -> Vec<Candidate> {
+/// is not predicted to be [`MAX_PREDICTED_RATIO`] times slower, or that `auto` chooses by `tuned` results.
+fn candidates(group: &CaseGroup, device: &DeviceInfo, ways: usize, tuned: &Tuned) -> Vec<Candidate> {
     let Some(model) = group.algorithm.candidates else { return vec![] };
     let candidates = model(&group.algorithm, &group.spec, device);
+    let alone = CaseGroup { variants: vec![], ..group.clone() };
+    let choice = tuned::choose(&alone, device, tuned).pop().map(|choice| &*choice.variant.name);
     let mut chosen: Vec<Candidate> = vec![];
     for (index, candidate) in candidates.iter().enumerate() {
         let is_best_of_variant = !candidates[..index].iter().any(|faster| faster.variant == candidate.variant);
         let is_close = candidate.predicted.0 < MAX_PREDICTED_RATIO * candidates[0].predicted.0;
-        if index < ways.max(1) || is_best_of_variant && is_close {
+        let is_chosen = choice == Some(candidate.variant);
+        if index < ways.max(1) || is_best_of_variant && (is_close || is_chosen) {
             chosen.push(*candidate);
         }
     }

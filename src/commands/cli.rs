@@ -944,6 +944,13 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 
+    /// Caches before each run: hot or cold [default: hot]
+    ///
+    /// `bench` prefers the results of its own `--cache`. Inference reads each layer's weights once per token, from cold
+    /// caches.
+    #[arg(long, value_name = "STATE", conflicts_with = "by_inspection")]
+    pub cache: Option<String>,
+
     /// Choose tiles from the compiler's statistics; run none
     ///
     /// The driver compiles the built-in tile, then its neighbors, until one does not spill registers. This also works

@@ -95,7 +95,7 @@ pub(super) fn measure_and_report(
 ) -> Result<CommandOutput> {
     let mut notes = String::new();
     let processes = processes(request, setup)?;
-    let tuned = tuned(request)?;
+    let tuned = tuned(request)?.for_cache(planned.requested.cache());
     let origin = origin::of_this_process(request.label.as_deref(), host)?;
     let view = view(output, host, &mut notes)?;
     let path = output.json.as_deref().or(output.resume.as_deref());

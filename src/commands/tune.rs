@@ -4,11 +4,13 @@ use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::pattern::{self, is_pattern};
 use crate::basis::units::rounded;
+use crate::case::method::CacheState;
 use crate::case::statistics::spilled;
 use crate::commands::cli::TuneArgs;
 use crate::engine::executor::{Executor, Silent};
 use crate::engine::job::tune::SearchRequest;
 use crate::plan::axes::DTYPE;
+use crate::plan::options::SamplingArgs;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
@@ -48,7 +50,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let setup = &Setup { inspects: args.by_inspection, timeout, ..setup.clone() };
     let algorithm = find_tunable(&args.algorithm)?;
     let section = plan_section(algorithm, size, args)?;
-    let earlier = Tuned::read(&path)?.unwrap_or_default();
+    let earlier = Tuned::read(&path)?.unwrap_or_default().for_cache(section.sampling.cache);
     // A file that cannot be written is reported before any time is spent.
     Tuned::keep(&path, &[])?;
 
@@ -63,6 +65,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     ));
     let mut tuning = Tuning {
         algorithm,
+        cache: section.sampling.cache,
         earlier,
         path,
         host,
@@ -86,6 +89,8 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
 /// State that all searches share.
 struct Tuning<'a> {
     algorithm: &'static Algorithm,
+    /// Caches before each run.
+    cache: CacheState,
     /// Results of earlier searches.
     earlier: Tuned,
     /// File that keeps the results.
@@ -139,7 +144,7 @@ impl Tuning<'_> {
         }
         let width = self.host.width();
         if !timed.is_empty() {
-            self.tables.push(report::text(&device, self.algorithm, &timed, width));
+            self.tables.push(report::text(&device, self.algorithm, self.cache, &timed, width));
         }
         if !inspected.is_empty() {
             self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
@@ -166,12 +171,13 @@ impl Tuning<'_> {
             self.progress.message(&format!("{name}: {tile}"));
         };
         // The tile that an earlier search found comes first, if it still suits the device.
-        let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec).map(|(tile, _)| tile);
+        let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec);
+        let earlier = earlier.filter(|(_, result)| result.cache == self.cache).map(|(tile, _)| tile);
         let earlier = earlier.filter(|tile| tunable.check_tile(tile, &group.spec, device).is_ok());
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
         let result = executor.tune(
             &single,
-            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: true },
+            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: true, cache: self.cache },
             &mut show_progress,
         );
         self.progress.advance();
@@ -187,7 +193,7 @@ impl Tuning<'_> {
                 return None;
             }
         };
-        self.save(&results(device, search, &result, work));
+        self.save(&results(device, search, self.cache, &result, work));
         for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
         }
@@ -389,6 +395,7 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
         size,
         axes: args.axes.0.clone(),
         device: args.on.device.clone(),
+        sampling: SamplingArgs { cache: args.cache.clone(), ..SamplingArgs::default() },
         ..Selection::default()
     };
     let section = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench).map_err(Error::Usage)?;
@@ -446,6 +453,7 @@ fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<
         algorithm: group.algorithm.name.to_string(),
         variant: tunable.variant.into(),
         options: group.spec.options,
+        cache: CacheState::Hot,
         sizes: tuned::class(group.spec.size),
         tile: None,
         gflops: None,
@@ -460,10 +468,16 @@ fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<
 }
 
 /// Returns the results of a search: the best tile, and the times of other variants that `auto` may choose.
-fn results(device: &DeviceInfo, search: &SearchTask<'_>, found: &SearchResult, work: Work) -> Vec<TuningResult> {
+fn results(
+    device: &DeviceInfo,
+    search: &SearchTask<'_>,
+    cache: CacheState,
+    found: &SearchResult,
+    work: Work,
+) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.
     let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
-    let empty = empty_result(device, search);
+    let empty = TuningResult { cache, ..empty_result(device, search) };
     let mut results = vec![TuningResult {
         tile: Some(found.best.0),
         gflops: Some(gflops(found.best.1)),

@@ -277,6 +277,27 @@ fn mistakes_are_refused_before_a_device_is_opened() {
 }
 
 #[test]
+fn tiles_tuned_with_cold_caches_are_used_and_say_so() {
+    let (_folder, path) = temporary("tuned.toml");
+    let mut tune = gpukern(&["tune", "matmul", "-s", "32", "--budget", "1ms", "--cache", "cold", "--tuned"]);
+    let table = stdout(&expect_exit(tune.arg(&path), 0));
+    assert_eq!(table.lines().next(), Some("matmul f32, the best tiles tried with cold caches"));
+    let text = std::fs::read_to_string(&path).expect("saved");
+    assert!(results(&text).iter().all(|result| result["cache"].as_str() == Some("cold")), "{text}");
+    let found = cases(&stdout(&expect_exit(&mut bench("tiled", &["-s", "32"], &path), 0)));
+    assert!(found[0].1.contains(" with cold caches"), "{found:?}");
+    // `--explain` times the tile that `bench` would use, also of a variant that `auto` does not choose.
+    let tile = "64x64x16/64x32/16x16";
+    std::fs::write(&path, replaced(&text, r"\ntile = .*", &format!("\ntile = \"{tile}\""))).expect("written");
+    let explain = ["bench", "matmul", "-V", "auto", "--explain", "-s", "32", "--json", "-", "--tuned"];
+    let explained: Value = serde_json::from_str(&stdout(&expect_exit(gpukern(&explain).arg(&path), 0))).expect("JSON");
+    let candidates = explained[0]["candidates"].as_array().expect("candidates");
+    let is_tuned = |own: &&Value| own["variant"] == "tiled" && own["tile"] == tile;
+    let tuned = candidates.iter().find(is_tuned).unwrap_or_else(|| panic!("{explained}"));
+    assert!(tuned["measured_ns"].is_number(), "{tuned}");
+}
+
+#[test]
 fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);

@@ -6,6 +6,7 @@ use super::{Job, JobContext, Report};
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
+use crate::case::method::CacheState;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::executor::Executor;
 use crate::kernel::program::Program;
@@ -52,6 +53,8 @@ pub struct SearchRequest {
     pub budget: Duration,
     /// Whether other variants are timed too; not after one crashed its worker.
     pub rivals: bool,
+    /// Caches before each run.
+    pub cache: CacheState,
 }
 
 /// Callback with every tile before it is tried and after it is timed, and with the best so far and its time.
@@ -219,6 +222,8 @@ struct TileSearch<'a> {
     tiles: TriedTiles,
     /// Whether other variants are timed too.
     has_rivals: bool,
+    /// Sampling of each candidate.
+    sampling: Sampling,
     /// Host time of compilation and first run, in seconds per [`Tile::compile_cost`]: the largest so far.
     seconds_per_cost: f64,
 }
@@ -301,22 +306,22 @@ impl Runner {
         candidate: &VerifiedCandidate,
         loaded: &LoadedProblem,
         best: Option<Nanos>,
+        sampling: &Sampling,
         until: Duration,
     ) -> Result<Option<Nanos>, String> {
-        let sampling = Sampling::default();
-        let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, &sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, candidate.first_run, sampling)?;
         let Some(warm_run) = self.keeper.warm_candidate(&mut timed, best)? else { return Ok(None) };
         // The first run may have included compilation, so only a warm one tells how many runs a sample needs.
-        let mut timed = self.record_candidate(candidate, loaded, warm_run, &sampling)?;
+        let mut timed = self.record_candidate(candidate, loaded, warm_run, sampling)?;
         Ok(self.keeper.race(&mut timed, warm_run, best, until)?.map(|summary| summary.median))
     }
 
-    /// Samples `entries` in turns for about `time` and sets their medians. An entry that fails has none.
-    fn run_off(&mut self, loaded: &LoadedProblem, entries: &mut [RunOffEntry], time: Duration) {
+    /// Samples `entries` in turns for about `time`, with these caches, and sets their medians. An entry that fails has none.
+    fn run_off(&mut self, loaded: &LoadedProblem, entries: &mut [RunOffEntry], cache: CacheState, time: Duration) {
         // Each entry gets an equal share of the time, half of it for its warm-up.
         let half_share = time / (2 * entries.len() as u32);
         let max_time = half_share.max(MIN_RUN_OFF_SAMPLING);
-        let sampling = Sampling { max_time, patience: Some(max_time), ..Sampling::default() };
+        let sampling = Sampling { max_time, patience: Some(max_time), cache, ..Sampling::default() };
         let mut states = vec![];
         for RunOffEntry { name, program, .. } in entries.iter() {
             let state = self.verify_and_warm_up(name, loaded, program, &sampling);
@@ -345,7 +350,7 @@ impl<'a> TileSearch<'a> {
         request: SearchRequest,
         progress: Progress<'a>,
     ) -> Result<Self, Refusal> {
-        let SearchRequest { first_tile, avoid, budget, rivals } = request;
+        let SearchRequest { first_tile, avoid, budget, rivals, cache } = request;
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let variant = &variants[0];
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
@@ -396,6 +401,7 @@ impl<'a> TileSearch<'a> {
                 ..TriedTiles::default()
             },
             has_rivals: rivals,
+            sampling: Sampling { cache, ..Sampling::default() },
             seconds_per_cost: 0.0,
         })
     }
@@ -438,7 +444,9 @@ impl<'a> TileSearch<'a> {
                 return;
             }
             let Ok(candidate) = runner.verify_candidate(name.clone(), &self.loaded, program) else { continue };
-            if let Ok(Some(time)) = runner.time_candidate(&candidate, &self.loaded, None, self.search_until) {
+            if let Ok(Some(time)) =
+                runner.time_candidate(&candidate, &self.loaded, None, &self.sampling, self.search_until)
+            {
                 self.tiles.rivals.push((name, time));
             }
         }
@@ -501,7 +509,7 @@ impl<'a> TileSearch<'a> {
                 return;
             }
             let best = fastest(&self.tiles.timed).map(|(_, time)| time);
-            match runner.time_candidate(&candidate, &self.loaded, best, self.search_until) {
+            match runner.time_candidate(&candidate, &self.loaded, best, &self.sampling, self.search_until) {
                 Ok(Some(time)) => {
                     self.tiles.timed.push((tile, time));
                     // Report at once, because the next driver call may crash.
@@ -545,7 +553,7 @@ impl<'a> TileSearch<'a> {
         let time_needed = Duration::from_secs_f64(RUN_OFF_RUNS * slowest * entries.len() as f64);
         let time_left = self.end.saturating_sub(runner.keeper.time.now());
         if !entries.is_empty() && time_needed <= time_left.max(MIN_RUN_OFF) && !runner.keeper.is_interrupted() {
-            runner.run_off(&self.loaded, entries, time_left);
+            runner.run_off(&self.loaded, entries, self.sampling.cache, time_left);
         }
     }
 }
@@ -727,7 +735,13 @@ mod tests {
             (EndKind::Hung, None, false),
             (EndKind::Crashed, Some((BUILT_IN, Nanos(1.0))), false),
         ] {
-            let request = SearchRequest { first_tile: None, avoid: vec![], budget: Duration::ZERO, rivals: true };
+            let request = SearchRequest {
+                first_tile: None,
+                avoid: vec![],
+                budget: Duration::ZERO,
+                rivals: true,
+                cache: CacheState::Hot,
+            };
             let mut attempts =
                 SearchAttempts { request, tried: vec![OTHER], best, dead_tiles: vec![], was_killed: false };
             let on_device = Some(OTHER.to_string());

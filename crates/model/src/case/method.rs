@@ -26,5 +26,21 @@ pub enum CacheState {
     Cold,
 }
 
+impl CacheState {
+    /// Whether caches are as the previous run left them.
+    pub fn is_hot(&self) -> bool {
+        *self == Self::Hot
+    }
+
+    /// Returns the words that name the caches after a source; empty if they need no mention.
+    pub fn suffix(noted: Option<Self>) -> &'static str {
+        match noted {
+            None => "",
+            Some(Self::Hot) => " with hot caches",
+            Some(Self::Cold) => " with cold caches",
+        }
+    }
+}
+
 /// Medians of one round: of A, of B, and of the control, a second copy of A.
 pub type Round = [Nanos; 3];

@@ -1,5 +1,6 @@
 //! Tile that a case ran with.
 
+use super::method::CacheState;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -30,6 +31,9 @@ pub enum CaseTile {
         /// The size of the search, if it is another than that of the case.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<String>,
+        /// The caches of the search, if its or those of the case were cold.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<CacheState>,
     },
     /// The tile that the statistics of a compiler chose.
     Inspected {
@@ -58,8 +62,10 @@ impl CaseTile {
         match self {
             Self::BuiltIn { tile } => format!("{tile}, built in"),
             Self::Refused { tile, tuned, reason } => format!("{tile}, built in, as the tuned {tuned} {reason}"),
-            Self::Tuned { tile, day, at: None } => format!("{tile}, tuned {day}"),
-            Self::Tuned { tile, day, at: Some(size) } => format!("{tile}, tuned {day} at {size}"),
+            Self::Tuned { tile, day, at, cache } => {
+                let at = at.as_ref().map_or(String::new(), |size| format!(" at {size}"));
+                format!("{tile}, tuned {day}{at}{}", CacheState::suffix(*cache))
+            }
             Self::Inspected { tile, day } => format!("{tile}, by inspection, {day}"),
         }
     }

@@ -223,6 +223,11 @@ impl Plan {
         Ok(Self { sections, run_tables })
     }
 
+    /// Returns the caches before each run, which all sections share.
+    pub fn cache(&self) -> CacheState {
+        self.sections.first().map_or(CacheState::Hot, |section| section.sampling.cache)
+    }
+
     /// Returns a hash of the cases, devices and sampling.
     pub fn hash(&self) -> String {
         self.hash_with(|section| format!("{:?}", section.devices))

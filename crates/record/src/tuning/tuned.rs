@@ -12,6 +12,7 @@ use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::basis::size::Size;
 use crate::case::CaseOptions;
+use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
@@ -40,6 +41,9 @@ const HEAD: &str = "\
 #[serde(deny_unknown_fields)]
 pub struct Tuned {
     schema: String,
+    /// Caches of the run that uses the results. Results found with the same caches come first. Files have no such field.
+    #[serde(default, skip_serializing_if = "CacheState::is_hot")]
+    cache: CacheState,
     #[serde(default, rename = "result")]
     results: Vec<TuningResult>,
 }
@@ -85,6 +89,9 @@ pub struct TuningResult {
     /// values.
     #[serde(flatten, serialize_with = "write_axes", deserialize_with = "read_axes")]
     pub options: CaseOptions,
+    /// Caches before each run of the search.
+    #[serde(default, skip_serializing_if = "CacheState::is_hot")]
+    pub cache: CacheState,
     /// Class of sizes, as named by [`class`].
     pub sizes: String,
     /// Best tile; `None` for a variant that was only measured.
@@ -153,7 +160,7 @@ impl TuningResult {
     /// Returns the key by which results are sorted; of two results with the same key, the later replaces the earlier.
     fn key(&self) -> impl Ord + use<'_> {
         let axis_values: Vec<_> = axes::tile_columns().map(|column| column.text(&self.options)).collect();
-        (&self.model, &self.algorithm, axis_values, &self.sizes, &self.measured_at, &self.variant)
+        (&self.model, &self.algorithm, axis_values, &self.sizes, &self.measured_at, &self.variant, !self.cache.is_hot())
     }
 
     /// Returns how far its size is from this one: the sum of the logarithms of the ratios of their extents.
@@ -187,7 +194,7 @@ pub fn default_path() -> Option<PathBuf> {
 
 impl Default for Tuned {
     fn default() -> Self {
-        Self { schema: SCHEMA.into(), results: vec![] }
+        Self { schema: SCHEMA.into(), cache: CacheState::Hot, results: vec![] }
     }
 }
 
@@ -195,6 +202,16 @@ impl Tuned {
     /// Returns no results.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    /// Returns the results for a run with these caches.
+    pub fn for_cache(self, cache: CacheState) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// Returns the caches with which a result was found, if they need mention: a run with hot caches expects hot ones.
+    fn noted_cache(&self, result: &TuningResult) -> Option<CacheState> {
+        [self.cache, result.cache].contains(&CacheState::Cold).then_some(result.cache)
     }
 
     /// Reads the results in the file at `path`; `None` if it is missing, or a device such as /dev/null.
@@ -286,20 +303,23 @@ impl Tuned {
         format!("{HEAD}\n{}", toml::to_string(self).expect("every field is a value of TOML"))
     }
 
-    /// Returns the results for a case of `algorithm` on `device`, the nearest size first.
+    /// Returns the results for a case of `algorithm` on `device`: those with the run's caches first, then the nearest size.
     fn nearest(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let model = Model::of(device);
         let mut results: Vec<_> =
             self.results.iter().filter(|result| result.applies_to(&model, algorithm, spec)).collect();
         results.sort_by(|a, b| a.distance(spec.size).total_cmp(&b.distance(spec.size)));
+        results.sort_by_key(|result| result.cache != self.cache);
         results
     }
 
-    /// Returns the results of all variants for a case of `algorithm` on `device`, which are of one size.
+    /// Returns the results of all variants for a case of `algorithm` on `device`, which are of one size and cache state.
     pub fn results(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let mut results = self.nearest(device, algorithm, spec);
-        let size = results.first().map(|first| first.measured_at.clone());
-        results.retain(|result| Some(&result.measured_at) == size.as_ref());
+        let first = results.first().map(|first| (first.measured_at.clone(), first.cache));
+        results.retain(|result| {
+            first.as_ref().is_some_and(|(at, cache)| result.measured_at == *at && result.cache == *cache)
+        });
         results
     }
 
@@ -442,7 +462,7 @@ pub fn with_tile<'a>(
     let at = (result.distance(spec.size) > 0.0).then(|| result.measured_at.clone());
     configuration.spec = tuned_spec;
     configuration.tile = Some(match result.gflops {
-        Some(_) => CaseTile::Tuned { tile: tile.to_string(), day, at },
+        Some(_) => CaseTile::Tuned { tile: tile.to_string(), day, at, cache: tuned.noted_cache(result) },
         None => CaseTile::Inspected { tile: tile.to_string(), day },
     });
     configuration
@@ -469,7 +489,8 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
             }
         }
         if let Some((variant, result)) = fastest {
-            return Some((variant, format!("the fastest of the results of {}", result.day())));
+            let caches = CacheState::suffix(tuned.noted_cache(result));
+            return Some((variant, format!("the fastest of the results of {}{caches}", result.day())));
         }
     }
     // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
@@ -548,6 +569,7 @@ mod tests {
             algorithm: "matmul".into(),
             variant: variant.into(),
             options: CaseOptions::plain(DType::F32),
+            cache: CacheState::Hot,
             sizes: sizes.into(),
             tile,
             gflops: Some(gflops),
@@ -683,6 +705,32 @@ mod tests {
         assert_eq!(rates, [Some(9.0)]);
         let notes = notes(&group(&["tiled"], false, 1400), &device, &tuned);
         assert_eq!(notes, [["tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21 at 1024"]]);
+    }
+
+    #[test]
+    fn results_with_the_caches_of_the_run_come_first_and_others_say_theirs() {
+        let device = software_device();
+        let [tiled, texel] = [("tiled", 4.0), ("texel", 3.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
+        let cold = |hot: &TuningResult, gflops| TuningResult {
+            cache: CacheState::Cold,
+            gflops: Some(gflops),
+            date: "2026-11-22T08:00:00Z".into(),
+            ..hot.clone()
+        };
+        let choice = |results: &[TuningResult], cache| {
+            let text = tuned(results).text();
+            let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text).for_cache(cache);
+            notes(&group(&[], true, 1024), &device, &read).concat().join("; ")
+        };
+        let hot = [tiled.clone(), texel.clone()];
+        let both = [&hot[..], &[cold(&tiled, 1.0), cold(&texel, 2.0)]].concat();
+        let tile = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
+        let by = |day: u32| format!("chosen by auto, the fastest of the results of 2026-11-{day}");
+        assert_eq!(choice(&both, CacheState::Hot), format!("{tile}; tiled {}", by(21)));
+        assert_eq!(choice(&both, CacheState::Cold), format!("texel {} with cold caches", by(22)));
+        let hot_in_cold = format!("{tile} with hot caches; tiled {} with hot caches", by(21));
+        assert_eq!(choice(&hot, CacheState::Cold), hot_in_cold);
+        assert_eq!(choice(&both[2..], CacheState::Hot), format!("texel {} with cold caches", by(22)));
     }
 
     #[test]

@@ -502,7 +502,7 @@ pub mod tests {
         assert!(!notes(&record, false).contains("tile"), "{}", notes(&record, false));
         set_tile(
             &mut record.cases[1],
-            CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into(), at: None },
+            CaseTile::Tuned { tile: "16×8×8 in 4×4".into(), day: "2026-01-01".into(), at: None, cache: None },
         );
         assert_eq!(notes(&record, false).matches("tile").count(), 2, "{}", notes(&record, false));
     }

@@ -131,7 +131,7 @@ impl Explanation {
         document.gap();
         document.lines(failures);
         if let Some((TimedCandidate { variant, measured: Some(own), .. }, best)) = candidates.first().zip(fastest) {
-            document.lines(verdict(variant, algorithm, own, &best));
+            document.lines(verdict(variant, algorithm, *cache, own, &best));
             document.lines(choice.as_deref());
         }
         if !not_considered.is_empty() {
@@ -144,14 +144,15 @@ impl Explanation {
 }
 
 /// Says how the first candidate, which `auto` takes, compares with the fastest, and what to do about a loss.
-fn verdict(variant: &str, algorithm: &str, own: &Summary, best: &Summary) -> Vec<String> {
+fn verdict(variant: &str, algorithm: &str, cache: CacheState, own: &Summary, best: &Summary) -> Vec<String> {
     let lost = own.median.0 / best.median.0;
+    let cold = if cache.is_hot() { "" } else { " --cache cold" };
     let intervals = own.interval.zip(best.interval);
     let is_clear = intervals.is_some_and(|([low, _], [_, high])| low.0 > high.0);
     let mut sentences = vec![match lost {
         _ if intervals.is_none() => format!(
             "auto takes the first, {variant}; of so few samples, nobody can tell which is the fastest: `gpukern bench {algorithm} \
-             --variant NAME,.. --max-time 10s` takes more"
+             --variant NAME,..{cold} --max-time 10s` takes more"
         ),
         1.0 => format!("auto takes the first, {variant}, which has the shortest time"),
         _ if is_clear => format!("auto takes the first, {variant}, which takes {lost:.2} × the time of the fastest"),
@@ -159,7 +160,7 @@ fn verdict(variant: &str, algorithm: &str, own: &Summary, best: &Summary) -> Vec
     }];
     if lost > MAX_LOSS && is_clear {
         sentences.push(format!(
-            "to have it take the fastest here: `gpukern tune {algorithm}` with this size, type and layout (its caches are hot)"
+            "to have it take the fastest here: `gpukern tune {algorithm}{cold}` with this size, type and layout"
         ));
     }
     sentences

@@ -6,6 +6,7 @@ use super::or_dash;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::units::Work;
+use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
 use crate::tuning::{InspectedTiles, SearchResult};
@@ -80,12 +81,14 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
 const HIDDEN_FIRST: [&str; 1] = ["built in"];
 
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
-pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width: usize) -> String {
+pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows: &[TunedRow], width: usize) -> String {
     let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
     let searches = rows.iter().map(search).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let mut document = Document::default();
-    let mut table = write_searches(&mut document, device, algorithm, "the best tiles tried", &headings, searches);
+    let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
+    let title = format!("the best tiles tried{caches}");
+    let mut table = write_searches(&mut document, device, algorithm, &title, &headings, searches);
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
     if table.width() > width {
@@ -125,7 +128,7 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, rows: &[TunedRow], width
                  GFLOP/s: {rates}"
             )
         } else {
-            format!("{problem}: `auto` picks {fastest} from now on; GFLOP/s: {rates}")
+            format!("{problem}: `auto` picks {fastest} from now on{caches}; GFLOP/s: {rates}")
         });
     }
     document.terminal(width)
@@ -211,14 +214,16 @@ mod tests {
         ];
         let device = software_device();
         let texts = [60, 80, 120, 200].map(|width| {
-            let text = text(&device, algorithm, &rows, width);
+            let text = text(&device, algorithm, CacheState::Hot, &rows, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
         });
-        let one = text(&device, algorithm, &rows[..1], 80);
+        let one = text(&device, algorithm, CacheState::Hot, &rows[..1], 80);
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
-        insta::assert_snapshot!(texts.join("========\n") + &one + &text(&device, algorithm, &rows, 200));
+        insta::assert_snapshot!(
+            texts.join("========\n") + &one + &text(&device, algorithm, CacheState::Hot, &rows, 200)
+        );
     }
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print = |rows: &[TunedRow], width| text(&software_device(), algorithm, rows, width);
+            let print = |rows: &[TunedRow], width| text(&software_device(), algorithm, CacheState::Hot, rows, width);
             for (width, has_column) in [(200, true), (40, false)] {
                 let text = print(&[usual(), other()], width);
                 let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
