@@ -16,7 +16,7 @@ use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
 use crate::tuning::tuned::{self, Configuration};
-use crate::user::options::CASE;
+use crate::user::options::{CASE, PROGRAM};
 use crate::{
     BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program,
     Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
@@ -100,8 +100,15 @@ fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
 }
 
 /// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
-/// SPIR-V that it names. Returns a note that says how many, and which folders had their name already.
-pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: &Tuned) -> Result<String> {
+/// SPIR-V that it names, and the command that measures the case. Returns a note that says how many, and which folders had
+/// their name already.
+pub(super) fn save_programs(
+    folder: &Path,
+    record: &Record,
+    plan: &Plan,
+    tuned: (&Tuned, Option<&PathBuf>),
+) -> Result<String> {
+    let (tuned, tuned_path) = tuned;
     let mut saved = 0;
     let mut renamed = String::new();
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
@@ -141,9 +148,13 @@ pub(super) fn save_programs(folder: &Path, record: &Record, plan: &Plan, tuned: 
             };
             let buffers: Vec<_> = specs.iter().enumerate().map(buffer).collect();
             let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;
-            let document = json!({ "schema": "gpukern-program/1", "case": case.id, "steps": steps(&program, &specs), "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
+            let command = CATALOGUE.find(&case.algorithm).is_ok().then(|| {
+                let request = reproducing_request(&Request::default(), case, device);
+                Request { tuned: tuned_path.cloned(), ..request }.command()
+            });
+            let document = json!({ "schema": "gpukern-program/1", "case": case.id, "command": command, "steps": steps(&program, &specs), "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
             let text = serde_json::to_string_pretty(&document)? + "\n";
-            std::fs::write(folder.join("program.json"), printable::json(text))
+            std::fs::write(folder.join(PROGRAM), printable::json(text))
         };
         write().map_err(|e| {
             let reason = destination::explained(e);
@@ -484,11 +495,17 @@ fn write_dispatches(
         }
         let interface = &dispatch.shader.interface;
         let names = interface.constants.iter().map(|constant| json!([constant.id, constant.name]));
+        let members = interface
+            .arguments
+            .iter()
+            .map(|member| json!({ "byte": member.offset, "bytes": member.kind.bytes(), "name": member.name }));
         dispatches.push(json!({
             "kernel": label,
             "spirv": file,
             "constants": words,
             "constant_names": names.collect::<Vec<_>>(),
+            "entry_point": "main",
+            "push_constant_names": members.collect::<Vec<_>>(),
             "capabilities": interface.capabilities,
             "subgroup_size": dispatch.subgroup_size,
             "groups": dispatch.groups,

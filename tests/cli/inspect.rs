@@ -21,6 +21,12 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     let dispatch = &program["dispatches"][0];
     assert_eq!(dispatch["arguments"][0], json!({ "buffer": "A" }), "{program}");
     assert_eq!(dispatch["arguments"][3], json!({ "u32": 8 }), "{program}");
+    assert_eq!(dispatch["entry_point"], "main");
+    let names = dispatch["push_constant_names"].as_array().expect("names");
+    assert_eq!([&names[0]["name"], &names[3]["name"]], ["A", "M"]);
+    assert_eq!((&names[3]["byte"], &names[3]["bytes"]), (&json!(24), &json!(4)));
+    let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(&case), 2)).replace("\n  ", " ");
+    assert!(refusal.contains("`gpukern bench matmul --variant=naive --size=8 "), "{refusal}");
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
     // A build that reads the usual folder would ship the old program.

@@ -8,7 +8,7 @@ use super::loaded::stem;
 use super::resolve::check_name;
 use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief, shell_word};
+use crate::basis::printable::{Shown, brief, printable, shell_word};
 use crate::basis::units::counted;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use toml::{Table, Value};
 
 /// File name of a captured case's description.
 pub const CASE: &str = "case.toml";
+
+/// Name of the file of a kernel that `inspect --save` exports for a program of the user's own.
+pub const PROGRAM: &str = "program.json";
 
 /// Reads the descriptions of each problem on a command line. Several folders are separate problems, and then no other
 /// file may be given: it would not be clear which of them it belongs to.
@@ -106,16 +109,16 @@ fn read(path: &Path) -> Result<Described, Error> {
     if of_case && !path.exists() {
         let inner = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let cases = inner.filter(|entry| entry.path().join(CASE).exists()).count();
-        let folder = folder.shown();
         let remedy = match cases {
+            0 if folder.join(PROGRAM).exists() => exported(&folder),
             0 => "name a kernel, or a case that `gpukern capture -o` wrote".into(),
             _ => format!(
                 "it holds {}; name one of them, or run each: for c in {}/*/{CASE}; do gpukern run \"$c\"; done",
                 counted(cases, "case"),
-                shell_word(&folder)
+                shell_word(&folder.shown())
             ),
         };
-        return Err(Error::Usage(format!("{folder} has no {CASE}; {remedy}")));
+        return Err(Error::Usage(format!("{} has no {CASE}; {remedy}", folder.shown())));
     }
     let shown = path.shown();
     let text = input_file::read_text(&path).map_err(|e| {
@@ -128,6 +131,17 @@ fn read(path: &Path) -> Result<Described, Error> {
     })?;
     let description = Description::parse(&text).map_err(|reason| Error::Usage(format!("{shown}{reason}")))?;
     Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, ..Described::default() })
+}
+
+/// Names the command that runs the kernel of a folder which `inspect --save` wrote.
+fn exported(folder: &Path) -> String {
+    let text = input_file::read_text(&folder.join(PROGRAM)).unwrap_or_default();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let command = match document["command"].as_str() {
+        Some(command) => format!("`{}`", printable(command)),
+        None => "`gpukern run` with the description that `inspect` was given".into(),
+    };
+    format!("`inspect --save` wrote it for a program of your own; {command} runs the kernel here")
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,
