@@ -79,7 +79,7 @@ const LATE: Nanos = Nanos(5e9);
 /// Multiple of the expected time of the running cases from which they are late.
 const LATE_RATIO: f64 = 3.0;
 /// Name shown while device limits are measured, which is not a case.
-const LIMITS: &str = "limits of the device";
+const LIMITS: &str = "measuring the device's limits";
 
 impl Forecast {
     fn new(cases: usize, expected: &[CaseEstimate], limits: &[Nanos]) -> Self {
@@ -210,18 +210,18 @@ impl Forecast {
     fn text(&self, elapsed: Nanos, waited: Nanos) -> String {
         let expected: f64 = self.running.iter().map(|id| self.expected_time(id).0).sum();
         let current = printable(&self.current);
+        // A terminal has no space for both numbers and limits, during which the numbers stand still.
+        let numbers = if self.current == LIMITS { String::new() } else { self.case_numbers() + ", " };
         let mut text = time_so_far(elapsed);
         if waited.0 > LATE.0 + LATE_RATIO * expected {
             let current = if current.is_empty() { "waiting".into() } else { current };
-            return format!("{text}: {}, {current} for {} so far", self.case_numbers(), time_so_far(waited));
+            return format!("{text}: {numbers}{current} for {} so far", time_so_far(waited));
         }
         if let Some(remaining) = self.remaining(elapsed, waited) {
             let _ = write!(text, ", about {} left", about(remaining));
         }
-        let _ = write!(text, ": {}", self.case_numbers());
-        if !current.is_empty() {
-            let _ = write!(text, ", {current}");
-        }
+        let state = format!("{numbers}{current}");
+        let _ = write!(text, ": {}", state.trim_end_matches(", "));
         text
     }
 
@@ -555,7 +555,9 @@ mod tests {
         assert!(text(&forecast).ends_with(" of 3, a"), "{}", text(&forecast));
         forecast.end("a");
         forecast.begin_limits();
-        assert!(text(&forecast).ends_with(" left: 2 of 3 cases done, limits of the device"), "{}", text(&forecast));
+        assert!(text(&forecast).ends_with(" left: measuring the device's limits"), "{}", text(&forecast));
+        // A terminal of 80 columns.
+        assert!(forecast.current_text(55).ends_with(LIMITS), "{}", forecast.current_text(55));
         // The next device.
         forecast.begin("c");
         assert!(text(&forecast).ends_with(" left: case 3 of 3, c"), "{}", text(&forecast));
