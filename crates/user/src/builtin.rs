@@ -118,7 +118,12 @@ impl Counterpart {
             let case = CaseSpec { tile: candidate.tile, ..self.case };
             let variant = self.algorithm.variant(candidate.variant);
             match variant.and_then(|variant| self.feasible(variant, &case, device)) {
-                Ok(program) => return Ok(program),
+                Ok(program) => {
+                    let tile = candidate.tile.map_or_else(String::new, |tile| format!(", tile {tile}"));
+                    let choice = format!("auto runs {}{tile}", candidate.variant);
+                    let note = program.note.map_or_else(|| choice.clone(), |note| format!("{choice}; {note}"));
+                    return Ok(Program { note: Some(note.into()), ..program });
+                }
                 Err(reason) => first_reason = first_reason.or(Some(reason)),
             }
         }

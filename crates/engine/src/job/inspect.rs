@@ -49,7 +49,7 @@ impl Inspector {
                 Err(reason) => case.outcome = Outcome::Skipped { reason },
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,
                 Ok(program) => {
-                    case.notes.extend(program.note.map(String::from));
+                    case.notes.extend(program.note.as_deref().map(String::from));
                     case.notes.extend(chosen.notes());
                     case.tile.clone_from(&chosen.tile);
                     case.launches = program.launches();

@@ -583,7 +583,7 @@ impl Runner {
         let problem = shared.problem.as_ref();
         let mut case = shared.group.case(&chosen.variant.name, problem, self.device.info.index, Outcome::Interrupted);
         if let Some(program) = program {
-            case.notes.extend(program.note.map(String::from));
+            case.notes.extend(program.note.as_deref().map(String::from));
             case.notes.extend(program.blind_spot());
             case.launches = program.launches();
             case.computes = program.computes;

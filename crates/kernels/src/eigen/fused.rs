@@ -48,7 +48,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
         return Program {
             steps: [&start[..], &[fill(D, ONE)]].concat(),
             rounds: rounds_of(vec![Step::Dispatch(round)], MAX_ROUNDS),
-            note: Some("one work-group"),
+            note: Some("one work-group".into()),
             ..Program::default()
         };
     }
@@ -63,7 +63,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
         rounds: rounds_of(body.collect(), BATCH),
-        note: Some(quads_note(uses_texels)),
+        note: Some(quads_note(uses_texels).into()),
         scratch: vec![
             scratch("x", DType::F32, copies),
             scratch("y", DType::F32, copies),

@@ -103,7 +103,7 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     Program {
         steps,
         rounds: Some(Rounds { body: solve(false), stop: ENDED, bound: MAX_STEPS }),
-        note: Some("factors of blocked-pivot in f32, residuals in f64"),
+        note: Some("factors of blocked-pivot in f32, residuals in f64".into()),
         scratch: own_buffers(n).into_iter().chain(factorization.scratch).collect(),
         computes: Some(Computes { dtype: DType::F32, operations: 1 }),
         ..Program::default()

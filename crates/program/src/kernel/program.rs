@@ -11,6 +11,7 @@ use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, Spec
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Steps that compute a result, in order, and everything that the device needs for them.
@@ -21,7 +22,7 @@ pub struct Program {
     /// Rounds to run after the steps, if the algorithm iterates.
     pub rounds: Option<Rounds>,
     /// Device-specific choice that matters to a reader of the figures: `float atomics: native`.
-    pub note: Option<&'static str>,
+    pub note: Option<Cow<'static, str>>,
     /// Error allowed beyond the problem's tolerance, in units of the residual: above zero if the variant computes with
     /// less precision than the element type has.
     pub allowance: f64,

@@ -75,6 +75,9 @@ pub struct Race {
     /// the shortest median, none with too few samples (no `error`) or beyond 1.5 times that median is among them. Empty if no variant
     /// has a right answer there.
     pub(super) fastest: Vec<String>,
+    /// Why the times do not tell for certain which variant is the fastest; absent if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undecided: Option<Undecided>,
     /// All variants with a verified answer and a time, the fastest first.
     variants: Vec<TimedVariant>,
     /// Variants that are wrong there.
@@ -83,6 +86,27 @@ pub struct Race {
     /// Variants that the driver or the device failed to run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<String>,
+}
+
+/// Why the fastest variant of a problem is uncertain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Undecided {
+    /// Of a variant that may be the fastest, the samples are too few for an interval; a longer --max-time takes more.
+    TooFewSamples,
+    /// The intervals of several variants overlap, or nearly.
+    TooClose,
+}
+
+impl Undecided {
+    /// Returns why nobody can tell which of `count` variants is the fastest, if all times are certain or not.
+    fn of(count: usize, are_certain: bool) -> Option<Self> {
+        match count {
+            _ if !are_certain => Some(Self::TooFewSamples),
+            0 | 1 => None,
+            _ => Some(Self::TooClose),
+        }
+    }
 }
 
 /// Time of a variant.
@@ -115,6 +139,9 @@ struct TimedVariant {
     /// The numbers of the tile: those of the block per work-group, per sub-group, per operation of a matrix unit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tile_extents: Vec<Vec<u32>>,
+    /// Remarks on the case, such as the built-in variant that `matmul:auto` runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// Set of variants that together solve every problem of a kind that any variant solves, with what it loses to the fastest.
@@ -195,6 +222,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.
             let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
+            let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)));
             let shortest = names.first().copied();
             let is_near =
                 |name: &str| time(&cases, name) <= MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
@@ -213,6 +241,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
                 device_id: info.map_or(0, |info| info.device_id),
                 driver: driver(record, first),
                 fastest: names.into_iter().map(String::from).collect(),
+                undecided,
                 variants: timed(&cases),
                 rejected: names_of(&rejected, true),
                 failed: names_of(&rejected, false),
@@ -250,6 +279,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         weak_check: case.measured().and_then(|measured| AcceptedMutation::sentence(&measured.accepts)),
         tile: case.tile.clone(),
         tile_extents: case.tile.as_ref().map_or_else(Vec::new, CaseTile::extents),
+        notes: case.notes.clone(),
     };
     timed.iter().map(variant).collect()
 }
@@ -329,6 +359,9 @@ fn combinations(all: usize, count: usize) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::fixture::{case, four_cases, measured_mut, timed};
+    use crate::stats::Summary;
+    use serde_json::Value;
 
     fn race(device: &str, size: &str, times: &[(&str, f64)]) -> Race {
         let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
@@ -343,6 +376,7 @@ mod tests {
             weak_check: None,
             tile: None,
             tile_extents: vec![],
+            notes: vec![],
         };
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
         Race {
@@ -358,6 +392,7 @@ mod tests {
             device_id: 0,
             driver: String::new(),
             fastest,
+            undecided: None,
             variants: times.iter().map(variant).collect(),
             rejected: vec![],
             failed: vec![],
@@ -385,6 +420,24 @@ mod tests {
         // A device with one variant needs it, however fast the others are elsewhere.
         let races = [races[1..].iter().take(2).collect::<Vec<_>>(), vec![&alone]].concat();
         assert_eq!(super::sets(&races)[0].variants, ["texel"]);
+    }
+
+    #[test]
+    fn a_choice_that_the_times_do_not_settle_says_why() {
+        let undecided = |local: f64, samples: usize| {
+            let mut record = four_cases();
+            record.cases =
+                [("naive", 100.0), ("local", local)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+            let measured = measured_mut(&mut record.cases[1]);
+            let times: Vec<_> = measured.samples.iter().take(samples).map(|sample| sample.time).collect();
+            measured.summary = Summary::of(&times).expect("samples");
+            measured.samples.truncate(samples);
+            let mut document = serde_json::to_value(Choices::new(&[&record])).expect("JSON");
+            document["problems"][0]["undecided"].take()
+        };
+        assert_eq!(undecided(50.0, 6), Value::Null);
+        assert_eq!(undecided(100.0, 6), "too-close");
+        assert_eq!(undecided(50.0, 2), "too-few-samples");
     }
 
     #[test]
