@@ -74,6 +74,8 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
         remaining: count as u32,
         progress,
         has_saved: false,
+        timeout,
+        has_timed_out: false,
         tables: vec![],
         answer: CommandOutput::new(String::new(), unsupported_types(&section), Exit::Success),
     };
@@ -105,6 +107,9 @@ struct Tuning<'a> {
     progress: Progress,
     /// Whether any result was saved.
     has_saved: bool,
+    /// Longest time of a driver call, and whether a tile exceeded it.
+    timeout: Duration,
+    has_timed_out: bool,
     /// Table of each device on which tiles were found.
     tables: Vec<String>,
     answer: CommandOutput,
@@ -158,6 +163,7 @@ impl Tuning<'_> {
         let SearchTask { group, tunable } = *search;
         let device = &executor.info().clone();
         let name = search.name();
+        let started = self.host.elapsed();
         let budget = self.next_budget();
         let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
         let mut leader = None;
@@ -193,6 +199,7 @@ impl Tuning<'_> {
                 return None;
             }
         };
+        self.answer.notes.extend(slow_preparation(&name, result.preparation, self.host.since(started)));
         self.save(&results(device, search, self.cache, &result, work));
         for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
@@ -288,17 +295,28 @@ impl Tuning<'_> {
         match refusal {
             Refusal::Rejected(_) => *exit = Exit::Rejected,
             Refusal::Failed(_) if *exit != Exit::Rejected => *exit = Exit::Failure,
+            Refusal::TimedOut(_) => self.has_timed_out = true,
             _ => {}
         }
         let _ = match refusal {
-            Refusal::Unsupported(reason) => writeln!(notes, "skipped   {subject}: {reason}"),
+            Refusal::Unsupported(reason) | Refusal::TimedOut(reason) => {
+                writeln!(notes, "skipped   {subject}: {reason}")
+            }
             Refusal::Rejected(reason) => writeln!(notes, "rejected  {subject}: {reason}"),
             Refusal::Failed(reason) => writeln!(notes, "failed    {subject}: {reason}"),
         };
     }
 
     fn finish(self) -> Result<CommandOutput> {
-        let Self { path, mut answer, has_saved, tables, host, .. } = self;
+        let Self { path, mut answer, has_saved, tables, host, timeout, has_timed_out, .. } = self;
+        if has_timed_out {
+            let _ = writeln!(
+                answer.notes,
+                "note      a driver call of a search may take {}: a quarter of --budget (2 s at least), or --timeout if that is \
+                 shorter; more --budget lets slow tiles finish",
+                about(timeout.into())
+            );
+        }
         if answer.exit == Exit::Success && tables.is_empty() {
             let others =
                 "other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without";
@@ -311,6 +329,15 @@ impl Tuning<'_> {
             if tables.is_empty() && host.is_interrupted() { NOTHING_TIMED.into() } else { tables.join("\n") };
         Ok(answer)
     }
+}
+
+/// Returns a note about a search that spent most of its time before it timed tiles.
+fn slow_preparation(name: &str, preparation: Duration, spent: Duration) -> Option<String> {
+    let [of, whole] = [preparation, spent].map(|time| about(time.into()));
+    let note = format!(
+        "note      {name}: compiling and checking tiles took {of} of {whole}; more --budget tries more tiles\n"
+    );
+    (2 * preparation > spent).then_some(note)
 }
 
 /// Compiles a tile of a variant. Returns its case, if the device has one.
@@ -491,4 +518,17 @@ fn results(
         results.push(TuningResult { variant: variant.clone(), gflops: Some(gflops(*time)), ..empty.clone() });
     }
     results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_mostly_compiled_says_so() {
+        let note = |seconds| slow_preparation("tiled f32 64", Duration::from_secs(seconds), Duration::from_secs(10));
+        assert_eq!(note(5), None);
+        let said = note(8).expect("a note");
+        assert!(said.starts_with("note      tiled f32 64: ") && said.contains(" took 8 s of 10 s; "), "{said}");
+    }
 }

@@ -91,7 +91,7 @@ impl Runner {
         }
         self.verify_candidate(name, loaded, program).map_err(|refusal| match refusal {
             Refusal::Rejected(worst) => format!("its answer is wrong: {worst}"),
-            Refusal::Failed(error) | Refusal::Unsupported(error) => error,
+            Refusal::Failed(error) | Refusal::Unsupported(error) | Refusal::TimedOut(error) => error,
         })
     }
 

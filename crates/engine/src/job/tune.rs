@@ -144,6 +144,7 @@ impl Executor<'_> {
             are_close: false,
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
+            preparation: Duration::ZERO,
             refused: attempts.dead_tiles,
         })
     }
@@ -179,7 +180,7 @@ impl SearchAttempts {
         }
         // Beside a tile that was timed, one that takes too long has lost: that is no failure of the search.
         let has_lost = ended.how == EndKind::Hung && self.best.is_some_and(|(best, _)| best != tile);
-        self.dead_tiles.push((tile, if has_lost { Refusal::Unsupported(ended.to_string()) } else { refusal }));
+        self.dead_tiles.push((tile, if has_lost { Refusal::TimedOut(ended.to_string()) } else { refusal }));
         self.request.avoid.push(tile);
         if self.request.first_tile == Some(tile) {
             self.request.first_tile = None;
@@ -236,6 +237,8 @@ struct TriedTiles {
     rivals: Vec<(String, Nanos)>,
     refused: Vec<(Tile, Refusal)>,
     tried: usize,
+    /// Time of compilation, first runs and checks.
+    preparation: Duration,
     /// Whether the built-in tile need not be timed: it killed its worker, or an earlier search compared its best with it.
     needs_no_built_in: bool,
 }
@@ -489,8 +492,9 @@ impl<'a> TileSearch<'a> {
             self.tiles.tried += 1;
             let start = runner.keeper.time.now();
             let verified = runner.verify_candidate(tile.to_string(), &self.loaded, program);
-            let seconds = runner.keeper.time.since(start).as_secs_f64();
-            self.seconds_per_cost = self.seconds_per_cost.max(seconds / tile.compile_cost());
+            let time = runner.keeper.time.since(start);
+            self.tiles.preparation += time;
+            self.seconds_per_cost = self.seconds_per_cost.max(time.as_secs_f64() / tile.compile_cost());
             match verified {
                 Ok(candidate) => batch.push((tile, candidate)),
                 Err(refusal) => self.tiles.refused.push((tile, refusal)),
@@ -602,19 +606,22 @@ impl TriedTiles {
         }
         let built_in = (built_in, built_in_time);
         let are_close = !rivals.is_empty() && !has_winner(entries, best.0);
-        let Self { refused, tried, .. } = self;
-        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, are_close, tried, space, refused }))
+        let Self { refused, tried, preparation, .. } = self;
+        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, are_close, tried, space, preparation, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
     fn no_tile_works(&self) -> Option<Refusal> {
         let wrong = self.refused.iter().find(|(_, refusal)| !matches!(refusal, Refusal::Failed(_)));
         let (tile, refusal) = wrong.or(self.refused.first())?;
-        let (Refusal::Rejected(reason) | Refusal::Failed(reason) | Refusal::Unsupported(reason)) = refusal;
+        let (Refusal::Rejected(reason)
+        | Refusal::Failed(reason)
+        | Refusal::Unsupported(reason)
+        | Refusal::TimedOut(reason)) = refusal;
         let message = format!("none of {} tiles worked, for example {tile}: {reason}", self.tried);
         Some(match refusal {
             Refusal::Rejected(_) => Refusal::Rejected(message),
-            Refusal::Failed(_) | Refusal::Unsupported(_) => Refusal::Failed(message),
+            Refusal::Failed(_) | Refusal::Unsupported(_) | Refusal::TimedOut(_) => Refusal::Failed(message),
         })
     }
 }
@@ -662,6 +669,7 @@ mod tests {
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
         TriedTiles {
             tried: timed.len() + refused.len(),
+            preparation: Duration::ZERO,
             timed,
             rivals,
             refused: refused.to_vec(),
@@ -748,7 +756,7 @@ mod tests {
             let end = WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None };
             attempts.avoid_dead_tile(&end).expect("the search goes on");
             let refusal = &attempts.dead_tiles[0].1;
-            assert_eq!(matches!(refusal, Refusal::Unsupported(_)), has_lost, "{how:?} {best:?}");
+            assert_eq!(matches!(refusal, Refusal::TimedOut(_)), has_lost, "{how:?} {best:?}");
         }
     }
 

@@ -99,6 +99,8 @@ struct DeviceConditions {
     unsteady: usize,
     /// Number of medians of so few samples that they have no interval.
     without_interval: usize,
+    /// Whether medians are of several processes, for which more samples are no remedy.
+    of_processes: bool,
     on_host: bool,
     /// Whether the caches were emptied before each run.
     cold: bool,
@@ -129,6 +131,7 @@ impl RunConditions {
                 errors: sorted(figures(|m| m.summary.relative_error())),
                 unsteady: measured.iter().filter(|m| is_unsteady(m, on_host)).count(),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
+                of_processes: measured.iter().any(|m| !m.process_medians.is_empty()),
                 on_host,
                 cold: record.method.cache == CacheState::Cold,
             }
@@ -159,12 +162,15 @@ impl RunConditions {
             parts.push(format!("other programs used {share} of the CPU"));
         }
         parts.extend(conditions.uncertainty());
+        let remedy = if conditions.of_processes { "" } else { " (a longer --max-time takes more samples)" };
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
-            (_, 1) => parts.push("too few samples or processes for an interval of the median".into()),
+            (_, 1) => parts.push(format!("too few samples or processes for an interval of the median{remedy}")),
             (few, all) => {
                 let have = if few == 1 { "has" } else { "have" };
-                parts.push(format!("{few} of {all} medians {have} too few samples or processes for an interval"));
+                parts.push(format!(
+                    "{few} of {all} medians {have} too few samples or processes for an interval{remedy}"
+                ));
             }
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }
@@ -375,5 +381,8 @@ mod tests {
         assert_eq!(sentence, "medians are known to ±1 and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
+        measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
+        let (sentence, _) = sentence_and_signs(&record);
+        assert!(sentence.ends_with(" median (a longer --max-time takes more samples)"), "{sentence}");
     }
 }

@@ -9,6 +9,7 @@ use crate::basis::units::Nanos;
 use crate::plan::shuffle;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// Largest distance between neighboring tiles: two, because a lane's tile changes with its warp's.
 const NEAR: u32 = 2;
@@ -80,6 +81,8 @@ pub struct SearchResult {
     pub tried: usize,
     /// Number of tiles in the search space.
     pub space: usize,
+    /// Time of compiling tiles, of their first runs and checks.
+    pub preparation: Duration,
     /// Tiles with wrong answers or failures, with the reasons.
     pub refused: Vec<(Tile, Refusal)>,
 }
@@ -139,6 +142,8 @@ pub enum Refusal {
     Rejected(String),
     /// Failure of the device or its driver.
     Failed(String),
+    /// Driver call that took too long, beside a tile that was timed.
+    TimedOut(String),
 }
 
 impl From<String> for Refusal {

@@ -194,6 +194,7 @@ mod tests {
             rivals: vec![("texel".into(), Nanos(2e6))],
             are_close: size == Size::Uniform(512),
             tried: 12,
+            preparation: std::time::Duration::ZERO,
             space: 2412,
             refused: vec![],
         };
