@@ -140,7 +140,11 @@ fn section_document(
 ) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions, before);
-    let columns = view.columns.clone().unwrap_or_else(|| LONG.iter().collect());
+    // The bound of a residual that is a multiple of its tolerance is 1.
+    let mut checked = section.cases.iter().filter_map(|case| case.verification());
+    let has_bounds = checked.any(|verification| !matches!(verification.tolerance, 1.0));
+    let usual = || LONG.iter().filter(|column| column.name != "allowed" || has_bounds).collect();
+    let columns = view.columns.clone().unwrap_or_else(usual);
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
     let headings = |column: &&'static LongColumn| match column.content {
