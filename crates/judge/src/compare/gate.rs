@@ -103,7 +103,7 @@ impl ThresholdKind {
                 format!("{} GOP/s", significant(value * 1e-9))
             }
             FigureUnit::Rate => format!("{} GB/s", significant(value * 1e-9)),
-            unit => unit.text(value),
+            unit => unit.text_within(value, None),
         }
     }
 

@@ -18,6 +18,12 @@ impl Nanos {
     pub fn seconds(self) -> f64 {
         self.0 * 1e-9
     }
+
+    /// Formats the time in its own unit, with the digits that a relative error justifies.
+    pub fn text_within(self, error: Option<f64>) -> String {
+        let unit = TimeUnit::for_value(self);
+        format!("{} {unit}", unit.number_within(self, error))
+    }
 }
 
 impl From<std::time::Duration> for Nanos {
@@ -41,8 +47,7 @@ impl std::iter::Sum for Nanos {
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = TimeUnit::for_value(*self);
-        f.pad(&format!("{} {unit}", unit.number(*self)))
+        f.pad(&self.text_within(None))
     }
 }
 
@@ -70,13 +75,18 @@ impl TimeUnit {
 
     /// Formats `time` in this unit with four significant digits, without the unit's name.
     pub fn number(self, time: Nanos) -> String {
+        self.number_within(time, None)
+    }
+
+    /// Formats like [`Self::number`], with no more digits than a relative error justifies.
+    pub fn number_within(self, time: Nanos, error: Option<f64>) -> String {
         let scale = match self {
             Self::Nano => 1.0,
             Self::Micro => 1e-3,
             Self::Milli => 1e-6,
             Self::Second => 1e-9,
         };
-        significant(time.0 * scale)
+        significant_within(time.0 * scale, error)
     }
 }
 
@@ -121,6 +131,19 @@ pub fn significant(value: f64) -> String {
     }
     let digits = value.abs().log10().floor() as i32 + 1;
     let decimals = usize::try_from(4 - digits).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+/// Formats like [`significant`], but down to the second digit of the error at most, if a relative error is known: `167000`
+/// of 167490 ± 36 %.
+pub fn significant_within(value: f64, error: Option<f64>) -> String {
+    let digit = |value: f64| value.abs().log10().floor() as i32;
+    let error = error.filter(|error| *error > 0.0 && error.is_finite());
+    let Some(error) = error.filter(|_| value != 0.0 && value.is_finite()) else { return significant(value) };
+    // An error above the value leaves its first digit.
+    let last = (digit(value * error) - 1).min(digit(value));
+    let value = if last > 0 { (value / 10f64.powi(last)).round() * 10f64.powi(last) } else { value };
+    let decimals = usize::try_from(-last.max(digit(value) - 3)).unwrap_or(0);
     format!("{value:.decimals$}")
 }
 
@@ -292,6 +315,18 @@ mod tests {
         for value in [0.0, 1.0, 0.012_345_6, 1.234_56, 999.96, 12_345.67, -3.254_59, 2.5e-7] {
             assert_eq!(significant(value).parse(), Ok(rounded(value)), "{value}");
         }
+    }
+
+    #[test]
+    fn a_number_has_the_digits_that_its_error_allows() {
+        let texts = [0.36, 0.02, 0.000_01].map(|error| significant_within(167_490.0, Some(error)));
+        assert_eq!(texts, ["167000", "167500", "167490"]);
+        let texts = [1.2345, 4.0, 99.96].map(|value| significant_within(value, Some(0.36)));
+        assert_eq!(texts, ["1.23", "4.0", "100"]);
+        assert_eq!(significant_within(4.0, Some(90.0)), "4");
+        let nothing =
+            [None, Some(0.0), Some(f64::INFINITY), Some(f64::NAN)].map(|error| significant_within(1.5, error));
+        assert_eq!(nothing, ["1.500"; 4]);
     }
 
     #[test]

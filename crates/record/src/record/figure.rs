@@ -1,7 +1,7 @@
 //! Figures of a case, one entry each, which tables, pages, exports and gates read.
 
 use super::Case;
-use crate::basis::units::{Nanos, percent, significant, trimmed};
+use crate::basis::units::{Nanos, percent, significant, significant_within, trimmed};
 use crate::case::statistics::CompilerStatistic;
 use crate::stats::Summary;
 
@@ -20,11 +20,11 @@ pub enum FigureUnit {
 }
 
 impl FigureUnit {
-    /// Formats `value` for people.
-    pub fn text(self, value: f64) -> String {
+    /// Formats `value`, which is known to a relative error, for people.
+    pub fn text_within(self, value: f64, error: Option<f64>) -> String {
         match self {
-            Self::Nanoseconds => Nanos(value).to_string(),
-            Self::Rate => significant(value * 1e-9),
+            Self::Nanoseconds => Nanos(value).text_within(error),
+            Self::Rate => significant_within(value * 1e-9, error),
             Self::Share => percent(value),
             Self::Count => value.to_string(),
             Self::Plain => significant(value),
@@ -83,9 +83,15 @@ impl CaseFigure {
         Some([a.min(b), a.max(b)])
     }
 
-    /// Formats the figure of `case`.
+    /// Returns the relative error of the figure: the longer half of its interval.
+    pub fn error(&self, case: &Case) -> Option<f64> {
+        let ([low, high], value) = (self.interval(case)?, self.value(case)?);
+        Some((high - value).max(value - low) / value)
+    }
+
+    /// Formats the figure of `case`, with the digits that its interval justifies.
     pub fn text(&self, case: &Case) -> Option<String> {
-        self.value(case).map(|value| self.unit.text(value))
+        self.value(case).map(|value| self.unit.text_within(value, self.error(case)))
     }
 }
 
@@ -245,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_residual_has_an_exponent_where_it_needs_one() {
-        let texts = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text(value));
+        let texts = [1.0, 16.0, 2.5, 0.0012, 0.25, 1e-7, 0.0].map(|value| Residual.text_within(value, None));
         assert_eq!(texts, ["1", "16", "2.5", "1.2e-3", "2.5e-1", "1.0e-7", "0"]);
     }
 }

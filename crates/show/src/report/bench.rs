@@ -81,10 +81,15 @@ pub fn row(case: &Case) -> String {
     case.form().map_or_else(|| case.row(), |form| format!("{} {}", case.row(), form.operation))
 }
 
-/// Returns the axes of a user's kernel, which the ids of its cases name: `N=64,S=3`. Built-in algorithms have none.
+/// Returns the axes of a user's kernel with their values, which the ids of its cases name: `N=64,S=3`. Built-in algorithms
+/// have none.
+pub fn axes(case: &Case) -> Option<Vec<(&str, &str)>> {
+    case.id.rsplit('/').next().unwrap_or_default().split(',').map(|value| value.split_once('=')).collect()
+}
+
+/// Returns the names of the axes of a user's kernel.
 pub fn axis_names(case: &Case) -> Option<Vec<&str>> {
-    let values = case.id.rsplit('/').next().unwrap_or_default();
-    values.split(',').map(|value| Some(value.split_once('=')?.0)).collect()
+    Some(axes(case)?.into_iter().map(|(name, _)| name).collect())
 }
 
 /// Heads the column of sizes: by the axes of a user's kernel that has several, such as `N×S`.
@@ -119,10 +124,8 @@ pub fn median(case: &Case) -> Option<Nanos> {
 
 /// Returns the cell of a figure of `case`; `None` if there is none.
 pub fn figure_cell(figure: &CaseFigure, case: &Case) -> Option<Cell> {
-    match figure.unit {
-        FigureUnit::Nanoseconds => figure.value(case).map(Nanos).map(Cell::time),
-        unit => figure.value(case).map(|value| unit.text(value).into()),
-    }
+    let time = figure.value(case).filter(|_| figure.unit == FigureUnit::Nanoseconds).map(Nanos);
+    Some(Cell { time, error: figure.error(case), ..figure.text(case)?.into() })
 }
 
 /// Returns the marks beside the names and the times of `cases`, for a legend. Marks of names come first.

@@ -28,8 +28,8 @@ const MIN_CASES: usize = 100;
 #[derive(Clone, Default)]
 struct TimeCell {
     time: Option<Nanos>,
-    /// Relative distance from the median to the farther end of its interval: `±2 %`.
-    error: String,
+    /// Relative distance from the median to the farther end of its interval.
+    error: Option<f64>,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
 }
@@ -51,7 +51,6 @@ impl TimeCell {
         };
         let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
-        let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
         Self { time, error, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }
@@ -147,13 +146,14 @@ impl<'a> Section<'a> {
         let mut lines = self.lines(&self.variants(), conditions, over);
         let mut has = [false; 2];
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
-            has = [has[0] || !error.is_empty(), has[1] || !cell.detail.is_empty()];
-            if !error.is_empty() {
+            has = [has[0] || error.is_some(), has[1] || !cell.detail.is_empty()];
+            if error.is_some() {
                 // The error itself says what this mark does.
                 let others = cell.marks.split(' ').filter(|mark| *mark != "±");
                 cell.marks = others.collect::<Vec<_>>().join(" ");
             }
-            cell.detail = join_filled(&[error, &cell.detail], ", ");
+            let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+            cell.detail = join_filled(&[&error, &cell.detail], ", ");
         }
         let winners = self.winners(record);
         let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
@@ -224,9 +224,9 @@ fn time_table(
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, mut cell, .. } = line.cells[index].clone();
+            let TimeCell { time, error, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
-                cell.text = unit.number(time);
+                cell.text = unit.number_within(time, error);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
                 cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
             }

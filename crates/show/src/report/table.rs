@@ -27,6 +27,8 @@ pub struct Cell {
     pub bar: Option<f64>,
     /// Time at the end of the text, for [`Table::unify_units`].
     pub time: Option<Nanos>,
+    /// Relative error of that time, whose digits it limits.
+    pub error: Option<f64>,
 }
 
 /// Sign before the best cell of a row.
@@ -199,6 +201,13 @@ impl Table {
         self.rows.iter().any(|row| row[self.names()..].iter().any(&predicate))
     }
 
+    /// Whether a cell has this sign as a mark, or a heading as a caveat.
+    pub fn shows(&self, sign: &str) -> bool {
+        let has_sign =
+            |cell: &Cell| [&cell.marks, &cell.text].iter().any(|text| text.split(' ').any(|word| word == sign));
+        self.columns.iter().any(|(heading, _)| heading.detail.contains(sign)) || self.any(has_sign)
+    }
+
     pub fn without_bars(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
         self
@@ -251,8 +260,8 @@ impl Table {
             for column in &columns {
                 let cell = &mut row[*column];
                 let Some(time) = cell.time else { continue };
-                if let Some(prefix) = cell.text.strip_suffix(&time.to_string()) {
-                    cell.text = format!("{prefix}{} {unit}", unit.number(time));
+                if let Some(prefix) = cell.text.strip_suffix(&time.text_within(cell.error)) {
+                    cell.text = format!("{prefix}{} {unit}", unit.number_within(time, cell.error));
                 }
             }
         }
