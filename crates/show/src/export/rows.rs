@@ -2,8 +2,10 @@
 //! lines, as table engines load them, also have every sample, and `null` for a missing figure.
 
 use super::{JsonFields, NO_RATE, NamedCase, identifier, named_cases, reason, samples, write_csv};
+use crate::basis::alike::distinct;
 use crate::basis::error::Error;
 use crate::basis::printable::{self, printable};
+use crate::basis::size::Size;
 use crate::case::statistics::CompilerStatistic;
 use crate::compare::Verdict;
 use crate::compare::paired::{Finding, SideResult, Trial, Trials};
@@ -12,6 +14,7 @@ use crate::record::class::Class;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, SPEEDUP, TIMES};
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Record};
+use crate::report::bench::axes as axes_of;
 use crate::report::fastest::{TimeRatio, ratios_to_fastest};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -79,20 +82,50 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         .with("ratio_low", interval.map(|[low, _]| low))
         .with("ratio_high", interval.map(|[_, high]| high));
     row = CompilerStatistic::ALL.iter().fold(row, |row, figure| row.with(figure.column(), figure.worst(&case.kernels)));
-    row.with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
+    row = row
+        .with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
         // Signs of differences from the rest of the run, as in tables.
-        .with("marks", context.conditions.signs(case))
+        .with("marks", context.conditions.signs(case));
+    context.insert_axes(row, case)
+}
+
+/// Returns the axes of a case that has several, with their values.
+fn axis_values(case: &Case) -> Vec<(&str, Value)> {
+    let number = |text: &str| text.parse::<i64>().map_or_else(|_| text.into(), Value::from);
+    let axes = axes_of(case).map(|axes| axes.into_iter().map(|(axis, value)| (axis, number(value))).collect());
+    match (axes, case.size.known()) {
+        (Some(axes), _) if Vec::len(&axes) > 1 => axes,
+        (None, Some(Size::Three(m, n, k))) => vec![("M", m.into()), ("N", n.into()), ("K", k.into())],
+        _ => vec![],
+    }
 }
 
 /// Facts of a whole record that its rows show.
 struct RowContext {
     conditions: RunConditions,
     ratios: HashMap<*const Case, TimeRatio>,
+    /// Axes that have columns, of all cases.
+    axes: Vec<String>,
 }
 
 impl RowContext {
     fn of(record: &Record) -> Self {
-        Self { conditions: RunConditions::of(record), ratios: ratios_to_fastest(record) }
+        let axes = distinct(record.cases.iter().flat_map(axis_values).map(|(axis, _)| axis.to_string()));
+        Self { conditions: RunConditions::of(record), ratios: ratios_to_fastest(record), axes }
+    }
+
+    /// Adds a column for each axis behind the size. An axis with the name of another column has `axis_` before it.
+    fn insert_axes(&self, mut row: JsonFields, case: &Case) -> JsonFields {
+        let values: HashMap<_, _> = axis_values(case).into_iter().collect();
+        let is_column = |axis: &str| row.values.iter().any(|(name, _)| name == axis);
+        let columns = self.axes.iter().map(|axis| {
+            let name = if is_column(axis) { format!("axis_{axis}") } else { axis.clone() };
+            (name.into(), values.get(&**axis).cloned().unwrap_or(Value::Null))
+        });
+        let columns: Vec<_> = columns.collect();
+        let behind_size = row.values.iter().position(|(name, _)| name == "size").map_or(0, |at| at + 1);
+        row.values.splice(behind_size..behind_size, columns);
+        row
     }
 }
 
@@ -104,7 +137,7 @@ pub(super) fn csv(record: &Record) -> Result<String, Error> {
 
 /// Returns the names of the columns, then `rows`.
 fn table(rows: &[Vec<(Cow<'static, str>, Value)>]) -> Result<String, Error> {
-    let names = rows.first().map(|row| row.iter().map(|(name, _)| name.to_string()).collect());
+    let names = rows.first().map(|row| row.iter().map(|(name, _)| field(&(&**name).into())).collect());
     write_csv(names.into_iter().chain(rows.iter().map(|row| row.iter().map(|(_, value)| field(value)).collect())))
 }
 
@@ -182,6 +215,26 @@ mod tests {
         assert_eq!(reader.headers().expect("a heading").iter().next_back(), Some("marks"));
         let marks = reader.records().map(|row| row.expect("a row").iter().next_back().map(String::from));
         assert_eq!(marks.flatten().collect::<Vec<_>>(), ["", "", "", "d", ""]);
+    }
+
+    #[test]
+    fn several_axes_have_a_column_each_behind_the_size() {
+        let mut record = crate::record::fixture::six_cases();
+        record.cases.truncate(3);
+        for (case, axes) in record.cases.iter_mut().zip(["N=64,bytes=3", "N=128"]) {
+            case.id = format!("own/a/f32/{axes}");
+        }
+        record.cases[2].size = "8x16x32".into();
+        let text = csv(&record).expect("rows");
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let size = rows[0].iter().position(|name| *name == "size").expect("a column");
+        assert_eq!(rows[0][size..size + 5], ["size", "N", "axis_bytes", "M", "K"]);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let rows =
+            reader.records().map(|row| row.expect("a row").iter().skip(size + 1).take(4).map(String::from).collect());
+        let rows: Vec<Vec<String>> = rows.collect();
+        // A single axis is the size.
+        assert_eq!(rows, [["64", "3", "", ""], ["", "", "", ""], ["16", "", "8", "32"]]);
     }
 
     #[test]
