@@ -562,7 +562,7 @@ pub struct BenchArgs {
     pub parallel: bool,
 
     /// List the cases and their expected time; measure nothing
-    #[arg(long, conflicts_with_all = ["json", "resume", "explain", "compare", "reference", "keep_failures"])]
+    #[arg(long, conflicts_with_all = ["resume", "explain", "compare", "reference", "keep_failures"])]
     pub dry_run: bool,
 
     /// Configuration of a baseline, whose kernels take turns with those of --config; `compare-commits` sets it. The records
@@ -723,7 +723,7 @@ pub struct RunArgs {
     pub tune: bool,
 
     /// List the cases and their expected time; measure nothing
-    #[arg(long, conflicts_with_all = ["ab", "watch", "init", "print", "save", "json", "resume", "compare"])]
+    #[arg(long, conflicts_with_all = ["ab", "watch", "init", "print", "save", "resume", "compare"])]
     pub dry_run: bool,
 
     /// Test whether the second kernel is faster: run k.toml a.comp b.comp --ab
@@ -1516,7 +1516,7 @@ pub struct ReportArgs {
     pub variant: Vec<String>,
 
     /// State each variant's speed-up over this one, in place of its share of the limit
-    #[arg(long, value_name = "VARIANT", conflicts_with_all = ["baseline", "output", "svg"])]
+    #[arg(long, value_name = "VARIANT", conflicts_with = "baseline")]
     pub speedup_over: Option<String>,
 
     /// How they are compared.

@@ -206,6 +206,9 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut comparison = None;
     let json = Target::open_if_named(["the choices", "--json"], args.json.as_ref())?;
     let runs = read_runs(args, host, &mut comparison, &mut notes)?;
+    if args.speedup_over.is_some() && runs.len() > 1 {
+        return Err(usage!("--speedup-over takes one record; `gpukern compare` tells how two differ"));
+    }
     if runs.iter().all(|run| run.record.cases.is_empty()) {
         return Err(Error::Usage(
             "nothing to report: the records have no cases; measure some with `gpukern bench` or `gpukern run`".into(),
@@ -222,7 +225,8 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         answer.deliver_json(json, &choices(&runs));
     }
     if args.output.is_some() || args.svg.is_some() {
-        let page = html::report(&runs, comparison.as_ref());
+        let over = args.speedup_over.as_deref();
+        let page = html::report_over(&runs, comparison.as_ref(), over).map_err(|e| usage!("--speedup-over: {e}"))?;
         let records = counted(paths.len(), "record");
         write_page(args, &page, [&records, "a chart takes times of two variants or sizes"], files, host, &mut answer)?;
     }
@@ -244,9 +248,6 @@ fn text(
     host: &Host,
 ) -> Result<String> {
     let over = args.speedup_over.clone();
-    if over.is_some() && runs.len() > 1 {
-        return Err(usage!("--speedup-over takes one record; `gpukern compare` tells how two differ"));
-    }
     if let Some(comparison) = comparison.filter(|comparison| judging::check_common_case(comparison).is_ok()) {
         return Ok(report::compare::text(comparison, &Ruling::default(), host.width()));
     }

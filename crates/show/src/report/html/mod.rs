@@ -17,6 +17,7 @@ use super::bench::{Section, bound_mark, caches, figure_cell, main_sections, mark
 use super::compare::difference_text;
 use super::document;
 use super::fastest::{self, TimeRatio};
+use super::grid::speedup_text;
 use super::long::{number_text, rename_integer_rate};
 use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
@@ -129,6 +130,13 @@ impl Omitted {
 
 /// Returns the report of `runs`, side by side if there are several; of two also with their comparison.
 pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
+    // Only an unknown variant is an error.
+    report_over(runs, comparison, None).unwrap_or_default()
+}
+
+/// Returns such a report whose charts and tables state speed-ups over the variant `over`, if it is given. Fails if a run has
+/// no time of it.
+pub fn report_over(runs: &[NamedRecord], comparison: Option<&Comparison>, over: Option<&str>) -> Result<Page, String> {
     // A verdict needs the single processes; tables and charts show the record across them.
     let sentence = match runs {
         // Records without a common case stand side by side.
@@ -137,8 +145,11 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     };
     let comparison = comparison.filter(|_| sentence.is_some());
     let merge = |run: &NamedRecord| NamedRecord::new(&*run.name, run.record.across_processes().into_owned());
-    let merged_runs: Vec<_> = runs.iter().map(merge).collect();
-    let sources = ReportSource::all(&merged_runs);
+    let mut merged_runs: Vec<_> = runs.iter().map(merge).collect();
+    if let Some(over) = over {
+        merged_runs.iter_mut().try_for_each(|run| fastest::set_speedups(&mut run.record, over))?;
+    }
+    let sources = ReportSource::all(&merged_runs, over);
     let mut groups = ChartGroup::all(&sources);
     let mut page = Page::default();
     page.omitted.groups = groups.len().saturating_sub(MAX_GROUPS);
@@ -152,7 +163,7 @@ pub fn report(runs: &[NamedRecord], comparison: Option<&Comparison>) -> Page {
     page.facts(&sources);
     page.close();
     page.insert_note_on_omissions("the record has them (`gpukern export RECORD.json --to csv`)");
-    page
+    Ok(page)
 }
 
 /// Returns the page of the result of `ab`: the ratios of its cases, and their table.
@@ -764,19 +775,23 @@ impl Page {
         let has_remarks = cases.iter().any(|case| !remarks(case).is_empty());
         let per_operation = if cases.iter().any(|case| case.chain.is_some()) { ", time per operation" } else { "" };
         let table = Table::captioned(format!("{title}: {}{per_operation}", source.name)).text(["size", "variant"]);
-        let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", "host ÷ device"]);
+        let speedup = source.over.map_or_else(|| "host ÷ device".into(), |over| format!("speed-up over {over}"));
+        let table = table.numbers(PAGE.map(|figure| figure.heading)).numbers(["of hardware", &*speedup]);
         let mut table = table.text(["mark"]).prose(has_remarks.then_some("remarks"));
         for case in cases {
             let mut figures: Vec<Option<Cell>> = PAGE.iter().map(|figure| figure_cell(figure, case)).collect();
             figures.push(case.measured().and_then(|_| share_of(case, false)).map(Cell::from));
-            figures.push(figure_cell(&SPEEDUP, case));
+            figures.push(match source.over {
+                Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval).into()),
+                None => figure_cell(&SPEEDUP, case),
+            });
             let mut cells = vec![case.row().into(), variant(case)];
             cells.extend(figures.into_iter().map(|cell| cell.unwrap_or_else(|| "–".into())));
             cells.push(source.conditions.signs(case).into());
             cells.extend(has_remarks.then(|| Cell::from(remarks(case))));
             table.row(cells);
         }
-        table.leave_out_empty(&["of hardware", "host ÷ device", "mark"], "–");
+        table.leave_out_empty(&["of hardware", &*speedup, "mark"], "–");
         rename_integer_rate(&mut table, cases);
         table.unify_units(&[MEDIAN.heading, MIN.heading]);
         self.table_below(end, table, total, if has_remarks { "figures remarks" } else { "figures" });
@@ -1403,6 +1418,37 @@ mod tests {
         for (name, chart) in &page.charts {
             assert!(chart.contains("viewBox") && !chart.contains("NaN") && !chart.contains("inf"), "{name}\n{chart}");
             document(chart);
+        }
+    }
+
+    #[test]
+    fn two_axes_have_a_chart_for_each_value_of_the_shorter_over_the_longer() {
+        let mut record = six_cases();
+        let case = record.cases.swap_remove(1);
+        let at = |(n, s): (u64, u64)| {
+            let size = format!("{n}x{s}").as_str().into();
+            Case { id: format!("own/a/f32/N={n},S={s}"), size, ..case.clone() }
+        };
+        record.cases = [(64, 2), (128, 2), (256, 2), (64, 4), (128, 4), (256, 4)].map(at).into();
+        let page = page_of(record.clone());
+        for value in [2, 4] {
+            let texts = texts(chart(&page, &format!("-s-{value}-rate-")), "text");
+            assert!(["N", "64", "256"].iter().all(|text| texts.iter().any(|own| own == text)), "{texts:?}");
+            assert!(texts[0].contains(&format!("f32 S={value}, GFLOP/s")), "{texts:?}");
+        }
+        // A value with a single size would be a chart of one mark.
+        record.cases.truncate(4);
+        assert!(page_of(record).html.contains("geometric mean"));
+    }
+
+    #[test]
+    fn speedups_over_a_variant_have_charts_with_a_line_at_one_and_a_column() {
+        for (record, shown) in [(full(), "1×"), (six_cases(), "2.00×")] {
+            let page = report_over(&[run(record)], None, Some("naive")).expect("a page");
+            let texts = texts(chart(&page, "speed-up"), "text").join(" ");
+            assert!(texts.contains("speed-up over naive") && texts.contains(shown), "{texts}");
+            let tables = page.html.split_once("All cases").expect("tables").1;
+            assert!(tables.contains(">speed-up over naive</th>") && tables.contains("2.00×"), "{tables}");
         }
     }
 

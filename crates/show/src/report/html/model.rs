@@ -1,11 +1,13 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{axis_names, median, row};
+use super::super::grid::speedup_text;
 use super::super::join_filled;
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
+use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos, Work, significant};
 use crate::case::Computes;
 use crate::case::quantity::Pattern;
@@ -27,12 +29,17 @@ pub(super) struct ReportSource<'a> {
     /// Label that distinguishes the source from the others: the device, the run, or both.
     pub(super) name: String,
     pub(super) conditions: RunConditions,
+    /// Variant over which charts and tables state speed-ups.
+    pub(super) over: Option<&'a str>,
 }
 
 /// Maximum number of variants that a chart names; the others are gray.
 const MAX_NAMED: usize = 5;
 
 const MAX_SIZE_LABELS: usize = 7;
+
+/// Maximum number of panels that are not collapsed.
+const MAX_EXPANDED_PANELS: usize = 6;
 
 /// Returns the label of a device in a run: the device, unless several runs have one of its name. Then it is the run if
 /// that is the only device of each run, and otherwise both.
@@ -50,13 +57,13 @@ fn source_name(runs: &[NamedRecord], run: &NamedRecord, device: &DeviceInfo) -> 
 }
 
 impl<'a> ReportSource<'a> {
-    /// Returns every device of every run.
-    pub(super) fn all(runs: &'a [NamedRecord]) -> Vec<Self> {
+    /// Returns every device of every run, with the speed-ups over a variant that the runs state.
+    pub(super) fn all(runs: &'a [NamedRecord], over: Option<&'a str>) -> Vec<Self> {
         let mut sources = vec![];
         for run in runs {
             for device in &run.record.devices {
                 let name = source_name(runs, run, device);
-                sources.push(Self { run, device, name, conditions: RunConditions::of(&run.record) });
+                sources.push(Self { run, device, name, conditions: RunConditions::of(&run.record), over });
             }
         }
         sources
@@ -218,17 +225,23 @@ impl<'a> ChartGroup<'a> {
     pub(super) fn charts(&self, sources: &[ReportSource<'_>]) -> [Vec<Chart>; 2] {
         let mut first = vec![];
         let mut folded = vec![];
-        let has_chains = self.first.chain.is_some();
+        let over = sources.first().and_then(|source| source.over);
+        let quantity = over.map_or_else(|| PlotQuantity::of(self.first), |_| PlotQuantity::Speedup);
+        let has_chains = self.first.chain.is_some() && over.is_none();
         let sources_by_chart = self.sources_by_chart();
         for indices in &sources_by_chart {
             if !self.has_one_size() && !has_chains {
-                first.extend(self.plot(sources, indices, PlotQuantity::of(self.first), None));
+                for (at, panel) in self.panels().into_iter().enumerate() {
+                    let charts = if at < MAX_EXPANDED_PANELS { &mut first } else { &mut folded };
+                    charts.extend(self.plot(sources, indices, quantity, &panel));
+                }
                 continue;
             }
             first.extend(self.times(sources, indices));
             if !self.has_one_size() {
                 for operation in distinct(self.everything().map(operation)) {
-                    folded.extend(self.plot(sources, indices, PlotQuantity::Time, operation));
+                    let panel = Panel { operation, ..Panel::default() };
+                    folded.extend(self.plot(sources, indices, PlotQuantity::Time, &panel));
                 }
             }
         }
@@ -275,35 +288,67 @@ impl<'a> ChartGroup<'a> {
         names
     }
 
-    /// Draws a quantity over size for these sources; if there is an `operation`, for its chains only.
+    /// Splits the sizes of a user's kernel with several varying axes into panels, in which only the axis with the most
+    /// values varies. A single panel has all sizes if a split would leave one of them alone.
+    fn panels(&self) -> Vec<Panel<'static>> {
+        let whole = vec![Panel::default()];
+        let Some(names) = axis_names(self.first) else { return whole };
+        let mut sizes = vec![];
+        for size in distinct(self.everything().map(|case| &case.size)) {
+            match size.known().map(Size::extents) {
+                Some(extents) if extents.len() == names.len() => sizes.push((size, extents)),
+                _ => return whole,
+            }
+        }
+        let count = |at: &usize| distinct(sizes.iter().map(|(_, extents)| extents[*at])).len();
+        let mut varying: Vec<usize> = (0..names.len()).filter(|at| count(at) > 1).collect();
+        varying.sort_by_key(|at| Reverse(count(at)));
+        let split = varying.get(1..).unwrap_or_default();
+        let values = |extents: &[u64]| split.iter().map(|at| extents[*at]).collect::<Vec<_>>();
+        let mut panels = grouped(sizes, |(_, extents)| values(extents));
+        if split.is_empty() || panels.iter().any(|sizes| sizes.len() < 2) {
+            return whole;
+        }
+        panels.sort_by_key(|sizes| values(&sizes[0].1));
+        let panel = |sizes: Vec<(&CaseSize, Vec<u64>)>| {
+            let label = split.iter().map(|at| format!("{}={}", axis_name(self.first, *at), sizes[0].1[*at]));
+            let label = label.collect::<Vec<_>>().join(", ");
+            Panel { label, sizes: sizes.into_iter().map(|(size, _)| size.clone()).collect(), operation: None }
+        };
+        panels.into_iter().map(panel).collect()
+    }
+
+    /// Draws a quantity over size for these sources and the cases of a panel.
     fn plot(
         &self,
         sources: &[ReportSource<'_>],
         indices: &[usize],
         quantity: PlotQuantity,
-        operation: Option<&str>,
+        panel: &Panel<'_>,
     ) -> Option<Chart> {
-        let is_drawn = |case: &&Case| operation.is_none() || self::operation(case) == operation;
+        let is_drawn = |case: &&Case| panel.includes(case);
         // Sources that compare have the same axes.
         let comparable = self.comparable(&self.cases[indices[0]]).into_iter().filter(is_drawn);
         let measured = comparable.filter_map(|case| case.measured().map(|m| (case, m)));
         let only = only_varying(measured.clone().map(|(case, _)| &case.size));
         let x = LogAxis::at(measured.clone().filter_map(|(case, _)| position(&case.size, only)), MAX_SIZE_LABELS)?;
         let has_oblong = measured.clone().any(|(case, _)| !equal_extents(&case.size));
-        // The bars of errors belong to the chart.
-        let times = |m: &'a Measured| m.summary.interval.into_iter().flatten().chain([m.summary.median]);
-        let values = measured.flat_map(|(case, m)| times(m).filter_map(move |time| quantity.value(case, time)));
-        let y = LogAxis::round(values)?;
+        // The bars of errors, and the line of a speed-up of 1, belong to the chart.
+        let values =
+            measured.flat_map(|(case, _)| quantity.ends(case).into_iter().flatten().chain(quantity.middle(case)));
+        let over = sources[indices[0]].over;
+        let y = LogAxis::round(values.chain(over.map(|_| 1.0)))?;
         let series = self.plot_series(sources, indices, quantity, only, &is_drawn);
         if series.is_empty() {
             return None;
         }
-        let subject = operation.unwrap_or(&self.first.algorithm);
+        let subject = panel.operation.unwrap_or(&self.first.algorithm);
+        let subject = join_filled(&[&format!("{subject} {}", self.first.dtype), &panel.label], " ");
         let drawn = indices.iter().flat_map(|source| &self.cases[*source]).copied().filter(is_drawn);
         let plot = Plot {
-            title: format!("{subject} {}, {}", self.first.dtype, quantity.title(&y)),
+            title: format!("{subject}, {}{}", quantity.title(&y), over.unwrap_or_default()),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
-            error_bars: error_bars("error bars beyond marks", drawn),
+            error_bars: quantity.error_bars("error bars beyond marks", drawn),
             description: format!("{} over size for {} variants, logarithmic axes", quantity.title(&y), series.len()),
             x_title: match only {
                 Some(at) => axis_name(self.first, at),
@@ -311,13 +356,14 @@ impl<'a> ChartGroup<'a> {
                 None => "size".into(),
             },
             x_label: axis::size_label(&x),
-            x,
             y_label: quantity.label(&y),
+            ceilings: over.map(|_| equal_speed(&x)).into_iter().collect(),
+            x,
             y,
             series,
-            ceilings: vec![],
         };
-        let name = format!("{} {} {}", self.title(), operation.unwrap_or_default(), quantity.file());
+        let operation = panel.operation.unwrap_or_default();
+        let name = format!("{} {operation} {} {}", self.title(), panel.label, quantity.file());
         Some(Chart::new(&name, &sources[indices[0]], |width| plot.svg(width)))
     }
 
@@ -410,20 +456,30 @@ impl<'a> ChartGroup<'a> {
         let forms = distinct(self.everything().filter_map(|case| case.form().map(|form| form.name)));
         let cases = indices.iter().flat_map(|source| &self.cases[*source]).copied();
         let drawn = cases.filter(|case| case.row() == size && case.measured().is_some());
-        let limit =
-            drawn.clone().find_map(finite_share).filter(|_| !limits_differ(drawn.clone())).map(|share| share.limit);
+        let over = sources[indices[0]].over;
+        let limit = drawn.clone().find_map(finite_share).filter(|_| over.is_none() && !limits_differ(drawn.clone()));
+        let limit = limit.map(|share| share.limit);
         let to_bar = |source: usize, case: &Case| {
             let conditions = &sources[source].conditions;
             let m = case.measured()?;
             let time = case.shown(m.summary.median);
+            let speedup = over.and(PlotQuantity::Speedup.middle(case));
+            if over.is_some() && speedup.is_none() {
+                return None;
+            }
             // The color of a chain is that of its form, so that the forms of an operation compare.
             let form = case.form().and_then(|form| forms.iter().position(|name| *name == form.name));
             let share = limit.and(finite_share(case)).map(share);
-            let text = join_filled(&[&time.to_string(), &share.unwrap_or_default()], ", ");
+            let figure = speedup.map_or_else(|| time.to_string(), |value| speedup_text(value, case.speedup_interval));
+            let text = join_filled(&[&figure, &share.unwrap_or_default()], ", ");
             let text = join_filled(&[&text, &conditions.signs(case)], " ");
             let tip = tip(case, m, conditions);
-            let ends = m.summary.interval.map(|ends| ends.map(|end| case.shown(end).0));
-            Some(Bar { name: series(case), value: time.0, ends, text, style: form.unwrap_or(0), tip })
+            let ends = match speedup {
+                Some(_) => PlotQuantity::Speedup.ends(case),
+                None => m.summary.interval.map(|ends| ends.map(|end| case.shown(end).0)),
+            };
+            let value = speedup.unwrap_or(time.0);
+            Some(Bar { name: series(case), value, ends, text, style: form.unwrap_or(0), tip })
         };
         let items = self.bars_of_size(indices, &size, &to_bar);
         // A single bar compares with nothing.
@@ -431,7 +487,13 @@ impl<'a> ChartGroup<'a> {
             return None;
         }
         let has_chains = self.first.chain.is_some();
-        let time = if has_chains { "time per operation" } else { "time" };
+        let time = match over {
+            Some(over) => &*format!("speed-up over {over}"),
+            None if has_chains => "time per operation",
+            None => "time",
+        };
+        let quantity = if over.is_some() { PlotQuantity::Speedup } else { PlotQuantity::Time };
+        let errors = quantity.error_bars("error bars", drawn);
         let forms = forms.iter().filter(|_| has_chains).map(ToString::to_string).enumerate();
         let names: Vec<_> = indices.iter().map(|source| &*sources[*source].name).collect();
         let share = limit.map_or_else(String::new, |limit| format!("% of the {} limit", limit.name()));
@@ -442,12 +504,13 @@ impl<'a> ChartGroup<'a> {
         let about_signs = about_signs(signs.iter().map(|signs| &**signs));
         let bars = Bars {
             title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
-            source: join_filled(&[&names.join(", "), &share, &error_bars("error bars", drawn), &about_signs], "; "),
+            source: join_filled(&[&names.join(", "), &share, &errors, &about_signs], "; "),
             description: format!("{time} of {} variants", items.len()),
             legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
             items,
         };
-        Some(Chart::new(&format!("{} time", self.title()), &sources[indices[0]], |width| bars.svg(width)))
+        let name = format!("{} {}", self.title(), quantity.file());
+        Some(Chart::new(&name, &sources[indices[0]], |width| bars.svg(width)))
     }
 
     /// Returns the winner of each size and class on a source.
@@ -491,6 +554,24 @@ pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
     a.total_cmp(&b)
 }
 
+/// Cases of a group that share a plot; by default all.
+#[derive(Default)]
+struct Panel<'a> {
+    /// Operation of the chains, if there are chains.
+    operation: Option<&'a str>,
+    /// Values of the axes that do not vary within the panel: `S=3`.
+    label: String,
+    /// Sizes of the panel; empty if it has all.
+    sizes: HashSet<CaseSize>,
+}
+
+impl Panel<'_> {
+    fn includes(&self, case: &Case) -> bool {
+        (self.operation.is_none() || operation(case) == self.operation)
+            && (self.sizes.is_empty() || self.sizes.contains(&case.size))
+    }
+}
+
 /// Chart of a group.
 pub(super) struct Chart {
     /// Words for the name of its file.
@@ -512,6 +593,8 @@ enum PlotQuantity {
     Rate,
     IntegerRate,
     Bandwidth,
+    /// Speed-up over a variant.
+    Speedup,
 }
 
 impl PlotQuantity {
@@ -529,6 +612,8 @@ impl PlotQuantity {
     fn title(self, axis: &LogAxis) -> &'static str {
         match (self, is_large(axis)) {
             (Self::Time, _) => "time",
+            // The variant's name follows.
+            (Self::Speedup, _) => "speed-up over ",
             (Self::Rate, false) => "GFLOP/s",
             (Self::Rate, true) => "TFLOP/s",
             (Self::IntegerRate, false) => "Gop/s",
@@ -544,6 +629,7 @@ impl PlotQuantity {
             Self::Time => "time",
             Self::Rate | Self::IntegerRate => "rate",
             Self::Bandwidth => "bandwidth",
+            Self::Speedup => "speed-up",
         }
     }
 
@@ -551,7 +637,7 @@ impl PlotQuantity {
         match self {
             Self::Time => axis::time,
             Self::Rate | Self::IntegerRate | Self::Bandwidth if is_large(axis) => axis::thousands,
-            Self::Rate | Self::IntegerRate | Self::Bandwidth => axis::number,
+            Self::Speedup | Self::Rate | Self::IntegerRate | Self::Bandwidth => axis::number,
         }
     }
 
@@ -561,19 +647,48 @@ impl PlotQuantity {
             Self::Time => (&figure::MEDIAN, 1.0),
             Self::Rate | Self::IntegerRate => (&figure::RATE, 1e-9),
             Self::Bandwidth => (&figure::BANDWIDTH, 1e-9),
+            Self::Speedup => (&figure::SPEEDUP, 1.0),
         };
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
+    /// Returns the quantity of a case at its median.
+    fn middle(self, case: &Case) -> Option<f64> {
+        self.value(case, case.measured()?.summary.median)
+    }
+
+    /// Returns the ends of the interval of a case's quantity.
+    fn ends(self, case: &Case) -> Option<[f64; 2]> {
+        if self == Self::Speedup {
+            return case.speedup_interval.filter(|[low, high]| 0.0 < *low && low < high && high.is_finite());
+        }
+        let [low, high] = case.measured()?.summary.interval?;
+        Some([self.value(case, low)?, self.value(case, high)?])
+    }
+
+    /// Describes the error bars of a chart, which `bars` names; empty if there are none.
+    fn error_bars<'c>(self, bars: &str, mut cases: impl Iterator<Item = &'c Case>) -> String {
+        if self != Self::Speedup {
+            return error_bars(bars, cases);
+        }
+        let has_bars = cases.any(|case| self.ends(case).is_some());
+        if has_bars { format!("{bars}: 95 % intervals of ratios between processes") } else { String::new() }
+    }
+
     fn point(self, case: &Case, only: Option<usize>, conditions: &RunConditions) -> Option<ChartPoint> {
         let m = case.measured()?;
-        let ends = m.summary.interval.and_then(|[low, high]| Some([self.value(case, low)?, self.value(case, high)?]));
+        let ends = self.ends(case);
         let x = position(&case.size, only)?;
-        let y = self.value(case, m.summary.median)?;
+        let y = self.middle(case)?;
         let (tip, signs) = (tip(case, m, conditions), conditions.signs(case));
         let on_line = only.is_some() || equal_extents(&case.size);
         Some(ChartPoint { x, y, ends, on_line, signs, tip })
     }
+}
+
+/// Returns the line of a variant that is as fast as the one over which a chart states speed-ups.
+fn equal_speed(x: &LogAxis) -> Ceiling {
+    Ceiling { name: "1×".into(), detail: None, dashed: true, from: (x.low, 1.0), to: (x.high, 1.0) }
 }
 
 /// Whether an axis of rates in 10⁹ per second reads better in 10¹².
