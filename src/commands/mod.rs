@@ -337,6 +337,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         max_run,
         max_wait: host.max_wait,
         kernels: vec![],
+        kernel_files: vec![],
         inspects: false,
         reruns: 0,
         messages: host.messages.clone(),

@@ -209,6 +209,12 @@ fn several_processes_measure_each_case_once() {
     let folder = folder(&[]);
     let path = folder.path();
     let output = expect_exit(&mut command(path, &["@/double.toml", "--processes=3", "--json=-"]), 0);
+    // The record has the description, and tells which source it was.
+    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let files = record["kernel_files"].as_array().expect("files");
+    let texts: Vec<_> =
+        files.iter().map(|file| (file["text"].as_str(), file["sha256"].as_str().map(str::len))).collect();
+    assert_eq!(texts, [(None, Some(64)), (Some(DESCRIPTION), Some(64))]);
     let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
     assert_eq!(measured, [0, 1, 2]);
     expect_refusal(

@@ -644,6 +644,7 @@ impl<'a> Measurement<'a> {
             shards: options.shard.into_iter().collect(),
             processes,
             method: self.method(),
+            kernel_files: self.setup.kernel_files.clone(),
             caveats: if options.processes > 1 { vec![] } else { [Caveat::of(&devices), caveats].concat() },
             devices,
             peaks,

@@ -12,11 +12,12 @@ use crate::basis::messages::Messages;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
 use crate::device::selector;
-use crate::record::Peak;
+use crate::record::{KernelFile, Peak};
 use crate::tuning::tuned::Tuned;
 use crate::user::algorithm::UserKernels;
 use crate::vulkan::{CallMonitor, Instance, PhysicalDevice, Validation, VulkanError};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -55,6 +56,9 @@ pub struct Setup {
     pub max_wait: Duration,
     /// User's kernels, available beside the built-in ones.
     pub kernels: Vec<UserKernels>,
+    /// Files of these kernels, as they were when the kernels were compiled.
+    #[serde(skip)]
+    pub kernel_files: Vec<KernelFile>,
     /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
     pub inspects: bool,
     /// Number of further runs of each case whose answers are compared.
@@ -84,6 +88,7 @@ impl Setup {
             max_run: Duration::from_secs(60),
             max_wait: Duration::MAX,
             kernels: vec![],
+            kernel_files: vec![],
             inspects: false,
             reruns: 0,
             messages: Messages::in_memory(),
@@ -93,7 +98,9 @@ impl Setup {
 
     /// Returns this setup with the user's kernels.
     pub fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
-        Self { kernels, ..self.clone() }
+        let paths: BTreeSet<_> = kernels.iter().flat_map(|kernels| &kernels.problem.sources).collect();
+        let kernel_files = paths.into_iter().filter_map(|path| KernelFile::read(path)).collect();
+        Self { kernels, kernel_files, ..self.clone() }
     }
 
     /// Whether robust buffer access is on: only with users' kernels, which may access memory out of bounds.

@@ -147,6 +147,11 @@ pub fn fingerprint(parts: &[&[u8]]) -> String {
     hex(&hash.finalize()[..8])
 }
 
+/// Returns the SHA-256 of `contents`, in hexadecimal.
+pub fn sha256(contents: &[u8]) -> String {
+    hex(&Sha256::digest(contents))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

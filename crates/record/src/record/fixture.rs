@@ -128,6 +128,7 @@ pub fn four_cases() -> Record {
         options: None,
         shards: vec![],
         processes: vec![],
+        kernel_files: vec![],
         caveats: Caveat::of(&[software_device()]),
         wall_time: Nanos(1e9),
         device_time: Nanos(8e8),

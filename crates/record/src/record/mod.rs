@@ -25,6 +25,7 @@ use crate::case::input::Input;
 use crate::case::method::{CacheState, Clock};
 use crate::case::tile::CaseTile;
 use crate::case::{CaseOptions, Form, Shortcut};
+use crate::device::cache::sha256;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AxisValues};
 use crate::plan::options::Selection;
@@ -43,6 +44,7 @@ use serde::{Deserialize, Serialize};
 pub use share::{AT_LEAST, AT_MOST, Limit, RANGE, Share};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 
 /// Name and version of the schema: the number changes when a reader of the old one would misread the new one.
 pub const SCHEMA: &str = "gpukern-run/2";
@@ -93,6 +95,9 @@ pub struct Record {
     pub peaks: Vec<Peak>,
     /// The cases, in the order they were measured.
     pub cases: Vec<Case>,
+    /// Descriptions and sources of users' kernels. Empty without any, and in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_files: Vec<KernelFile>,
     /// Remarks about all cases of a device.
     #[serde(default)]
     pub caveats: Vec<Caveat>,
@@ -104,6 +109,29 @@ pub struct Record {
     /// Cost of measuring besides the samples: `wall_time` minus `device_time`.
     #[serde(default)]
     pub overhead: Nanos,
+}
+
+/// File that a user's kernels are read from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct KernelFile {
+    /// Path, as the command or the description states it.
+    pub path: String,
+    /// SHA-256 of the contents, in hexadecimal.
+    pub sha256: String,
+    /// Text of a description. The record has no source: its owner may not want to hand it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl KernelFile {
+    /// Reads a file; `None` if it is gone, or a pipe, which can be read only once.
+    pub fn read(path: &Path) -> Option<Self> {
+        let contents = path.is_file().then(|| std::fs::read(path))?.ok()?;
+        let sha256 = sha256(&contents);
+        let is_description = path.extension().is_some_and(|ending| ending == "toml");
+        let text = is_description.then(|| String::from_utf8(contents).ok()).flatten();
+        Some(Self { path: path.display().to_string(), sha256, text })
+    }
 }
 
 /// A kind of record that has no times.
