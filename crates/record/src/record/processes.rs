@@ -65,23 +65,30 @@ impl Record {
 
     /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or
     /// else the median of their medians, with the interval between processes. Sorts cases as in the registry, because
-    /// each process took them in a random order.
+    /// each process took them in a random order; variants that the request names are in its order.
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);
         }
         let mut cases: Vec<Case> = self.group_by_id().iter().map(|cases| combine(cases)).collect();
-        cases.sort_by_cached_key(rank);
+        let named = self.request.as_ref().map_or(&[][..], |request| &request.selection.variant);
+        let place = |case: &Case| named.iter().position(|name| *name == case.variant).unwrap_or(named.len());
+        cases.sort_by_cached_key(|case| rank_by(case, place(case)));
         Cow::Owned(Self { cases, ..self.clone() })
     }
 }
 
 /// Returns the key by which tables sort cases: as in the catalogue, then by size.
 pub fn rank(case: &Case) -> impl Ord + use<> {
+    rank_by(case, 0)
+}
+
+/// Returns such a key that sorts the variants of a size by `place` first.
+fn rank_by(case: &Case, place: usize) -> impl Ord + use<> {
     let CatalogueEntry { algorithm, variant, .. } = case.entry;
     let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
     let largest = extents.iter().copied().max();
-    let widths = (case.subgroup_size, variant.unwrap_or(usize::MAX));
+    let widths = (place, case.subgroup_size, variant.unwrap_or(usize::MAX));
     (case.device, algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths, case.id.clone())
 }
 
@@ -169,7 +176,9 @@ fn summary_between(measured: &[&Measured], samples: &[Sample]) -> Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture::{measured_mut, six_cases};
+    use crate::plan::options::Selection;
+    use crate::plan::request::Request;
+    use crate::record::fixture::{case, measured_mut, six_cases};
     use crate::record::{Origin, Process};
 
     /// Returns a record whose first case was measured by processes with these medians, the second case by one.
@@ -220,6 +229,19 @@ mod tests {
         assert_eq!((measured.samples.len(), measured.summary.count), (3 * count, 3 * count));
         // Two medians give no interval.
         assert_eq!(combined(&several(&[100.0, 104.0])).summary.interval, None);
+    }
+
+    #[test]
+    fn variants_that_the_request_names_are_in_its_order() {
+        let mut record = several(&[1.0, 2.0, 3.0]);
+        record.cases = ["local", "naive", "split"].map(|name| case(name, Outcome::Interrupted)).into();
+        let names = |record: &Record| -> Vec<_> {
+            record.across_processes().cases.iter().map(|case| case.variant.clone()).collect()
+        };
+        assert_eq!(names(&record), ["naive", "local", "split"]);
+        let selection = Selection { variant: ["split", "local"].map(String::from).into(), ..Selection::default() };
+        record.request = Some(Request { selection, ..Request::default() });
+        assert_eq!(names(&record), ["split", "local", "naive"]);
     }
 
     #[test]
