@@ -22,8 +22,9 @@ use std::collections::BTreeSet;
 /// Most cases that are gone, and named, for one reason.
 const MAX_GONE: usize = 50;
 
-/// Shows a record, in Markdown or LaTeX: the tables of each device, and below them the cases without a time.
-pub(super) fn document(record: &Record, over: Option<&str>) -> Document {
+/// Shows a record, in Markdown or LaTeX: the tables of each device, and below them the cases without a time. LaTeX has no
+/// collapsed table of every case beside the others, so its legend is that of the others.
+pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> Document {
     let named_cases = named_cases(record);
     let conditions = RunConditions::of(record);
     let sections = main_sections(record);
@@ -32,23 +33,26 @@ pub(super) fn document(record: &Record, over: Option<&str>) -> Document {
         let kind = format!(" ({}, {})", device.kind, device.driver_beside_name());
         document.line(FormattedText::strong(record.device_name(device.index)).plain(kind));
         document.lines(conditions.sentence(device.index));
+        let mut tables = vec![];
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 let (table, figures) = section.table(record, &conditions, over);
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
+                tables.extend(is_latex.then(|| table.clone()));
                 document.table(table);
             }
         }
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
-        write_cases(&mut document, &cases, &conditions);
+        write_cases(&mut document, &cases, &conditions, &tables);
     }
     document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
 }
 
-/// Writes the times of a device's cases, the reasons for missing times, and the meanings of marks.
-fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &RunConditions) {
+/// Writes the times of a device's cases, the reasons for missing times, and the meanings of marks: if there are `tables`,
+/// of those that they show.
+fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &RunConditions, tables: &[Table]) {
     let timed: Vec<_> = cases.iter().copied().filter(|named| named.case.measured().is_some()).collect();
     if timed.is_empty() {
         document.line("No case was measured.");
@@ -62,10 +66,14 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
         Some(FormattedText::label(status(&named.case.outcome), &*named.name).plain(format!(": {reason}")))
     });
     let has_sign = |case: &Case, sign: &str| case.share.is_some_and(|share| share.signed().0 == sign);
-    let is_shown = |sign: &str| timed.iter().any(|named| has_sign(named.case, sign));
-    let marks = bound_mark(is_shown)
-        .into_iter()
-        .chain(marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions));
+    let has_detail = |sign: &str| tables.iter().any(|table| table.any(|cell| cell.detail.contains(sign)));
+    let is_shown = |sign: &str| match tables {
+        [] => timed.iter().any(|named| has_sign(named.case, sign)),
+        _ => has_detail(sign),
+    };
+    let mut of_cases = marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
+    of_cases.retain(|mark| tables.is_empty() || tables.iter().any(|table| table.shows(&mark.sign)));
+    let marks = bound_mark(is_shown).into_iter().chain(of_cases);
     let marks = marks.map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
     // Reasons for missing times stand apart; if every case has a time, they are remarks like the marks.
     if timed.len() < cases.len() {
@@ -187,14 +195,32 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::{HOSTILE, hostile};
-    use crate::record::reader;
+    use crate::record::fixture::{HOSTILE, disturbed, hostile};
+    use crate::record::{Limit, Share, reader};
 
     #[test]
     fn hostile_names_stay_in_their_cell_and_are_text() {
-        insta::assert_snapshot!(document(&hostile(), None).markdown().trim_end());
+        insta::assert_snapshot!(document(&hostile(), None, false).markdown().trim_end());
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
+    }
+
+    #[test]
+    fn latex_explains_the_signs_of_its_table_alone() {
+        // The table has the first of five cases of a size, and the fourth is disturbed.
+        let mut record = disturbed();
+        let of = |record: &Record, over, is_latex| document(record, over, is_latex).latex();
+        let [latex, of_every_case] = [true, false].map(|is_latex| of(&record, None, is_latex));
+        assert!(!latex.contains("% - d ") && of_every_case.contains("% - d "), "{latex}");
+        for case in &mut record.cases {
+            let interval = Some([0.3, 0.5]);
+            case.share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval });
+        }
+        assert!(of(&record, None, true).contains("% - …"), "{}", of(&record, None, true));
+        crate::report::fastest::set_speedups(&mut record, "local").expect("a variant");
+        let latex = of(&record, Some("local"), true);
+        assert!(!latex.contains("% - "), "{latex}");
     }
 
     /// Returns the comparison of a record with itself.

@@ -81,9 +81,9 @@ impl Format {
             Self::Csv => ("csv", Writer::Table(|record, _| rows::csv(record))),
             Self::JsonLines => ("jsonl", Writer::Table(|record, _| rows::json_lines(record))),
             Self::Markdown => {
-                ("markdown", Writer::Table(|record, over| Ok(markdown_text(&markdown::document(record, over)))))
+                ("markdown", Writer::Table(|record, over| Ok(markdown_text(&markdown::document(record, over, false)))))
             }
-            Self::Latex => ("latex", Writer::Table(|record, over| Ok(markdown::document(record, over).latex()))),
+            Self::Latex => ("latex", Writer::Table(|record, over| Ok(markdown::document(record, over, true).latex()))),
             Self::Junit => ("junit", Writer::Other(|record| Ok(junit::text(record)))),
             Self::Hyperfine => ("hyperfine", Writer::Other(hyperfine::text)),
             Self::Nvbench => ("nvbench", Writer::Other(nvbench::text)),
