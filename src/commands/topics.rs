@@ -78,8 +78,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let name = match lowercase.as_str() {
         "roofline" | "hardware" | "shares" => "limits",
         "csv" | "formats" | "sizes" => "cli",
-        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" | "paper"
-        | "cite" | "citation" => "pages",
+        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" => "pages",
         "junit" | "dashboard" | "action" | "github" => "ci",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
@@ -93,6 +92,10 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     };
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
+    }
+    if ["paper", "cite", "citation", "bibtex"].contains(&name) {
+        let text = section("pages", PAPER).unwrap_or_default() + &bibtex();
+        return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
     let path = name.trim_start_matches("./").trim_start_matches("docs/");
@@ -126,6 +129,27 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         None => topic.text.into(),
     };
     Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)))
+}
+
+/// Heading of the part of its page about papers.
+const PAPER: &str = "## Numbers for a paper\n";
+
+/// Returns the part of a page below a heading, with the heading.
+fn section(name: &str, heading: &str) -> Option<String> {
+    let topic = TOPICS.iter().find(|topic| topic.name == name)?;
+    let (_, below) = topic.text.split_once(heading)?;
+    Some(heading.to_string() + below.split("\n## ").next()?)
+}
+
+/// Returns a BibTeX entry of this version, as a block of Markdown.
+fn bibtex() -> String {
+    let citation = include_str!("../../CITATION.cff");
+    let field = |name| citation.split_once(name).and_then(|(_, rest)| rest.lines().next()).unwrap_or_default();
+    let [title, author, version] = ["\ntitle: ", "name: ", "\nversion: "].map(|name| field(name).trim_matches('"'));
+    format!(
+        "\n```bibtex\n@misc{{gpukern,\n  title = {{{{{title}}}}},\n  author = {{{{{author}}}}},\n  \
+         note = {{Version {version}}}\n}}\n```\n"
+    )
 }
 
 /// End of what `gpukern help` prints of a long page.
@@ -225,6 +249,14 @@ mod tests {
         );
         assert!(whole.contains("Dashboards") && !whole.contains("<!--"), "{whole}");
         assert_eq!(whole, dashboards);
+    }
+
+    #[test]
+    fn a_paper_has_its_part_of_the_page_and_an_entry_of_this_version() {
+        let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
+        assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");
+        let [author, version] = ["author = {{The gpukern authors}}", concat!("Version ", env!("CARGO_PKG_VERSION"))];
+        assert!(text.contains(author) && text.contains(version), "{text}");
     }
 
     #[test]
