@@ -47,7 +47,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     files.read("--beside", &args.beside).check(host)?;
     let setup = &setup.with_kernels(kernels);
     if args.dry_run {
-        let mut listed = list(&planned.selected, request, setup, host)?;
+        let mut listed = list(&planned.selected, request, output, setup, host)?;
         if let Some(sides) = &planned.sides {
             listed.output.push_str(&sides.remarks());
         }
@@ -90,7 +90,18 @@ fn check_parallel(plan: &Plan, setup: &Setup) -> Result<()> {
 }
 
 /// Lists the cases of `plan` with their expected times.
-pub(super) fn list(plan: &Plan, request: &Request, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+pub(super) fn list(
+    plan: &Plan,
+    request: &Request,
+    output: &OutputArgs,
+    setup: &Setup,
+    host: &Host,
+) -> Result<CommandOutput> {
+    if output.json.is_some() {
+        return Err(usage!(
+            "--dry-run has no record for --json; leave --json out, and read the list on standard output"
+        ));
+    }
     let tuned = measuring::tuned(request)?.for_cache(plan.cache());
     let session = session::open_session(plan, setup, host)?;
     let measurement = Measurement::new(plan, setup, session.as_ref())?;

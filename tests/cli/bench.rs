@@ -103,7 +103,12 @@ fn figures_of_others_stand_beside_the_measured_ones() {
 
 #[test]
 fn a_dry_run_lists_cases_with_their_time_and_measures_nothing() {
-    let output = expect_exit(&mut brief_bench(&["matmul", "-V", "naive,split", "-s", "8,16", "--dry-run"]), 0);
+    let dry_run = ["matmul", "-V", "naive,split", "-s", "8,16", "--dry-run"];
+    expect_refusal(
+        brief_bench(&dry_run).arg("--json=-"),
+        "--dry-run has no record for --json; leave --json out, and read the list on standard output",
+    );
+    let output = expect_exit(&mut brief_bench(&dry_run), 0);
     check_text(
         &unmeasured(&stdout(&output)),
         "    # s  matmul/naive/f32/8x8x8\n    # s  matmul/naive/f32/16x16x16\nmatmul/split/f32/8x8x8 and 1 more like \

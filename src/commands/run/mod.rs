@@ -77,7 +77,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     let selected = requested.clone().only(&request.only)?;
     if args.dry_run {
-        return bench::list(&selected, &request, setup, host);
+        return bench::list(&selected, &request, &args.output, setup, host);
     }
     let options_hash = selected.options();
     let planned = PlanToMeasure { options_hash, requested, selected, shard: None, at_once: false, sides: None };
