@@ -28,7 +28,8 @@ pub(super) fn two_of(manifest: &Path, folder: &Path) -> std::ffi::OsString {
     std::env::join_paths(copies).expect("paths without colons")
 }
 
-const VERIFY: [&str; 9] = ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform"];
+const VERIFY: [&str; 10] =
+    ["verify", "matmul", "-V", "naive,local", "-s", "8,24", "-t", "f32", "--input=uniform", "--layout=nn"];
 
 /// Waits for the end of a process that may hang. Returns its exit code.
 #[cfg(unix)]
@@ -117,7 +118,7 @@ fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
 
 #[test]
 fn a_call_without_an_end_times_out_and_the_others_go_on() {
-    let single = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform"];
+    let single = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--layout=nn"];
     // The larger size of the variant is left out.
     let two_passed = "2 passed, 0 wrong, 1 timed out, 1 skipped";
     // A compilation may take ten times as long as another call.
@@ -173,7 +174,7 @@ fn a_run_that_goes_on_round_by_round_ends_when_it_is_asked_to_or_has_taken_too_l
 
 #[test]
 fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
-    let verify = ["verify", "matmul", "-V", "naive", "-s", "64,4096", "-t", "f32", "--input=uniform"];
+    let verify = ["verify", "matmul", "-V", "naive", "-s", "64,4096", "-t", "f32", "--input=uniform", "--layout=nn"];
     let output = expect_exit(&mut gpukern(&verify), 0);
     let notes = stderr(&output);
     let skipped = replaced(line(&notes, "skipped  "), r"\d+(m|h| min| h)\b", "#$1");
@@ -412,7 +413,7 @@ fn a_reproducer_of_each_failure_is_saved() {
         3,
         &["SIGABRT in or after vkQueueSubmit"],
     );
-    let crashed = "CRASHED  matmul/naive/f32/8x8x8: verified only → crashed: SIGABRT";
+    let crashed = "CRASHED  matmul/naive/f32/8x8x8 and 1 more: verified only → crashed: SIGABRT";
     expect_output(gpukern(&["compare", "--allow=validation-layers"]).arg(&before).arg(&after), 1, &[crashed]);
     // A side of `ab` keeps its variables.
     let sides = ["ab", "matmul", "-V", "naive", "-s", "8", "--b-env=RADV_DEBUG=llvm"];

@@ -255,24 +255,33 @@ const MAX_FAILURE_REASONS: usize = 8;
 
 /// Merges failures of a kernel that end alike for different reasons, if there are too many reasons to read: only the
 /// smallest case, which is the first to repeat, tells its reason.
-fn merged_by_kernel(groups: Vec<(String, Vec<&Case>)>) -> Vec<(String, Vec<&Case>)> {
+fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Vec<&'c Case>)> {
     if groups.iter().filter(|(_, cases)| !has_not_run(cases[0])).count() <= MAX_FAILURE_REASONS {
         return groups;
     }
-    let mut merged = vec![];
-    for same in grouped(groups, |(_, cases)| cases[0].failure_kind()) {
-        let count: usize = same.iter().map(|(_, cases)| cases.len()).sum();
-        if same.len() == 1 || count <= MAX_FAILURES_LISTED || has_not_run(same[0].1[0]) {
-            merged.extend(same);
-            continue;
+    // Reasons of a kind with several, and cases with one of them.
+    let mut kinds = HashMap::new();
+    for (_, cases) in groups.iter().filter(|(_, cases)| !has_not_run(cases[0])) {
+        let (reasons, count) = kinds.entry(cases[0].failure_kind()).or_insert((0, 0));
+        *reasons += 1;
+        *count += cases.len();
+    }
+    kinds.retain(|_, (reasons, count)| *reasons > 1 && *count > MAX_FAILURES_LISTED);
+    let key = |(reason, cases): &(String, Vec<&'c Case>)| {
+        let kind = cases[0].failure_kind();
+        (kind, (!kinds.contains_key(&kind)).then(|| reason.clone()))
+    };
+    let merge = |mut same: Vec<(String, Vec<&'c Case>)>| {
+        if same.len() == 1 {
+            return same.remove(0);
         }
         let reasons = same.len();
         let mut cases: Vec<_> = same.into_iter().flat_map(|(_, cases)| cases).collect();
         cases.sort_by_key(|case| case.points());
         let reason = cases[0].outcome.reason().unwrap_or_default();
-        merged.push((format!("{reason} (the smallest; --json has all {reasons} reasons)"), cases));
-    }
-    merged
+        (format!("{reason} (the smallest; --json has all {reasons} reasons)"), cases)
+    };
+    grouped(groups, key).into_iter().map(merge).collect()
 }
 
 /// Lists the answers that changed when their cases were repeated, and counts the stable ones.
