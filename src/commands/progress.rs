@@ -380,18 +380,10 @@ impl Observer for Progress {
     }
 
     fn skipped(&mut self, skipped: &[(CaseId, String)]) {
-        match &skipped_lines(skipped)[..] {
-            [] => {}
-            // If nothing is left to measure, an error says why.
-            [_] if self.forecast.lock().is_ok_and(|forecast| forecast.cases == 0) => {}
-            [line] => self.line(line),
-            // The notes at the end list each with its reason.
-            _ => {
-                self.line(&format!(
-                    "{} will be skipped; the reasons follow at the end",
-                    counted(skipped.len(), "case")
-                ));
-            }
+        // The notes at the end list each with its reason. If nothing is left to measure, an error says why.
+        let is_all = self.forecast.lock().is_ok_and(|forecast| forecast.cases == 0);
+        if !skipped.is_empty() && !is_all {
+            self.line(&format!("{} will be skipped; the end says why", counted(skipped.len(), "case")));
         }
         self.skipped.extend(skipped.iter().map(|(id, _)| id.to_string()));
     }

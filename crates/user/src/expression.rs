@@ -108,7 +108,11 @@ impl Expression {
         let mut parser = Parser { rest: text, operators: MAX_OPERATORS };
         let root = parser.expression(0, MAX_NESTING).map_err(|reason| quote(text, &reason))?;
         if let Some(c) = parser.rest.trim_start().chars().next() {
-            let reason = format!("goes on with '{}', where an operator was expected", c.escape_default());
+            let reason = if c == ',' {
+                "holds several values; write a list: [64, 128]".to_string()
+            } else {
+                format!("goes on with '{}', where an operator was expected", c.escape_default())
+            };
             return Err(quote(text, &reason));
         }
         Ok(Self { root, text: text.trim().to_string() })
@@ -355,7 +359,10 @@ impl Parser<'_> {
         let (digits, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
         let plain = digits.replace('_', "");
-        let malformed = || format!("has the malformed number '{}'", brief(digits));
+        let malformed = || match digits.contains("..") {
+            true => format!("has the range '{}'; write a list: [64, 128]", brief(digits)),
+            false => format!("has the malformed number '{}'", brief(digits)),
+        };
         let too_large = |_| "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
         if let Some(digits) = plain.strip_prefix("0x") {
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -520,7 +527,7 @@ mod tests {
         assert_eq!(value(&chain(MAX_OPERATORS)), Ok(1 - MAX_OPERATORS as i64));
         let long = [chain(MAX_OPERATORS + 1), "(".repeat(1000), "-".repeat(1000), "1+".repeat(4000)];
         let malformed = "|1 +|(1|1 2|M / (BM - 64)|M % 0|log2(M - 100)|cdiv(M, 0)|most + 1|2^63|2^(-1)|99999999999999999999|\
-                         0x10000000000000000|0x|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|1x|M & 3|N|é|0.5|sqrt(4)";
+                         0x10000000000000000|0x|64, 128|32..256|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|1x|M & 3|N|é|0.5|sqrt(4)";
         let said = malformed.split('|').chain(long.iter().map(String::as_str)).map(|text| value(text).expect_err(text));
         insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"), @r"
         expression '' ends where a number, a name or '(' was expected

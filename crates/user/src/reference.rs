@@ -176,6 +176,12 @@ fn find_role(spec: &BufferSpec, roles: &OrderedMap<String>, buffers: &[ResolvedB
     let fault = |message: String| Fault::new(format!("reference.roles.{}", spec.name), message);
     let Some(index) = buffers.iter().position(|buffer| buffer.name == name) else {
         let names: Vec<&str> = buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+        if roles.get(&spec.name).is_none() {
+            return Err(fault(format!(
+                "is missing: no buffer here is called {name}; say which one it is: roles = {{ {name} = \"…\" }}; available: {}",
+                names.join(", ")
+            )));
+        }
         return Err(fault(error::unknown("buffer", name, "", &names)));
     };
     let buffer = &buffers[index];

@@ -811,6 +811,11 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("[dispatch]", "^[reference]\nbuiltin = 'row-sum'", "reference.size: is missing"),
     (
         "[dispatch]",
+        "^[reference]\nbuiltin = 'matmul'\nsize = [8, 8, 16]",
+        "reference.roles.B: is missing: no buffer here is called B; say which one it is: roles = { B = \"…\" }; available: A",
+    ),
+    (
+        "[dispatch]",
         "^[reference]\nbuiltin = 'matmul'\nsize = 8\nroles = { D = 'C' }",
         "reference.roles.D: is a buffer of this kernel; the algorithm's comes first: C = \"D\"",
     ),

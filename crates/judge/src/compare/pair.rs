@@ -494,7 +494,11 @@ impl CasePair<'_> {
                 why.push(evidence(&ratio, verdict, settings.min_effect));
             }
         }
-        why.extend(self.explanations(verdict, settings, driver_changed));
+        why.extend(self.explanations(verdict, settings));
+        if verdict != Verdict::Same {
+            // What was changed on purpose comes before what happened meanwhile.
+            why.splice(0..0, why::code_changes(&self.baseline, &self.candidate, driver_changed));
+        }
         why.extend(why::check_warnings(&self.baseline, &self.candidate));
         self.make_entry(ratio, verdict, obstacle, why, settings)
     }
@@ -558,7 +562,7 @@ impl CasePair<'_> {
     }
 
     /// Lists other possible explanations of a verdict.
-    fn explanations(&self, verdict: Verdict, settings: &Settings, driver_changed: bool) -> Vec<String> {
+    fn explanations(&self, verdict: Verdict, settings: &Settings) -> Vec<String> {
         let mut why = vec![];
         if self.saw_another_speed() && verdict != Verdict::Undecided {
             why.push(self.speed_sentence());
@@ -568,9 +572,6 @@ impl CasePair<'_> {
         }
         if self.tells_speeds(verdict) {
             why.extend(why::speed_changes(&self.baseline, &self.candidate));
-        }
-        if verdict != Verdict::Same {
-            why.extend(why::code_changes(&self.baseline, &self.candidate, driver_changed));
         }
         why.extend(why::warnings(&self.baseline, &self.candidate));
         why

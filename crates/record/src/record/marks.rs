@@ -99,8 +99,8 @@ struct DeviceConditions {
     unsteady: usize,
     /// Number of medians of so few samples that they have no interval.
     without_interval: usize,
-    /// Whether medians are of several processes, for which more samples are no remedy.
-    of_processes: bool,
+    /// Fewest and most processes that measured a case, and the number that the command asked for.
+    processes: [usize; 3],
     on_host: bool,
     /// Whether the caches were emptied before each run.
     cold: bool,
@@ -119,6 +119,11 @@ impl RunConditions {
             let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
                 measured.iter().filter_map(|m| figure(m)).collect()
             };
+            // A case of one process has no list of their medians.
+            let processes = || measured.iter().map(|m| m.process_medians.len().max(1));
+            let [least, most] = [processes().min(), processes().max()].map(|count| count.unwrap_or(1));
+            let planned =
+                record.request.as_ref().and_then(|request| request.processes).map_or(1, |planned| planned as usize);
             let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
             let max_canary_ratio = if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO };
             DeviceConditions {
@@ -131,7 +136,7 @@ impl RunConditions {
                 errors: sorted(figures(|m| m.summary.relative_error())),
                 unsteady: measured.iter().filter(|m| is_unsteady(m, on_host)).count(),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
-                of_processes: measured.iter().any(|m| !m.process_medians.is_empty()),
+                processes: [least, most, planned],
                 on_host,
                 cold: record.method.cache == CacheState::Cold,
             }
@@ -147,7 +152,8 @@ impl RunConditions {
     pub fn sentence(&self, device: usize) -> Option<String> {
         let conditions = self.of_device(device)?;
         let cold = conditions.cold.then(|| "caches emptied before each run (--cache cold)".to_string());
-        let mut parts: Vec<String> = cold.into_iter().chain(conditions.speed()).collect();
+        let mut parts: Vec<String> =
+            conditions.process_counts().into_iter().chain(cold).chain(conditions.speed()).collect();
         if conditions.are_all_unsteady() {
             parts.push(format!("its speed changed during {} of {} cases", conditions.unsteady, conditions.cases));
         }
@@ -162,7 +168,7 @@ impl RunConditions {
             parts.push(format!("other programs used {share} of the CPU"));
         }
         parts.extend(conditions.uncertainty());
-        let remedy = if conditions.of_processes { "" } else { " (a longer --max-time takes more samples)" };
+        let remedy = if conditions.processes[1] > 1 { "" } else { " (a longer --max-time takes more samples)" };
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
             (_, 1) => parts.push(format!("too few samples or processes for an interval of the median{remedy}")),
@@ -218,6 +224,17 @@ impl RunConditions {
 }
 
 impl DeviceConditions {
+    /// Says how many processes measured each case; `None` if one was to.
+    fn process_counts(&self) -> Option<String> {
+        let [least, most, planned] = self.processes;
+        let found = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        match planned {
+            _ if least < planned => Some(format!("{found} of {planned} processes: --resume runs the others")),
+            _ if most > 1 => Some(format!("{found} processes")),
+            _ => None,
+        }
+    }
+
     /// Says how uncertain the medians are: a typical one, or the range of those that differ by more than marks tell.
     fn uncertainty(&self) -> Option<String> {
         let (least, most) = (self.errors.first()?, self.errors.last()?);
@@ -301,6 +318,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::device::capability::DeviceKind;
+    use crate::plan::request::Request;
     use crate::record::Conditions;
     use crate::record::fixture::{measured_mut, under_conditions, with_canary};
     use crate::stats::Summary;
@@ -384,5 +402,10 @@ mod tests {
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let (sentence, _) = sentence_and_signs(&record);
         assert!(sentence.ends_with(" median (a longer --max-time takes more samples)"), "{sentence}");
+        measured_mut(&mut record.cases[0]).process_medians = vec![Nanos(1.0); 3];
+        let said = |record: &Record| sentence_and_signs(record).0;
+        assert!(said(&record).starts_with("3 processes; "), "{}", said(&record));
+        record.request = Some(Request { processes: Some(5), ..Request::default() });
+        assert!(said(&record).starts_with("3 of 5 processes: --resume runs the others; "), "{}", said(&record));
     }
 }

@@ -358,7 +358,7 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
 /// Says why nobody can tell which of `tied` is fastest.
 fn why_tied(tied: &[&Case]) -> &'static str {
     let has_interval = |case: &&Case| case.measured().is_some_and(|measured| measured.summary.interval.is_some());
-    if tied.iter().all(has_interval) { "are too close to tell" } else { "have too few samples to tell" }
+    if tied.iter().all(has_interval) { "are too close to tell" } else { "have too few samples or processes to tell" }
 }
 
 /// Describes the lead of the winner over the runner-up.
@@ -540,7 +540,7 @@ mod tests {
         assert_eq!(race.names(), [&*fast.variant, "scattered"]);
         let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
         measured.summary.interval = None;
-        assert_eq!(why_tied(&[fast, &scattered]), "have too few samples to tell");
+        assert_eq!(why_tied(&[fast, &scattered]), "have too few samples or processes to tell");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::basis::units::{percent, significant};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, RANGE, Record, Share};
+use crate::record::{Case, RANGE, Record, Share, Verification};
 
 /// Options for showing a record.
 pub struct View {
@@ -216,6 +216,13 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     });
     if is_shown("residual") && has_multiples {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
+    }
+    let counts_wrong = |case: &&Case| {
+        let count = |own: &Verification| own.wrong.count > 0 && own.residual == Some(own.wrong.count as f64);
+        case.verification().is_some_and(count)
+    };
+    if is_shown("residual") && !has_multiples && cases.iter().any(counts_wrong) {
+        marks.push(Mark::new("residual", "number of wrong elements, because the check is exact"));
     }
     let is_range = |share: Option<Share>| share.and_then(Share::bounds).is_some();
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
