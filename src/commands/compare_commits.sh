@@ -3,6 +3,10 @@
 # that prepares, and `make` would take them. gpukern has checked what it can, and is on the PATH.
 set -eu
 
+# Messages in files are not broken into lines.
+columns=${COLUMNS:-}
+unset COLUMNS
+
 mistake() {
     echo "error: $1" >&2
     exit 2
@@ -45,17 +49,22 @@ fi
 
 # A pull request is checked out as a merge that nobody has seen; its second parent is the commit that was pushed.
 name=$(git rev-parse --short HEAD)
+checkout="git checkout $name && "
 if [ "$(git rev-parse --quiet --verify 'HEAD^1')" = "$commit" ] && merged=$(git rev-parse --quiet --verify 'HEAD^2'); then
     name="$(git rev-parse --short "$merged"), merged as $name"
+    checkout="git checkout $(git rev-parse --short "$merged") && "
 fi
 # HEAD^1 is another commit elsewhere.
 if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
-if [ -n "$(git status --porcelain -- . ":!$results")" ]; then name="$name, with uncommitted changes"; fi
+if [ -n "$(git status --porcelain -- . ":!$results")" ]; then
+    name="$name, with uncommitted changes"
+    checkout=
+fi
 sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$left."
 
 # Readers of a comment repeat it at their desk.
-origin="$sides In a clone, \`gpukern compare-commits $named$repeated\` repeats this."
+origin="$sides In a clone, \`${checkout}gpukern compare-commits $named$repeated\` repeats this."
 
 candidate=$PWD
 scratch=$(mktemp -d)
@@ -173,9 +182,9 @@ end() {
     exit "$3"
 }
 
-# A log has room for whole tables. This is not set from the start, because messages in files would be broken into lines.
+# A log has room for whole tables.
 widen_log() {
-    if [ ! -t 1 ]; then export COLUMNS="${COLUMNS:-120}"; fi
+    if [ ! -t 1 ] || [ -n "$columns" ]; then export COLUMNS="${columns:-120}"; fi
 }
 
 # Writes the page. How many charts it has is of no interest.
@@ -223,7 +232,7 @@ check() {
     if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
         --config "$config" --beside "$other/$config" $bench --dry-run; then
         status=0
-        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/^error: //p' "$scratch/candidate.messages"); fi
+        if [ "$1" = candidate ]; then unreadable=$(sed -n 's/; did you mean .*//; s/^error: //p' "$scratch/candidate.messages"); fi
     fi
     [ "$status" = 0 ]
 }

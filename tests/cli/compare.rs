@@ -1009,7 +1009,8 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     let gone = compare(1);
     assert!(gone.contains("1 same, 1 gone"), "{gone}");
     // Nothing accepts a configuration with which the next change could not be measured.
-    let accepted = stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(["--allow", "gone"]), 1));
+    let mut allowed = compare_commits(path, "HEAD", QUICK);
+    let accepted = stdout(&expect_exit(allowed.args(["--allow", "gone"]).env("COLUMNS", "40"), 1));
     assert!(accepted.contains("second.toml': no such file"), "{accepted}");
     assert!(accepted.contains("; put it back, or take it out of gpukern.toml"), "{accepted}");
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
@@ -1018,6 +1019,8 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     assert!(comment.contains(again) && comment.trim_end().ends_with("--allow gone` repeats this."), "{comment}");
     git(path, &["commit", "--quiet", "--all", "--message=one is gone"]);
     let missing = compare(2);
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert!(comment.contains(" In a clone, `git checkout "), "{comment}");
     assert!(missing.contains("second.toml': no such file"), "{missing}");
     write("second.toml", &second);
     let new = compare(0);
