@@ -46,7 +46,7 @@ use std::path::PathBuf;
         gpukern verify                                is every kernel right here?\n  \
         gpukern sanitize k.toml                       races, and faults of other GPUs\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
-        gpukern bench matmul --compare before.json    measure until that is known\n  \
+        gpukern compare-commits main                  slower or wrong in this branch?\n  \
         gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \
         gpukern export run.json --to markdown         a table for a pull request\n  \
         gpukern report run.json -o report.html        charts in one HTML file\n  \
