@@ -66,8 +66,11 @@ pub(super) fn save(
         saved.push((case, own_folder, is_runnable));
     }
     let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| *is_runnable).collect();
+    let kinds = kinds(&saved);
+    // A summary names what to repeat first.
+    let first_command = first_command.filter(|_| kinds.is_empty());
     let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
-    Ok(note(&are_runnable, folder) + &kinds(&saved) + &repeats)
+    Ok(note(&are_runnable, folder) + &kinds + &repeats)
 }
 
 /// Number of saved failures that need no summary.

@@ -95,7 +95,8 @@ fn announce_left_out<'a>(session: &Session<'_>, selectors: impl IntoIterator<Ite
     let mut announced = BTreeSet::new();
     for left_out in session.dead_drivers().into_iter().chain(devices) {
         if announced.insert(left_out.clone()) {
-            host.messages.line(&format!("left out: {left_out}"));
+            // Even a quiet run may be about the driver that did not load.
+            host.messages.say(&format!("left out: {left_out}\n"));
         }
     }
 }

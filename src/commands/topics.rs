@@ -93,8 +93,13 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
     }
-    if ["paper", "cite", "citation", "bibtex"].contains(&name) {
-        let text = section("pages", PAPER).unwrap_or_default() + &bibtex();
+    let part = match name {
+        "paper" | "cite" | "citation" | "bibtex" | "reproduce" => section("pages", PAPER).map(|text| text + &bibtex()),
+        "ship" | "shipping" | "deploy" => section("compilers", "## Ship a kernel\n"),
+        "uncertainty" | "confidence" | "interval" => section("pages", "## ± is the longer half of an interval\n"),
+        _ => None,
+    };
+    if let Some(text) = part {
         return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
@@ -253,6 +258,12 @@ mod tests {
 
     #[test]
     fn a_paper_has_its_part_of_the_page_and_an_entry_of_this_version() {
+        for (name, heading) in
+            [("shipping", "Ship a kernel\n"), ("uncertainty", "± is the longer half of an interval\n")]
+        {
+            let text = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
+            assert!(text.starts_with(heading), "{text}");
+        }
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
         assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");
         let [author, version] = ["author = {{The gpukern authors}}", concat!("Version ", env!("CARGO_PKG_VERSION"))];

@@ -211,7 +211,7 @@ impl Inspected {
         let is_first = |change: &&ChangedFigure| change.figure.is_common() || change.figure.name() == SUBGROUP_SIZE;
         let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(is_first);
         let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
-        let blamed = if self.other_code { "the kernel's own code changed; " } else { "" };
+        let blamed = if self.other_code { "the kernel's own code or constants changed; " } else { "" };
         if self.verdict == Change::Unknown {
             return format!("{blamed}only one side's driver reports its spills, memory or occupancy");
         }

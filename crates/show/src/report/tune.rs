@@ -124,8 +124,8 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         let rates = rates.join(", ");
         document.line(if found.are_close {
             format!(
-                "{problem}: which variant is the fastest is too close to tell, so `auto` keeps its choice; more --budget may tell; \
-                 GFLOP/s: {rates}"
+                "{problem}: the times are too close, or too few, to tell which variant is the fastest, so `auto` keeps its choice; \
+                 more --budget may tell; GFLOP/s: {rates}"
             )
         } else {
             format!("{problem}: `auto` picks {fastest} from now on{caches}; GFLOP/s: {rates}")
