@@ -134,7 +134,10 @@ fn a_shape_that_names_an_axis_is_a_guess() {
     );
     assert_eq!(text.matches("shape = [\"N*N\"]               # (…)\n").count(), 2, "{text}");
     let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i < n) y[i] = x[i - 1] + x[i + 2];");
-    for line in ["shape = [\"N + 2\"]             # (…)\n", "shape = [\"N\"]                 # (…)\n"] {
+    for line in [
+        "shape = [\"N + 2\"]             # (…) as far as indices may reach\n",
+        "shape = [\"N\"]                 # (…)\n",
+    ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
 }
