@@ -544,6 +544,8 @@ mod tests {
         expression '99999999999999999999' has a number beyond 64 bits: 2^64 - 1 is the most
         expression '0x10000000000000000' has a number beyond 64 bits: 2^64 - 1 is the most
         expression '0x' has the malformed number '0x'
+        expression '64, 128' holds several values; write a list: [64, 128]
+        expression '32..256' has the range '32..256'; write a list: [64, 128]
         expression 'ceil(M)' has an unknown function 'ceil'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
         expression 'cdvi(M, 2)' has an unknown function 'cdvi'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
         expression 'cdiv(M)' gives cdiv 1 of its 2 arguments
