@@ -359,9 +359,11 @@ impl Parser<'_> {
         let (digits, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
         let plain = digits.replace('_', "");
-        let malformed = || match digits.contains("..") {
-            true => format!("has the range '{}'; write a list: [64, 128]", brief(digits)),
-            false => format!("has the malformed number '{}'", brief(digits)),
+        let malformed = || {
+            if digits.contains("..") {
+                return format!("has the range '{}'; write a list: [64, 128]", brief(digits));
+            }
+            format!("has the malformed number '{}'", brief(digits))
         };
         let too_large = |_| "has a number beyond 64 bits: 2^64 - 1 is the most".to_string();
         if let Some(digits) = plain.strip_prefix("0x") {

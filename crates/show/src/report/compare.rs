@@ -545,13 +545,7 @@ fn headline_of(
         let changes = changes
             .or_else(|| widest(&undecided, comparison.min_effect))
             .map_or_else(String::new, |changes| format!(": {changes}"));
-        // Cases that are not slower do not fail a job, so that the headline must not read as if they could.
-        let not_slower = undecided.iter().filter(|(case, _)| case.excludes_slowdown()).count();
-        parts.push(match undecided.len() - not_slower {
-            0 => format!("{} not slower{changes}", counted(not_slower, "case")),
-            open if not_slower == 0 => format!("{} undecided{changes}", counted(open, "case")),
-            open => format!("{} undecided, {not_slower} not slower{changes}", counted(open, "case")),
-        });
+        parts.push(counted_open(&undecided) + &changes);
     }
     match comparison.count(Verdict::Same) {
         0 => {}
@@ -559,6 +553,16 @@ fn headline_of(
         same => parts.push(format!("{} unchanged", counted(same, "case"))),
     }
     (!cases.is_empty()).then(|| parts.join("; "))
+}
+
+/// Counts undecided cases. Those that are not slower do not fail a job, so that the headline must not read as if they could.
+fn counted_open(undecided: &[(&Compared, &str)]) -> String {
+    let not_slower = undecided.iter().filter(|(case, _)| case.excludes_slowdown()).count();
+    match undecided.len() - not_slower {
+        0 => format!("{} not slower", counted(not_slower, "case")),
+        open if not_slower == 0 => format!("{} undecided", counted(open, "case")),
+        open => format!("{} undecided, {not_slower} not slower", counted(open, "case")),
+    }
 }
 
 /// Describes the undecided cases with the largest and the smallest ratio, if these are changes that matter.

@@ -132,6 +132,13 @@ fn shown_marks(section: &Section<'_>, columns: &[&'static LongColumn], condition
     marks.filter(|mark| has_signs || !signs.contains(&mark.sign)).collect()
 }
 
+/// Returns all columns but that of bounds which are 1: those of residuals that are multiples of their tolerance.
+fn usual_columns(cases: &[&Case]) -> Vec<&'static LongColumn> {
+    let mut checked = cases.iter().filter_map(|case| case.verification());
+    let has_bounds = checked.any(|verification| !matches!(verification.tolerance, 1.0));
+    LONG.iter().filter(|column| column.name != "allowed" || has_bounds).collect()
+}
+
 fn section_document(
     section: &Section<'_>,
     view: &View,
@@ -140,11 +147,7 @@ fn section_document(
 ) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions, before);
-    // The bound of a residual that is a multiple of its tolerance is 1.
-    let mut checked = section.cases.iter().filter_map(|case| case.verification());
-    let has_bounds = checked.any(|verification| !matches!(verification.tolerance, 1.0));
-    let usual = || LONG.iter().filter(|column| column.name != "allowed" || has_bounds).collect();
-    let columns = view.columns.clone().unwrap_or_else(usual);
+    let columns = view.columns.clone().unwrap_or_else(|| usual_columns(&section.cases));
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
     let headings = |column: &&'static LongColumn| match column.content {
