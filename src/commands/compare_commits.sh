@@ -48,12 +48,13 @@ if [ ! -f "$config" ] && [ -z "$prepare" ] && ! git cat-file -e "$commit:$config
 fi
 
 # A pull request is checked out as a merge that nobody has seen; its second parent is the commit that was pushed.
-name=$(git rev-parse --short HEAD)
-checkout="git checkout $name && "
+head=$(git rev-parse --short HEAD)
+name=$head
 if [ "$(git rev-parse --quiet --verify 'HEAD^1')" = "$commit" ] && merged=$(git rev-parse --quiet --verify 'HEAD^2'); then
-    name="$(git rev-parse --short "$merged"), merged as $name"
-    checkout="git checkout $(git rev-parse --short "$merged") && "
+    head=$(git rev-parse --short "$merged")
+    name="$head, merged as $name"
 fi
+checkout="git checkout $head && "
 # HEAD^1 is another commit elsewhere.
 if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results

@@ -109,9 +109,9 @@ pub(super) fn save_programs(
     folder: &Path,
     record: &Record,
     plan: &Plan,
-    tuned: (&Tuned, Option<&PathBuf>),
+    tuned: &Tuned,
+    tuned_path: Option<&PathBuf>,
 ) -> Result<String> {
-    let (tuned, tuned_path) = tuned;
     let mut saved = 0;
     let mut renamed = String::new();
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {

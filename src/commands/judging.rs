@@ -191,7 +191,7 @@ mod tests {
         let side = std::slice::from_ref(record);
         let mut comparison = compare::compare(side, side, &Settings::default());
         for (case, (verdict, ratio)) in comparison.cases.iter_mut().zip(verdicts) {
-            (case.verdict, case.ratio) = (*verdict, Some(*ratio));
+            (case.verdict, case.ratio, case.is_below_effect) = (*verdict, Some(*ratio), false);
             case.interval = Some([ratio * 0.9, ratio * 2.6]);
         }
         comparison
@@ -227,14 +227,14 @@ mod tests {
     #[test]
     fn an_undecided_case_passes_if_it_is_certainly_not_slower() {
         let mut comparison = comparison(&record(2), &[(Verdict::Undecided, 0.3), (Verdict::Same, 1.0)]);
-        for (test, obstacle, expected, counts) in [
-            ("not slower by 2 %", None, Exit::Success, "1 not slower, 1 same"),
-            ("on both sides of +2 %", None, Exit::Undecided, "1 undecided, 1 same"),
-            ("not slower by 2 %", Some(Obstacle::WeakerCheck), Exit::Undecided, "1 undecided, 1 same"),
+        for (is_below, obstacle, expected, counts) in [
+            (true, None, Exit::Success, "1 not slower, 1 same"),
+            (false, None, Exit::Undecided, "1 undecided, 1 same"),
+            (true, Some(Obstacle::WeakerCheck), Exit::Undecided, "1 undecided, 1 same"),
         ] {
-            (comparison.cases[0].test, comparison.cases[0].obstacle) = (test.into(), obstacle);
+            (comparison.cases[0].is_below_effect, comparison.cases[0].obstacle) = (is_below, obstacle);
             let exit = exit_of_comparison(&comparison, &Ruling::default());
-            assert_eq!(exit as u8, expected as u8, "{test} {obstacle:?}");
+            assert_eq!(exit as u8, expected as u8, "{is_below} {obstacle:?}");
             let text = report::compare::text(&comparison, &Ruling::default(), 80);
             assert!(text.contains(counts), "{text}");
         }

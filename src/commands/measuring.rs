@@ -182,7 +182,7 @@ fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
 /// that are saved failures failed.
 fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String {
     let mut hints = failures::moved(files, record);
-    let are_kept = files.iter().all(|file| failures::kept(file).is_some());
+    let are_kept = !files.is_empty() && files.iter().all(|file| failures::kept(file).is_some());
     if are_kept && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
             "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver\n",

@@ -475,6 +475,8 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
         "rejected  double/double/f32/N=1000: D[512] is wrong, the reference has 1024; D[512] was never written: does \
          the grid, or an `if`, leave it out? (488 elements are wrong)",
     );
+    // A description of --config is no saved failure, whose driver is the suspect.
+    assert!(said.contains("look at the formula") && !said.contains("suspect the driver"), "{said}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub fn compared(variant: &str, verdict: Verdict) -> Compared {
         ratio: Some(1.05),
         of_cpu_time: false,
         interval: Some([1.04, 1.061]),
+        is_below_effect: false,
         p: Some(1e-4),
         verdict,
         test: "p = 0.0001".into(),

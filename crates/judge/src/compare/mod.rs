@@ -100,7 +100,7 @@ impl Verdict {
     }
 }
 
-/// Beginning of the test of a case that may be the same or faster, but not slower by as much as matters.
+/// Word for a case that may be the same or faster, but not slower by as much as matters.
 const NOT_SLOWER: &str = "not slower";
 
 /// Measurements of a case on one side.
@@ -171,6 +171,9 @@ pub struct Compared {
     pub of_cpu_time: bool,
     /// 95 % confidence interval of the ratio.
     pub interval: Option<[f64; 2]>,
+    /// Whether the interval lies below the smallest slowdown that matters.
+    #[serde(skip)]
+    pub is_below_effect: bool,
     /// p-value of the ratio, adjusted for the number of cases and of looks.
     pub p: Option<f64>,
     /// Verdict on the case.
@@ -360,11 +363,7 @@ impl Compared {
 
     /// Whether the case is undecided, but certainly not slower by as much as matters.
     pub fn excludes_slowdown(&self) -> bool {
-        // Of few processes, the test has the number, and the evidence is among the reasons.
-        let mut evidence = std::iter::once(&self.test).chain(&self.why);
-        self.verdict == Verdict::Undecided
-            && self.obstacle.is_none()
-            && evidence.any(|reason| reason.starts_with(NOT_SLOWER))
+        self.verdict == Verdict::Undecided && self.obstacle.is_none() && self.is_below_effect
     }
 
     /// Returns the verdict in tables: more than `undecided` where that much is certain.

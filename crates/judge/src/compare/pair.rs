@@ -496,7 +496,7 @@ impl CasePair<'_> {
         }
         why.extend(self.explanations(verdict, settings));
         if verdict != Verdict::Same {
-            // What was changed on purpose comes before what happened meanwhile.
+            // Changed code comes before conditions that changed meanwhile.
             why.splice(0..0, why::code_changes(&self.baseline, &self.candidate, driver_changed));
         }
         why.extend(why::check_warnings(&self.baseline, &self.candidate));
@@ -529,6 +529,7 @@ impl CasePair<'_> {
             ratio: ratio.map(|ratio| ratio.value),
             of_cpu_time: ratio.is_some() && self.is_of_cpu_time(settings),
             interval: ratio.map(|ratio| ratio.interval),
+            is_below_effect: ratio.is_some_and(|ratio| is_below_effect(&ratio, settings.min_effect)),
             p: ratio.map(|ratio| ratio.p),
             verdict,
             why,
@@ -658,14 +659,17 @@ fn is_change(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Slower | Verdict::Faster)
 }
 
+/// Whether the interval lies below the smallest slowdown that matters.
+fn is_below_effect(ratio: &Ratio, min_effect: f64) -> bool {
+    ratio.interval[1] <= 1.0 + min_effect
+}
+
 /// Describes the ratio's evidence for a verdict.
 fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
     match verdict {
         Verdict::Slower | Verdict::Faster => probability(ratio.p),
         Verdict::Same => format!("within ±{}", percent(min_effect)),
-        Verdict::Undecided if ratio.interval[1] <= 1.0 + min_effect => {
-            format!("{NOT_SLOWER} by {}", percent(min_effect))
-        }
+        Verdict::Undecided if is_below_effect(ratio, min_effect) => format!("{NOT_SLOWER} by {}", percent(min_effect)),
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && ratio.p > FALSE_DISCOVERIES => {
             format!("not significant ({})", probability(ratio.p))
         }

@@ -90,6 +90,12 @@ impl TimeUnit {
     }
 }
 
+/// Formats a range by its ends: `3 to 9`, or `5` if they are equal.
+pub fn range_text(least: &impl ToString, most: &impl ToString) -> String {
+    let [least, most] = [least.to_string(), most.to_string()];
+    if least == most { most } else { format!("{least} to {most}") }
+}
+
 /// Formats a count with its noun: `1 case`, `2 processes`. The plural must end in s or es.
 pub fn counted(count: usize, thing: &str) -> String {
     let plural = if thing.ends_with('s') { "es" } else { "s" };

@@ -62,8 +62,13 @@ impl Summary {
     /// Returns the distance from the median to the farther end of its interval, relative to the median: the ± of a table.
     /// The interval may be skewed, and half its width would then promise too much on one side. `None` without an interval.
     pub fn relative_error(&self) -> Option<f64> {
-        self.interval.map(|[low, high]| (high.0 - self.median.0).max(self.median.0 - low.0) / self.median.0)
+        self.interval.map(|interval| relative_error(self.median.0, interval.map(|end| end.0)))
     }
+}
+
+/// Returns the distance from a value to the farther end of its interval, relative to the value.
+pub fn relative_error(value: f64, [low, high]: [f64; 2]) -> f64 {
+    (high - value).max(value - low) / value
 }
 
 /// Returns the median of `samples`, in any order; `None` if there are none. An even count has the same value, to the

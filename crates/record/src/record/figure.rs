@@ -3,7 +3,7 @@
 use super::Case;
 use crate::basis::units::{Nanos, percent, significant, significant_within, trimmed};
 use crate::case::statistics::CompilerStatistic;
-use crate::stats::Summary;
+use crate::stats::{Summary, relative_error};
 
 /// Unit of a figure's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,7 @@ impl CaseFigure {
 
     /// Returns the relative error of the figure: the longer half of its interval.
     pub fn error(&self, case: &Case) -> Option<f64> {
-        let ([low, high], value) = (self.interval(case)?, self.value(case)?);
-        Some((high - value).max(value - low) / value)
+        Some(relative_error(self.value(case)?, self.interval(case)?))
     }
 
     /// Formats the figure of `case`, with the digits that its interval justifies.

@@ -1,7 +1,7 @@
 //! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
 use super::{Case, Measured, Record, SLOW, Warning};
-use crate::basis::units::significant;
+use crate::basis::units::{range_text, significant};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -227,7 +227,7 @@ impl DeviceConditions {
     /// Says how many processes measured each case; `None` if one was to.
     fn process_counts(&self) -> Option<String> {
         let [least, most, planned] = self.processes;
-        let found = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        let found = range_text(&least, &most);
         match planned {
             _ if least < planned => Some(format!("{found} of {planned} processes: --resume runs the others")),
             _ if most > 1 => Some(format!("{found} processes")),

@@ -807,7 +807,7 @@ mod tests {
         faster.cases.truncate(1);
         let case = &mut faster.cases[0];
         (case.verdict, case.ratio, case.interval, case.obstacle) = (open, Some(0.5), Some([0.4, 1.01]), None);
-        case.test = "not slower by 2 %".into();
+        case.is_below_effect = true;
         assert_eq!(
             headline(&faster, &Ruling::default()).as_deref(),
             Some("1 case not slower: matmul/naive/f32/64x64x64 may be 2× as fast (0.4 … 1.01)")

@@ -5,7 +5,7 @@ use super::bench::{median, row, sections};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::unknown;
 use crate::basis::random::generator;
-use crate::basis::units::{Nanos, in_words};
+use crate::basis::units::{Nanos, in_words, range_text};
 use crate::record::class::Class;
 use crate::record::marks::RunConditions;
 use crate::record::{Case, Limit, Record};
@@ -409,8 +409,7 @@ fn leads_text(races: &[Race<'_>], conditions: &RunConditions) -> String {
     let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
         return String::new();
     };
-    let range = if least == most { most } else { format!("{least} to {most}") };
-    format!(", {}{range} times as fast as the next", qualifier(races, conditions))
+    format!(", {}{} times as fast as the next", qualifier(races, conditions), range_text(&least, &most))
 }
 
 /// Formats the ratio of two times for readers who compare it with 1.

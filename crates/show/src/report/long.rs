@@ -132,10 +132,14 @@ fn shown_marks(section: &Section<'_>, columns: &[&'static LongColumn], condition
     marks.filter(|mark| has_signs || !signs.contains(&mark.sign)).collect()
 }
 
+/// Whether the residual is a multiple of its tolerance.
+fn is_multiple(verification: &Verification) -> bool {
+    matches!(verification.tolerance, 1.0)
+}
+
 /// Returns all columns but that of bounds which are 1: those of residuals that are multiples of their tolerance.
 fn usual_columns(cases: &[&Case]) -> Vec<&'static LongColumn> {
-    let mut checked = cases.iter().filter_map(|case| case.verification());
-    let has_bounds = checked.any(|verification| !matches!(verification.tolerance, 1.0));
+    let has_bounds = cases.iter().filter_map(|case| case.verification()).any(|checked| !is_multiple(checked));
     LONG.iter().filter(|column| column.name != "allowed" || has_bounds).collect()
 }
 
@@ -214,14 +218,17 @@ fn section_document(
 /// Explains the numbers in shown columns whose headings do not.
 fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let mut marks = vec![];
-    let has_multiples = cases.iter().filter_map(|case| case.verification()).any(|verification| {
-        matches!(verification.tolerance, 1.0) && verification.residual.is_some_and(|error| error > 0.0)
-    });
+    let has_multiples = cases
+        .iter()
+        .filter_map(|case| case.verification())
+        .any(|verification| is_multiple(verification) && verification.residual.is_some_and(|error| error > 0.0));
     if is_shown("residual") && has_multiples {
         marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
     }
     let counts_wrong = |case: &&Case| {
-        let count = |own: &Verification| own.wrong.count > 0 && own.residual == Some(own.wrong.count as f64);
+        let count = |own: &Verification| {
+            matches!(own.tolerance, 0.0) && own.wrong.count > 0 && own.residual == Some(own.wrong.count as f64)
+        };
         case.verification().is_some_and(count)
     };
     if is_shown("residual") && !has_multiples && cases.iter().any(counts_wrong) {

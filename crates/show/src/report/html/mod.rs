@@ -23,7 +23,7 @@ use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{counted, in_words, ratio, significant};
+use crate::basis::units::{counted, in_words, range_text, ratio, significant};
 use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
@@ -1126,7 +1126,7 @@ fn process_counts(record: &Record) -> String {
     let cases = grouped(measured, |case| (case.device, case.id.as_str()));
     let least = cases.iter().map(Vec::len).min().unwrap_or(1);
     let most = cases.iter().map(Vec::len).max().unwrap_or(1);
-    if least == most { most.to_string() } else { format!("{least} to {most}") }
+    range_text(&least, &most)
 }
 
 fn is_empty(comparison: &Comparison) -> bool {
