@@ -214,7 +214,7 @@ fn table_line(name: &str, dtype: Option<&str>, layout: Option<&str>, file: &Path
 }
 
 /// Compiles `source`, which messages call `shown`, to SPIR-V 1.5 for Vulkan 1.2, or if `is_newest` to SPIR-V 1.6 for
-/// Vulkan 1.3, if `debug` with debug information. Optimisation is left to the driver, and names are kept for reflection.
+/// Vulkan 1.3, if `debug` with debug information. Optimization is left to the driver, and names are kept for reflection.
 fn compile_to_spirv(
     compiler: &shaderc::Compiler,
     source: &str,

@@ -1181,6 +1181,12 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
+    /// Fail if a kernel has no reference, or one that is no check
+    ///
+    /// Otherwise unverified answers pass.
+    #[arg(long, requires = "config")]
+    pub require_reference: bool,
+
     /// Save a reproducer for every case that was wrong, crashed or hung
     ///
     /// Each gets a subfolder with everything needed to rerun it, the wrong elements and the driver's last messages.

@@ -57,10 +57,18 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
-    let (exit, passing, new) = match &known_failures {
+    let (mut exit, passing, new) = match &known_failures {
         None => (measuring::exit_of_record(&record), 0, 0),
         Some(known) => judge_known(&record, known, &mut notes),
     };
+    let is_unverified = |case: &&Case| case.measured().is_some_and(|m| m.verification.verified().is_none());
+    let unverified = record.cases.iter().filter(is_unverified).count();
+    if args.require_reference && unverified > 0 {
+        let _ = writeln!(notes, "error: nothing checks {} (--require-reference)", counted(unverified, "answer"));
+        if exit == Exit::Success {
+            exit = Exit::Rejected;
+        }
+    }
     if new > 0 {
         let _ = writeln!(output, "{} that --expect does not name", counted(new, "failure"));
         output += &tables_to_expect(&record, known_failures.as_deref().unwrap_or_default());
@@ -79,7 +87,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     }
     answer.deliver_json(json, &record);
     let known = known_failures.unwrap_or_default();
-    answer.deliver(target, || Ok(junit::verified(&record, &known)))?;
+    answer.deliver(target, || Ok(junit::verified(&record, &known, args.require_reference)))?;
     Ok(answer)
 }
 

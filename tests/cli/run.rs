@@ -698,6 +698,12 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let kept = within(folder.path(), "--keep-failures=@/kept");
     let junit = stdout(&expect_exit(&mut gpukern(&["verify", &config_option, "--junit=-", &kept]), 0));
     assert!(ids.iter().all(|id| junit.contains(id.rsplit('/').next().expect("a size"))), "{junit}");
+    let demanding =
+        ["verify", &config_option, "--require-reference", "--json=-", &within(folder.path(), "--junit=@/j.xml")];
+    let output = expect_exit(&mut gpukern(&demanding), 1);
+    assert!(stderr(&output).contains("error: nothing checks 1 answer (--require-reference)"), "{}", stderr(&output));
+    let junit = fs::read_to_string(folder.path().join("j.xml")).expect("read");
+    assert_eq!(junit.matches("<failure type=\"unverified\"").count(), 1, "{junit}");
     let wrong = config.replace("'double.toml'", "'wrong.toml'");
     fs::write(folder.path().join("all.toml"), wrong).expect("written");
     let double = fs::read_to_string(folder.path().join("double.toml")).expect("read");

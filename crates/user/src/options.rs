@@ -261,8 +261,12 @@ impl Described {
                         vec!["64"; all.len()].join("x")
                     ),
                 };
+                let draft = match (is_number, axes.is_empty()) {
+                    (true, true) => "; no description says what is sized: `gpukern run KERNEL --init` drafts one",
+                    _ => "",
+                };
                 return Err(format!(
-                    "--size '{}' is not NAME=VALUE; write --size {example}=512..4096{or}",
+                    "--size '{}' is not NAME=VALUE; write --size {example}=512..4096{or}{draft}",
                     brief(text)
                 ));
             }

@@ -1065,6 +1065,12 @@ fn a_mistake_in_an_option_names_the_option() {
     }
     let message = typed(&[&copy], &["N"], &[]).expect_err("it has no value");
     assert_eq!(message, "--size 'N' is not NAME=VALUE; write --size M=512..4096");
+    // A stranger's first attempt names only the kernel.
+    let message = typed(&[&copy], &["100"], &[]).expect_err("nothing says which axis");
+    assert!(
+        message.ends_with("; no description says what is sized: `gpukern run KERNEL --init` drafts one"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -334,10 +334,10 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
 fn rate(runs: usize, between: f64, disturbed: f64, effect: f64, is_hit: fn(Verdict) -> bool) -> f64 {
     const TRIALS: u64 = 300;
     let side = |name: &str, seed: u64, scale: f64| -> Vec<Record> {
-        let centres = times(1.0, 3f64.sqrt() * between, runs, seed);
+        let centers = times(1.0, 3f64.sqrt() * between, runs, seed);
         let luck = times(1.0, 1.0, runs, seed + 1_000_000);
         let mut records = vec![];
-        for (number, (center, luck)) in (0..).zip(centres.into_iter().zip(luck)) {
+        for (number, (center, luck)) in (0..).zip(centers.into_iter().zip(luck)) {
             let factor = if luck / 2.0 < disturbed { 1.3 } else { 1.0 };
             let times = times(1e6 * factor * center * scale, 0.01, 20, 100 * seed + number);
             let mut record = record(&format!("{name}{number}"), &times);

@@ -52,7 +52,7 @@ pub enum DType {
     U32,
     /// Unsigned 64-bit integers.
     U64,
-    /// Raw memory, such as blocks of quantised values: one byte each, compared exactly.
+    /// Raw memory, such as blocks of quantized values: one byte each, compared exactly.
     Bytes,
     /// Several types: of a case whose outputs differ, never of a buffer.
     Mixed,

@@ -420,9 +420,9 @@ mod tests {
 
     /// Returns `runs` processes that differ by 3 %.
     fn differing_processes(runs: usize, seed: u64) -> Vec<ProcessSamples> {
-        let centres = series(1e6, 0.03, 0.0, runs, 1000 + seed);
+        let centers = series(1e6, 0.03, 0.0, runs, 1000 + seed);
         let of_centre = |(index, center): (u64, f64)| run(&series(center, 0.01, 0.3, 30, 17 * seed + index));
-        (0..).zip(centres).map(of_centre).collect()
+        (0..).zip(centers).map(of_centre).collect()
     }
 
     #[test]
@@ -439,9 +439,9 @@ mod tests {
     #[test]
     fn one_disturbed_process_of_six_does_not_move_the_ratio() {
         let side = |seed: u64, disturbed: f64| -> Vec<ProcessSamples> {
-            let mut centres = series(1e6, 0.005, 0.0, 6, seed);
-            centres[2] *= disturbed;
-            centres.into_iter().map(|center| run(&[center; 20])).collect()
+            let mut centers = series(1e6, 0.005, 0.0, 6, seed);
+            centers[2] *= disturbed;
+            centers.into_iter().map(|center| run(&[center; 20])).collect()
         };
         let [a, b] = [side(1, 1.0), side(2, 1.6)];
         let estimate = ratio_of(&a, &b, 0.0, 9);

@@ -102,11 +102,12 @@ fn count_attributes<'a>(tests: impl Iterator<Item = &'a CaseTest> + Clone) -> St
 
 /// Converts a record: a test for each case.
 pub fn text(record: &Record) -> String {
-    verified(record, &[])
+    verified(record, &[], false)
 }
 
-/// Converts a record of `verify`, whose `known` failures are skipped; one that passes is a failure, as its exit code says.
-pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
+/// Converts a record of `verify`, whose `known` failures are skipped; one that passes is a failure, as its exit code says,
+/// and so is an unverified answer if `requires_reference`.
+pub fn verified(record: &Record, known: &[KnownFailure], requires_reference: bool) -> String {
     let Expectations { expected, gone, .. } = Expectations::of(record, known);
     let expected: HashSet<_> =
         expected.into_iter().map(|index| (record.cases[index].device, &record.cases[index].id)).collect();
@@ -144,6 +145,10 @@ pub fn verified(record: &Record, known: &[KnownFailure]) -> String {
                             problem.message = format!("known: {reason}: {}", problem.message);
                             problem.element = "skipped";
                         }
+                    }
+                    let measured = named.case.measured().filter(|_| requires_reference);
+                    if let Some(message) = measured.and_then(|m| m.verification.unverified()) {
+                        test.problems.push(TestProblem { element: "failure", kind: "unverified".into(), message });
                     }
                     for known in stale.get(&key).into_iter().flatten() {
                         let message = known.passes();
@@ -394,7 +399,7 @@ mod tests {
         let rejected = record.cases.iter().find(|case| matches!(case.outcome, Outcome::Rejected(_))).expect("one");
         let passing = record.cases.iter().find(|case| case.measured().is_some()).expect("one");
         let known = |id: &str| known::parse(&format!("[[known]]\ncase = '{id}'\nreason = 'bug 1'")).expect("valid");
-        let text = |known: &[KnownFailure]| verified(&record, known);
+        let text = |known: &[KnownFailure]| verified(&record, known, false);
         let failures = |text: &str| text.matches("<failure ").count();
         let before = failures(&text(&[]));
         let skipped = text(&known(&rejected.id));
@@ -408,7 +413,7 @@ mod tests {
         passing_cases.cases = vec![record.cases.iter().find(|case| case.id == passing.id).expect("one").clone(); 2];
         passing_cases.cases[1].id += "x";
         let entries = "[[known]]\ncase = '*'\nreason = 'bug 1'\n[[known]]\ncase = '*/naive/*'\nreason = 'bug 1'";
-        let stale = verified(&passing_cases, &known::parse(entries).expect("valid"));
+        let stale = verified(&passing_cases, &known::parse(entries).expect("valid"), false);
         assert_eq!(failures(&stale), 2, "{stale}");
         assert!(stale.contains("line 1 of the file") && stale.contains("line 4 of the file"), "{stale}");
     }

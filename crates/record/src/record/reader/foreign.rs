@@ -1,4 +1,4 @@
-//! Recognises documents that are not records, for messages.
+//! Recognizes documents that are not records, for messages.
 
 use crate::basis::printable::brief;
 use serde_json::value::RawValue;

@@ -54,7 +54,7 @@ const PENDING_HEIGHT: u32 = 5;
 /// Width of a step of time, in pixels.
 const STEP_WIDTH: u32 = 2;
 /// Number of kernels with a color of their own.
-const COLOURED_KERNELS: usize = SERIES.len();
+const COLORED_KERNELS: usize = SERIES.len();
 
 fn timeline(device: &ProfiledDevice, width: Width) -> String {
     let pixels = width.pixels();
@@ -70,7 +70,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
         let commands_top = top + NAME_HEIGHT;
         body.push_str(&label(MARGIN, top + 12, "start", QUIET, &format!("queue {family}.{index}")));
         let dispatches = timeline.dispatches.iter().filter(|(_, span)| span.queue == queue);
-        let dispatches = dispatches.map(|(kernel, span)| ((*kernel).min(COLOURED_KERNELS), *span));
+        let dispatches = dispatches.map(|(kernel, span)| ((*kernel).min(COLORED_KERNELS), *span));
         for (steps, heights) in runs(&heights(dispatches, begin, length, steps)) {
             body.push_str(&bars(device, &steps, heights, commands_top));
         }
@@ -86,7 +86,7 @@ fn timeline(device: &ProfiledDevice, width: Width) -> String {
     for (kernel, color) in device.kernels.iter().zip(SERIES) {
         legend.add(&kernel.name, |x, y| bar_symbol(x, y, color));
     }
-    if device.kernels.len() > COLOURED_KERNELS {
+    if device.kernels.len() > COLORED_KERNELS {
         legend.add("others", |x, y| bar_symbol(x, y, QUIET));
     }
     let heading = [device.name.as_str(), &format!("{} busy", device.busy)];
@@ -156,7 +156,7 @@ fn bars(device: &ProfiledDevice, steps: &Range<usize>, heights: &BTreeMap<usize,
         foot -= height;
         let mut color = QUIET;
         let mut name = "others".to_string();
-        if let Some(profiled) = device.kernels.get(*kernel).filter(|_| *kernel < COLOURED_KERNELS) {
+        if let Some(profiled) = device.kernels.get(*kernel).filter(|_| *kernel < COLORED_KERNELS) {
             color = SERIES[*kernel];
             name = format!("{} {}", profiled.name, profiled.grid_text());
         }

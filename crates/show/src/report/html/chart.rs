@@ -495,14 +495,14 @@ fn outline() -> String {
 /// Legend below a chart: symbols with names, as many in a row as fit.
 pub(super) struct Legend {
     width: u32,
-    /// Centre of the next symbol.
+    /// Center of the next symbol.
     x: u32,
     row: u32,
     markup: String,
 }
 
 impl Legend {
-    /// Centre of the first symbol of a row, whose edge is then below that of the heading.
+    /// Center of the first symbol of a row, whose edge is then below that of the heading.
     const FIRST_X: u32 = MARGIN + 5;
 
     pub(super) fn new(width: u32) -> Self {
