@@ -199,11 +199,13 @@ measure() {
     record=$scratch/sides/both.json
     if [ "$1" = 1 ]; then file=--json; else file=--resume; fi
     status=0
+    : > "$scratch/measured"
     # shellcheck disable=SC2086
-    run /dev/null "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
+    run "$scratch/measured" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
         ${allow:+--allow "$allow"} --processes "$1" "$file" "$record" || status=$?
     # Commands of a pull request are named, as elsewhere.
     if [ "$1" = 1 ]; then sed -n '/^running the /p' "$scratch/messages" | sort -u; fi
+    sed -n 's/^accepted check: //p' "$scratch/measured" > "$scratch/accepted"
     keep_records
     [ -s "$results/candidate.json" ] && [ -s "$results/baseline.json" ]
 }
@@ -275,6 +277,11 @@ finish() {
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
         if [ -n "$unreadable" ]; then printf '**%s; put it back, or take it out of %s**\n\n' "$unreadable" "$config"; fi
         if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
+        if [ -s "$scratch/accepted" ]; then
+            printf '**%s**\n\n' "$accepted"
+            sed 's/^/    /' "$scratch/accepted"
+            echo
+        fi
         if [ -n "$gate_changed" ]; then printf '**%s**\n\n' "$gate_changed"; fi
         sed 1d "$scratch/comparison.md"
         if [ -n "$renamed" ]; then printf '\nRenamed: %s\n' "$renamed"; fi
@@ -293,6 +300,10 @@ finish() {
     } > "$results/comparison.md"
     widen_log
     if [ -n "$1" ]; then echo "$1"; fi
+    if [ -s "$scratch/accepted" ]; then
+        echo "$accepted"
+        sed 's/^/  /' "$scratch/accepted"
+    fi
     if [ -n "$unreadable" ]; then echo "$unreadable; put it back, or take it out of $config"; fi
     if is_measured candidate; then
         echo "The candidate:"
@@ -307,6 +318,7 @@ finish() {
 
 echo "$sides"
 : > "$scratch/baseline.messages"
+accepted='Only the new check accepts these answers (--allow check):'
 why=
 lost=
 unreadable=
@@ -406,7 +418,7 @@ fi
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged until a mistake is mended." 2
 elif [ "$status" = 4 ] && has undecided; then
-    echo "undecided; $processes more processes"
+    echo "undecided: more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi

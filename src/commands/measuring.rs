@@ -55,6 +55,7 @@ impl PlanToMeasure {
     /// Writes the records of two sides beside that of both, at `path`; the exit code is that of the candidate.
     fn deliver_sides(&self, record: &Record, path: Option<&Path>, answer: &mut CommandOutput) {
         let (Some(sides), Some(path)) = (&self.sides, path) else { return };
+        answer.output.push_str(&sides.accepted(record));
         let records = sides.split(record);
         if answer.exit == exit_of_record(record) {
             answer.exit = exit_of_record(&records[1]);

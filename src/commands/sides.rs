@@ -5,6 +5,7 @@
 //! side's check, where these may differ.
 
 use super::run;
+use crate::basis::alike::distinct;
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
 use crate::record::{Case, Measured, Outcome, Verification};
@@ -48,6 +49,8 @@ pub(super) struct Sides {
     /// Ids of cases with unchanged code whose check changed, or may have, each with the id of the same case under the check of
     /// the baseline.
     rechecked: BTreeMap<String, String>,
+    /// Whether an answer may be right by the new check alone.
+    allows_check: bool,
 }
 
 /// Names of a case.
@@ -59,7 +62,7 @@ struct CaseName {
 
 impl Sides {
     /// Adds the cases of the configuration `baseline` to `plan`, and its kernels to `kernels`. Cases that both sides have
-    /// take turns. Unless `allows_check`, kernels whose check changed, or may have, also have to pass that of the baseline.
+    /// take turns. Kernels whose check changed, or may have, also have to pass that of the baseline, unless `allows_check`.
     pub(super) fn add(
         plan: &mut Plan,
         kernels: &mut Vec<UserKernels>,
@@ -75,8 +78,8 @@ impl Sides {
             }
         }
         let renamed = renamed(&counterparts, &other_kernels, kernels);
-        let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, ..Self::default() };
-        let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts, allows_check);
+        let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, allows_check, ..Self::default() };
+        let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
         for section in other.sections {
             for group in &section.groups {
                 let own = other_kernels.iter().find(|own| own.name == group.algorithm.name);
@@ -165,7 +168,6 @@ impl Sides {
         other_kernels: &'k [UserKernels],
         kernels: &[UserKernels],
         counterparts: &BTreeMap<String, String>,
-        allows_check: bool,
     ) -> (BTreeSet<&'k str>, BTreeMap<String, UserKernels>) {
         let mut unchanged = BTreeSet::new();
         let mut under_old_checks = BTreeMap::new();
@@ -180,12 +182,12 @@ impl Sides {
             if before.problem.unusable.is_some() || after.problem.unusable.is_some() {
                 continue;
             }
-            if let Some(change) = loosened(&before.problem, &after.problem).filter(|_| !allows_check) {
+            if let Some(change) = loosened(&before.problem, &after.problem) {
                 self.loosened.insert(after.name.clone(), change);
             }
             let changes = changed_check(&before.problem, &after.problem);
             let is_judged_anew = !changes.is_empty() || has_commands(&before.problem);
-            if !allows_check && (is_judged_anew || !is_unchanged && has_no_reference(&before.problem)) {
+            if is_judged_anew || !is_unchanged && has_no_reference(&before.problem) {
                 let own =
                     if is_unchanged { called_as(after, before, OLD_CHECK) } else { under_old_check(before, after) };
                 under_old_checks.insert(after.name.clone(), own);
@@ -214,11 +216,15 @@ impl Sides {
 
     /// Splits a record of both sides: returns those of the baseline and of the candidate.
     pub(super) fn split(&self, record: &Record) -> [Record; 2] {
-        let mut sides = [&record, &record].map(|record| Record { cases: vec![], plan: None, ..(*record).clone() });
+        // What did not change is measured in one process only: no later one adds to it.
+        let request = record.request.clone().map(|request| Request { processes: None, ..request });
+        let side = || Record { cases: vec![], plan: None, request: request.clone(), ..record.clone() };
+        let mut sides = [side(), side()];
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
-                let outcome = self.outcome_by_old_check(case, record).or_else(|| self.outcome_if_loosened(case));
-                let outcome = outcome.unwrap_or_else(|| case.outcome.clone());
+                let forbidden = self.wrong_by_old_check(case, record).or_else(|| self.loosened(case));
+                let forbidden = forbidden.filter(|_| !self.allows_check);
+                let outcome = forbidden.map_or_else(|| case.outcome.clone(), Outcome::Rejected);
                 sides[1].cases.push(Case { outcome, ..case.clone() });
             }
             let Some(name) = self.baseline.get(&case.id) else { continue };
@@ -235,25 +241,38 @@ impl Sides {
         sides
     }
 
-    /// Returns the outcome of a candidate's case that is right only by its new check, unlike the baseline's kernel by the old
-    /// one.
-    fn outcome_by_old_check(&self, case: &Case, record: &Record) -> Option<Outcome> {
+    /// Returns the judgment of the baseline's check on a candidate's case that is right only by its new one, unlike the
+    /// baseline's kernel by the old one.
+    fn wrong_by_old_check(&self, case: &Case, record: &Record) -> Option<Verification> {
         let ids = self.old_checks.get(&case.id).filter(|_| case.measured().is_some())?;
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
         let is_verified = before?.measured()?.verification.verified().is_some();
         let Outcome::Rejected(verification) = &judged?.outcome else { return None };
         let [by, new] = if is_verified { ["check", "the new one"] } else { ["answer", "another"] };
-        let worst = format!("by the baseline's {by} (`--allow check` accepts {new}): {}", verification.worst);
-        Some(Outcome::Rejected(Verification { worst, ..verification.clone() }))
+        let advice = if self.allows_check { String::new() } else { format!(" (`--allow check` accepts {new})") };
+        let worst = format!("by the baseline's {by}{advice}: {}", verification.worst);
+        Some(Verification { worst, ..verification.clone() })
     }
 
-    /// Returns the outcome of a candidate's case whose check became looser: the next change could use that.
-    fn outcome_if_loosened(&self, case: &Case) -> Option<Outcome> {
+    /// Returns what is wrong with a candidate's case whose check became looser: the next change could use that.
+    fn loosened(&self, case: &Case) -> Option<Verification> {
         case.measured()?;
         let change = self.loosened.get(&case.algorithm)?;
-        let reason =
-            format!("the answer is right, but its check became looser: {change}; if intentional, add --allow check");
-        Some(Outcome::Rejected(Verification::without_answer(reason)))
+        let advice = if self.allows_check { "" } else { "; if intentional, add --allow check" };
+        let reason = format!("the answer is right, but its check became looser: {change}{advice}");
+        Some(Verification::without_answer(reason))
+    }
+
+    /// Lists what a reviewer accepts with `--allow check`: a line for each case of the candidate that would fail without it.
+    pub(super) fn accepted(&self, record: &Record) -> String {
+        let cases = record.cases.iter().filter(|case| self.allows_check && self.candidate.contains(&case.id));
+        let line = |case: &Case| {
+            let wrong = self.wrong_by_old_check(case, record);
+            let said = wrong.map(|own| format!("wrong {}", own.worst)).or_else(|| Some(self.loosened(case)?.worst))?;
+            Some(format!("accepted check: {}: {said}\n", case.id))
+        };
+        // A case that several processes measured is there more than once.
+        distinct(cases.filter_map(line)).concat()
     }
 
     /// Returns the outcome of a case in the baseline: where the same code was checked twice, the times are those of the

@@ -889,7 +889,10 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     let wrong = compare(1, &[]);
     let reason = "by the baseline's answer (`--allow check` accepts another): Y[0] is 1, the reference has 0";
     assert!(words(&wrong).contains(reason), "{wrong}");
-    compare(0, &["--allow", "check"]);
+    let said = "copy/copy/u32/N=4096: wrong by the baseline's answer: Y[0] is 1, the reference has 0";
+    line(&compare(0, &["--allow", "check"]), &format!("  {said}"));
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert_eq!(comment.matches(&format!("\n    {said}\n")).count(), 1, "{comment}");
     write("copy.comp", COPY[0]);
     git(path, &["mv", "copy.comp", "clone.comp"]);
     git(path, &["mv", "copy.toml", "clone.toml"]);
@@ -1106,7 +1109,8 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     write("copy.toml", &other.replace("[buffer.Y]\n", "[buffer.Y]\ncheck = { ulp = 1 }\n"));
     let loose = compare(1, &[]);
     assert!(words(&loose).contains("its check became looser: the tolerance of Y: \"exact\" → { ulp = 1 }"), "{loose}");
-    compare(0, &["--allow", "check"]);
+    let accepted = compare(0, &["--allow", "check"]);
+    assert!(words(&accepted).contains("its check became looser: the tolerance of Y"), "{accepted}");
     // A check of the baseline that does not run says nothing.
     let broken = other.replace("kernel = 'reference.comp'", "command = 'false {in} {out}'");
     write("second.toml", &COPY[1].replace("[kernel]", "name = 'second'\n[kernel]"));
