@@ -819,7 +819,7 @@ impl RunArgs {
 pub struct TableArgs {
     /// The table: compact, long or both
     ///
-    /// Compact has sizes by variants; long has a line for each case, with rate, interval, samples and residual.
+    /// Compact has sizes by variants; long has a line for each case, with rate, interval, samples and error.
     /// [default: compact; for a single variant long]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     pub table: Option<TableForm>,
@@ -895,7 +895,7 @@ impl Judging {
 pub enum TableForm {
     /// A row for each size, a column for each variant.
     Compact,
-    /// A line for each case with rate, interval, samples and residual.
+    /// A line for each case with rate, interval, samples and error.
     Long,
     /// Both.
     Both,

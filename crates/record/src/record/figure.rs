@@ -184,8 +184,8 @@ pub enum Content {
     Structure,
     /// Speed relative to a published figure, as `--reference` states it.
     Reference,
-    /// Largest error, or a word if the answer was not checked.
-    Residual,
+    /// Largest error as a share of what is allowed, or a word if the answer was not checked.
+    OfBound,
     /// A column for each metric of the answers.
     Metrics,
     Marks,
@@ -213,7 +213,7 @@ const fn figure(name: &'static str, importance: u8, figure: &'static CaseFigure)
 }
 
 /// Columns of the long table, in their order.
-pub static LONG: [LongColumn; 17] = [
+pub static LONG: [LongColumn; 18] = [
     column("median", "median", STAYS, Content::MedianOrOutcome),
     figure("per-operation", 9, &PER_OPERATION),
     column("interval", "±", 11, Content::Interval),
@@ -227,7 +227,8 @@ pub static LONG: [LongColumn; 17] = [
     figure("host", 12, &SPEEDUP),
     column("reference", "× reference", 11, Content::Reference),
     figure("samples", 3, &SAMPLES),
-    column("residual", "residual", 5, Content::Residual),
+    column("bound", "of bound", 5, Content::OfBound),
+    figure("residual", 1, &RESIDUAL),
     figure("allowed", 1, &TOLERANCE),
     column("metrics", "metrics", 4, Content::Metrics),
     column("marks", "mark", STAYS, Content::Marks),

@@ -394,6 +394,12 @@ impl Verification {
         format!("{residual}, allowed {:.2e}", self.tolerance)
     }
 
+    /// Returns the largest error as a share of what is allowed; `None` if no number says it, or if nothing is allowed.
+    pub fn share_of_bound(&self) -> Option<f64> {
+        let residual = self.residual?;
+        if residual == 0.0 { Some(0.0) } else { (self.tolerance > 0.0).then(|| residual / self.tolerance) }
+    }
+
     /// Returns the verification of outputs that are no answer: a zero pivot, too few rounds, writes out of bounds.
     pub fn without_answer(reason: String) -> Self {
         let method = CheckMethod::Elementwise;

@@ -70,15 +70,15 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
             let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::find_shortest(figures, case));
             figure.zip(median(case)).map(|(figure, time)| significant(figure.time.0 / time.0))
         }
-        Content::Residual if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
-        Content::Residual => figure::RESIDUAL.text(case),
+        Content::OfBound if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
+        Content::OfBound => case.verification().and_then(bound_text),
         Content::Metrics => return metrics.iter().map(|name| metric(case, name).into()).collect(),
         Content::Marks => Some(conditions.signs(case)),
     };
     vec![text.unwrap_or_default().into()]
 }
 
-/// Prints a line for each case: median, its interval, minimum, rate, samples and residual.
+/// Prints a line for each case: median, its interval, minimum, rate, samples and error.
 pub fn long(record: &Record, view: &View) -> String {
     long_sections(record, &sections(record), view)
 }
@@ -132,15 +132,28 @@ fn shown_marks(section: &Section<'_>, columns: &[&'static LongColumn], condition
     marks.filter(|mark| has_signs || !signs.contains(&mark.sign)).collect()
 }
 
-/// Whether the residual is a multiple of its tolerance.
-fn is_multiple(verification: &Verification) -> bool {
-    matches!(verification.tolerance, 1.0)
+/// Formats an answer's largest error as a share of what is allowed; of an exact check, which allows none, the number of wrong
+/// elements.
+fn bound_text(verification: &Verification) -> Option<String> {
+    match verification.share_of_bound() {
+        Some(share) => Some(share_of_bound(share)),
+        None if verification.wrong.count > 0 => Some(format!("{} wrong", verification.wrong.count)),
+        None => verification.residual.map(significant),
+    }
 }
 
-/// Returns all columns but that of bounds which are 1: those of residuals that are multiples of their tolerance.
-fn usual_columns(cases: &[&Case]) -> Vec<&'static LongColumn> {
-    let has_bounds = cases.iter().filter_map(|case| case.verification()).any(|checked| !is_multiple(checked));
-    LONG.iter().filter(|column| column.name != "allowed" || has_bounds).collect()
+/// Formats a share of an error bound: `0`, `2.2 %`, `334×`.
+pub(super) fn share_of_bound(share: f64) -> String {
+    match share {
+        0.0 => "0".into(),
+        10.0.. => format!("{share:.0}×"),
+        _ => percent(share),
+    }
+}
+
+/// Returns all columns but those of the numbers behind the share of the bound.
+fn usual_columns() -> Vec<&'static LongColumn> {
+    LONG.iter().filter(|column| !["residual", "allowed"].contains(&column.name)).collect()
 }
 
 fn section_document(
@@ -151,7 +164,7 @@ fn section_document(
 ) -> Document {
     let mut document = Document::default();
     heading(&mut document, section, conditions, before);
-    let columns = view.columns.clone().unwrap_or_else(|| usual_columns(&section.cases));
+    let columns = view.columns.clone().unwrap_or_else(usual_columns);
     let answers = section.cases.iter().filter_map(|case| case.measured()?.verification.verified());
     let metrics = distinct(answers.flat_map(|answer| answer.metrics.iter().map(|metric| metric.name.as_str())));
     let headings = |column: &&'static LongColumn| match column.content {
@@ -178,7 +191,7 @@ fn section_document(
     }
     table.unify_units(&[figure::RUN_TIME.heading, figure::RUN_MIN.heading]);
     table.unify_units(&[figure::PER_OPERATION.heading]);
-    let may_go = columns.iter().filter(|column| column.name != "residual").map(|column| column.heading);
+    let may_go = columns.iter().filter(|column| column.name != "bound").map(|column| column.heading);
     table.leave_out_empty(&may_go.collect::<Vec<_>>(), "0");
     document.lines(empty_columns(&table, view, &headings));
     let mut hidden = vec![];
@@ -218,21 +231,9 @@ fn section_document(
 /// Explains the numbers in shown columns whose headings do not.
 fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let mut marks = vec![];
-    let has_multiples = cases
-        .iter()
-        .filter_map(|case| case.verification())
-        .any(|verification| is_multiple(verification) && verification.residual.is_some_and(|error| error > 0.0));
-    if is_shown("residual") && has_multiples {
-        marks.push(Mark::new("residual", "largest error, as a multiple of its tolerance"));
-    }
-    let counts_wrong = |case: &&Case| {
-        let count = |own: &Verification| {
-            matches!(own.tolerance, 0.0) && own.wrong.count > 0 && own.residual == Some(own.wrong.count as f64)
-        };
-        case.verification().is_some_and(count)
-    };
-    if is_shown("residual") && !has_multiples && cases.iter().any(counts_wrong) {
-        marks.push(Mark::new("residual", "number of wrong elements, because the check is exact"));
+    let has_error = |case: &&Case| case.verification().and_then(Verification::share_of_bound) > Some(0.0);
+    if is_shown("of bound") && cases.iter().any(has_error) {
+        marks.push(Mark::new("of bound", "largest error, as a share of what is allowed"));
     }
     let is_range = |share: Option<Share>| share.and_then(Share::bounds).is_some();
     let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
@@ -288,6 +289,7 @@ const MAX_TWO_DECIMALS: f64 = 0.005;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::check::WrongElements;
     use crate::record::Limit;
     use crate::record::fixture::four_cases;
 
@@ -298,14 +300,28 @@ mod tests {
             let columns = choose(names).expect("columns").expect("a choice");
             columns.iter().map(|column| column.name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&["residual", "median"]), ["median", "residual"]);
-        assert_eq!((choose(&[]).map(|columns| columns.is_none()), names(&["all"]).len()), (Ok(true), 17));
+        assert_eq!(names(&["residual", "median", "of bound"]), ["median", "bound", "residual"]);
+        assert_eq!((choose(&[]).map(|columns| columns.is_none()), names(&["all"]).len()), (Ok(true), 18));
         assert_eq!(names(&["GFLOP/s", "±", "of hardware"]), ["interval", "rate", "limit"]);
         let columns = choose(&["min", "marks"]).expect("columns");
         insta::assert_snapshot!(long(&crate::record::fixture::unverified(), &View { columns, ..View::of_width(80) }));
         insta::assert_snapshot!(choose(&["medain"]).map(|_| ()).expect_err("misspelt"), @"
-        unknown column 'medain'; did you mean 'median'? available: median, per-operation, interval, min, rate, bandwidth, energy, efficiency, limit, structure, host, reference, samples, residual, allowed, metrics, marks
+        unknown column 'medain'; did you mean 'median'? available: median, per-operation, interval, min, rate, bandwidth, energy, efficiency, limit, structure, host, reference, samples, bound, residual, allowed, metrics, marks
         ");
+    }
+
+    #[test]
+    fn an_error_is_a_share_of_what_is_allowed_or_a_count_where_nothing_is() {
+        let text = |residual, tolerance, count| {
+            let wrong = WrongElements { count, ..WrongElements::default() };
+            bound_text(&Verification { residual, tolerance, wrong, ..Verification::without_answer(String::new()) })
+        };
+        assert_eq!(text(Some(0.0), 1e-5, 0).as_deref(), Some("0"));
+        assert_eq!(text(Some(2.2e-7), 1e-5, 0).as_deref(), Some("2.2 %"));
+        assert_eq!(text(Some(3.34e-3), 1e-5, 7).as_deref(), Some("334×"));
+        assert_eq!(text(Some(7.0), 0.0, 7).as_deref(), Some("7 wrong"));
+        assert_eq!(text(Some(0.0), 0.0, 0).as_deref(), Some("0"));
+        assert_eq!(text(None, 1e-5, 0), None);
     }
 
     #[test]

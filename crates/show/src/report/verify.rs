@@ -3,6 +3,7 @@
 use super::and_more;
 use super::bench::named;
 use super::document::Document;
+use super::long::share_of_bound;
 use super::table::Table;
 use crate::basis::alike::{distinct, grouped};
 use crate::case::accepted::AcceptedMutation;
@@ -32,7 +33,7 @@ pub fn table(record: &Record, width: usize) -> String {
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
             };
             let counts = counts.map(|ending| count(cases.iter().copied(), ending).to_string());
-            let closest = closest(&cases).map_or_else(String::new, |share| format!("{:.2} %", 100.0 * share));
+            let closest = closest(&cases).map_or_else(String::new, share_of_bound);
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
         table.leave_out_empty(&["wrong", "failed", "unverified", "skipped", "interrupted"], "0");
@@ -40,7 +41,7 @@ pub fn table(record: &Record, width: usize) -> String {
         document.gap();
         document.table(table);
         document.gap();
-        document.verbatim("of bound  largest error of those that passed, as a share of its error bound\n");
+        document.verbatim("of bound  largest error of those that passed, as a share of what is allowed\n");
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
         let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
             let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
@@ -82,11 +83,10 @@ fn count<'a>(cases: impl IntoIterator<Item = &'a Case>, wanted: &str) -> usize {
     cases.into_iter().filter(|case| ending(case) == wanted).count()
 }
 
-/// Returns the largest residual of the passed cases, as a share of its tolerance.
+/// Returns the largest error of the passed cases, as a share of what is allowed.
 fn closest(cases: &[&Case]) -> Option<f64> {
     let passed = cases.iter().filter_map(|case| case.measured()?.verification.verified());
-    let share = |v: &Verification| v.residual.filter(|r| *r > 0.0).map_or(0.0, |residual| residual / v.tolerance);
-    passed.map(share).reduce(f64::max)
+    passed.filter_map(Verification::share_of_bound).reduce(f64::max)
 }
 
 /// Summarizes the run in one line.
