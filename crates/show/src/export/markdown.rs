@@ -9,8 +9,8 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Origin, Record};
 use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
-    above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_note,
-    reason as reason_of_change, thresholds, totals,
+    above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_cell,
+    ratio_note, reason as reason_of_change, thresholds, totals,
 };
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
@@ -180,10 +180,11 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
             Some(excuse) => format!("slower, {excuse}").into(),
             None => Cell { is_best: is_slower, ..case.word().into() },
         };
-        let [ratio, interval] = case.ratio_texts();
+        let [_, interval] = case.ratio_texts();
         let [before, after] = case.times().map(Cell::time);
         let why: Vec<_> = case.remarks().map(String::as_str).collect();
-        let cells = [ratio.into(), interval.into(), case.test.as_str().into(), before, after, why.join("; ").into()];
+        let cells =
+            [ratio_cell(case), interval.into(), case.test.as_str().into(), before, after, why.join("; ").into()];
         let names = device.map(|_| Cell::from(&*case.device)).into_iter().chain([Cell::code(&*case.id), verdict]);
         table.row(names.chain(cells));
     }

@@ -244,18 +244,23 @@ fn write_device(
     are_ids
 }
 
+/// Mark of a ratio of CPU times, which may stand beside ratios of elapsed times.
+const CPU_TIME: &str = "c";
+
+/// Returns the cell with the ratio of a case, marked if it is not one of elapsed times.
+pub fn ratio_cell(case: &Compared) -> Cell {
+    let [ratio, _] = case.ratio_texts();
+    Cell { marks: if case.of_cpu_time { CPU_TIME.into() } else { String::new() }, ..ratio.into() }
+}
+
 /// Says where ratios are not those of the medians in the table.
 pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
     let by_cpu_time = cases.iter().filter(|(_, case)| case.of_cpu_time).count();
     if by_cpu_time > 0 {
-        let which = if by_cpu_time == cases.len() {
-            String::new()
-        } else {
-            format!(" in {by_cpu_time} of {} cases", cases.len())
-        };
+        let others = if by_cpu_time == cases.len() { "" } else { "; the others are of elapsed times" };
         return Some(format!(
-            "ratio: of CPU times{which}, because the processors' speed differed between the sides; its interval allows for \
-             what other programs change of a CPU time: up to a factor of 1.3, or 4 if a run moves \
+            "{CPU_TIME}: a ratio of CPU times, because the processors' speed differed between the sides{others}; its \
+             interval allows for what other programs change of a CPU time: up to a factor of 1.3, or 4 if a run moves \
              over 1 MiB or the slower side was less disturbed"
         ));
     }
@@ -343,10 +348,10 @@ pub fn differences(differences: &[Difference]) -> String {
 
 fn row(case: &Compared, name: &str) -> [Cell; 7] {
     let [before, after] = case.times().map(Cell::time);
-    let [ratio, interval] = case.ratio_texts().map(Cell::from);
+    let [_, interval] = case.ratio_texts().map(Cell::from);
     let word = if case.verdict == Verdict::Slower { verdict(case.verdict) } else { case.word() };
     let verdict = Cell { class: case.verdict.name(), ..word.into() };
-    [Cell::from(printable(name)), verdict, ratio, interval, case.test.as_str().into(), before, after]
+    [Cell::from(printable(name)), verdict, ratio_cell(case), interval, case.test.as_str().into(), before, after]
 }
 
 /// Returns the verdict as tables show it: a slow-down in capitals.
@@ -823,6 +828,27 @@ mod tests {
         (few.decide, few.cases[0].why) = (None, vec![]);
         let texts = [40, 55, 64, 72, 80, 96, 97, 200].map(|width| text(&few, &Ruling::default(), width));
         insta::assert_snapshot!(texts.join("========\n"));
+    }
+
+    #[test]
+    fn a_ratio_of_cpu_times_is_marked_where_others_are_of_elapsed_times() {
+        let mut two = many();
+        two.cases.truncate(2);
+        (two.cases[1].of_cpu_time, two.cases[1].ratio) = (true, Some(1.15));
+        let [marked, plain] = [1, 0].map(|at| two.cases[at].ratio_texts()[0].clone());
+        let shown = text(&two, &Ruling::default(), 200);
+        let markdown = crate::export::markdown::comparison(&two, &Ruling::default());
+        for shown in [&shown, &markdown] {
+            let row =
+                |ratio: &str| shown.lines().find(|line| line.contains(ratio)).unwrap_or_else(|| panic!("{shown}"));
+            assert!(row(&marked).contains(&format!("{marked} c ")), "{shown}");
+            assert!(!row(&plain).contains(&format!("{plain} c ")), "{shown}");
+            assert!(
+                shown.contains("c: a ratio of CPU times, because") && shown.contains("; the others are of elapsed")
+            );
+        }
+        two.cases[0].of_cpu_time = true;
+        assert!(!text(&two, &Ruling::default(), 200).contains("the others"));
     }
 
     #[test]

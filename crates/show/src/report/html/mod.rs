@@ -607,6 +607,9 @@ impl Page {
         let rows = cases.len().min(self.max_rows(end));
         let table = super::compare::verdicts(caption, &cases[..rows], &names[..rows]);
         self.table_below(end, table, cases.len(), "figures judged");
+        if let Some(note) = super::compare::ratio_note(&cases[..rows]) {
+            self.element("p", &note);
+        }
         self.line("</details>");
     }
 
