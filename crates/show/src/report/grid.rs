@@ -5,7 +5,6 @@
 use super::bench::{self, Section, heading, main_sections, median, row, size_heading};
 use super::document::Document;
 use super::fastest;
-use super::join_filled;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
@@ -51,7 +50,8 @@ impl TimeCell {
         };
         let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
-        Self { time, error, cell: Cell { detail, marks: conditions.signs(case), ..Cell::default() } }
+        let spread = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+        Self { time, error, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }
 
@@ -117,14 +117,16 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Says what the figures of a table are, which may have errors and shares beside the times.
-    pub fn figures(&self, [has_errors, has_details]: [bool; 2], over: Option<&str>) -> String {
+    /// Says what the figures of a table are: times, which may have details beside them. `errors` is `None` without errors,
+    /// and otherwise says what is known of all: `at most 2 %, `, or nothing where each stands beside its time.
+    fn figures(&self, errors: Option<&str>, has_details: bool, over: Option<&str>) -> String {
         let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
-        let errors = match processes {
-            _ if !has_errors => String::new(),
-            Some(count) if count > 1 => format!(" ± the longer half of its 95 % interval over {count} processes"),
-            _ => " ± the longer half of its 95 % interval within a process".into(),
+        let within = match processes {
+            Some(count) if count > 1 => format!("over {count} processes"),
+            _ => "within a process".into(),
         };
+        let errors =
+            errors.map_or_else(String::new, |all| format!(" ± {all}the longer half of its 95 % interval {within}"));
         let details = match over {
             _ if !has_details => String::new(),
             Some(over) if self.cases.iter().any(|case| case.speedup_interval.is_some()) => {
@@ -137,7 +139,9 @@ impl<'a> Section<'a> {
             None => "median kernel time",
             Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
         };
-        format!("{times}{errors}{details}")
+        // A case's other times are the device's: a ratio between the two includes what a submission costs.
+        let clock = if self.host.is_empty() { "" } else { "; (host): by the host's clock" };
+        format!("{times}{errors}{details}{clock}")
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
@@ -152,8 +156,6 @@ impl<'a> Section<'a> {
                 let others = cell.marks.split(' ').filter(|mark| *mark != "±");
                 cell.marks = others.collect::<Vec<_>>().join(" ");
             }
-            let error = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
-            cell.detail = join_filled(&[&error, &cell.detail], ", ");
         }
         let winners = self.winners(record);
         let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
@@ -166,7 +168,7 @@ impl<'a> Section<'a> {
         let has_ties = winners.values().flatten().any(|winners| winners.len() > 1);
         let bold =
             if has_ties { format!("{bold}; none is bold where times are too close to tell") } else { bold.into() };
-        (table, self.figures(has, over) + &bold)
+        (table, self.figures(has[0].then_some(""), has[1], over) + &bold)
     }
 
     /// Names the fastest variants without a caveat of each size: several if they are too close to tell; `None` without
@@ -226,7 +228,7 @@ fn time_table(
         for line in lines {
             let TimeCell { time, error, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
-                cell.text = unit.number_within(time, error);
+                (cell.text, cell.time) = (unit.number_within(time, error), Some(time));
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
                 cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
             }
@@ -258,19 +260,22 @@ fn column(case: &Case) -> &str {
     case.form().map_or(&case.variant, |form| form.name)
 }
 
-/// Forms of a table with bars and shares, from the preferred one to the narrowest: without bars, then without shares of
-/// the limit, and each also with sizes as columns.
-const FORMS: [fn(&Table) -> Table; 6] = [
+/// Forms of a table with errors, bars and shares, from the preferred one to the narrowest, each also with sizes as columns.
+const FORMS: [fn(&Table) -> Table; 10] = [
     Table::clone,
     |table| table.turned("variant"),
+    |table| table.clone().without_spreads(),
+    |table| table.clone().without_spreads().turned("variant"),
     |table| table.clone().without_bars(),
     |table| table.clone().without_bars().turned("variant"),
+    |table| table.clone().without_bars().without_spreads(),
+    |table| table.clone().without_bars().without_spreads().turned("variant"),
     bare,
     |table| bare(table).turned("variant"),
 ];
 
 fn bare(table: &Table) -> Table {
-    table.clone().without_bars().without_details()
+    table.clone().without_bars().without_spreads().without_details()
 }
 
 /// Section with its table, and the text around it.
@@ -278,6 +283,8 @@ struct SectionTable<'a> {
     section: Section<'a>,
     /// Table with bars and shares.
     table: Table,
+    /// The largest of the errors beside the times.
+    largest_error: Option<f64>,
     fastest: Option<String>,
     /// Meaning of a star.
     star: String,
@@ -333,7 +340,9 @@ impl<'a> SectionTable<'a> {
         let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
         let tied = if has_ties == Some(true) { "; none where times are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
-        Self { section, table, fastest, star, marks, notes }
+        let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);
+        let largest_error = errors.reduce(f64::max);
+        Self { section, table, largest_error, fastest, star, marks, notes }
     }
 
     /// Returns the meanings of the signs in the table, or in its form that fits.
@@ -365,13 +374,16 @@ impl<'a> SectionTable<'a> {
         heading(&mut document, &self.section, conditions, before);
         let over = view.over.as_deref();
         let has_details = fitted.as_ref().map_or(over.is_some(), |table| table.any(|cell| !cell.detail.is_empty()));
-        document.line(self.section.figures([false, has_details], over));
+        let shows_errors = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.spread.is_empty()));
+        let known = if shows_errors { Some(String::new()) } else { self.largest_error.map(most) };
+        document.line(self.section.figures(known.as_deref(), has_details, over));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);
         } else {
             // No form fits: split the table into parts, in the orientation that needs fewer lines.
-            let narrow = if over.is_some() { self.table.clone().without_bars() } else { bare(&self.table) };
+            let narrow = self.table.clone().without_bars().without_spreads();
+            let narrow = if over.is_some() { narrow } else { bare(&self.table) };
             let parts = [narrow.turned("variant"), narrow].map(|table| table.terminal(view.width));
             document.verbatim(parts.into_iter().min_by_key(|text| text.lines().count()).unwrap_or_default());
         }
@@ -386,6 +398,11 @@ impl<'a> SectionTable<'a> {
         document.lines(self.notes.iter().map(String::as_str));
         document
     }
+}
+
+/// Says how large the errors of a table are that shows none.
+fn most(error: f64) -> String {
+    format!("at most {}, ", percent(error))
 }
 
 /// Names the skipped variants, with their reasons.
@@ -632,7 +649,7 @@ pub mod tests {
     #[test]
     fn a_chain_of_latencies_has_no_share() {
         let text = compact(&published("results/h100-collectives.json"), &View::of_width(80));
-        assert!(text.contains("ns") && !text.contains('%') && !text.contains("share of what"), "{text}");
+        assert!(text.contains("ns") && !text.contains("hardware limit") && !text.contains('≤'), "{text}");
     }
 
     #[test]

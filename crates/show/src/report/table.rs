@@ -18,6 +18,8 @@ pub struct Cell {
     pub is_code: bool,
     /// Whether the cell is the best of its row: with a star, and bold in Markdown.
     pub is_best: bool,
+    /// Uncertainty of the number, beside it: `±0.6 %`.
+    pub spread: String,
     /// Detail beside the text, or below it on a page.
     pub detail: String,
     pub marks: String,
@@ -25,7 +27,7 @@ pub struct Cell {
     pub class: &'static str,
     /// Length of the bar beside the text on a terminal, relative to a whole bar.
     pub bar: Option<f64>,
-    /// Time at the end of the text, for [`Table::unify_units`].
+    /// Time at the end of the text.
     pub time: Option<Nanos>,
     /// Relative error of that time, whose digits it limits.
     pub error: Option<f64>,
@@ -67,24 +69,53 @@ impl Cell {
     }
 
     fn plain(&self) -> String {
-        printable(&join_filled(&[&self.text, &self.detail], " ")).into_owned()
+        printable(&join_filled(&[&self.text, &self.beside()], " ")).into_owned()
+    }
+
+    /// Joins what stands beside the text.
+    fn beside(&self) -> String {
+        join_filled(&[&self.spread, &self.detail], ", ")
     }
 
     fn markdown(&self) -> String {
         let text = if self.is_code { printable::markdown_code(&self.text) } else { printable::markdown(&self.text) };
         let text = if self.is_best { format!("**{text}**") } else { text };
-        let [detail, marks] = [&self.detail, &self.marks].map(|words| printable::markdown(words));
+        let [detail, marks] = [&self.beside(), &self.marks].map(|words| printable::markdown(words));
         join_filled(&[&text, &detail, &marks], " ")
     }
 
     fn latex(&self) -> String {
-        let [mut text, detail, marks] = [&self.text, &self.detail, &self.marks].map(|words| printable::latex(words));
+        let [detail, marks] = [&self.beside(), &self.marks].map(|words| printable::latex(words));
+        join_filled(&[&self.latex_text(), &detail, &marks], " ")
+    }
+
+    fn latex_text(&self) -> String {
+        let mut text = printable::latex(&self.text);
         for (is_set, command) in [(self.is_code, "texttt"), (self.is_best, "textbf")] {
             if is_set {
                 text = format!("\\{command}{{{text}}}");
             }
         }
-        join_filled(&[&text, &detail, &marks], " ")
+        text
+    }
+
+    /// Returns the cell in its columns of LaTeX: the number, its uncertainty and its detail, where the column has these.
+    fn latex_parts(&self, has: [bool; 2]) -> String {
+        let count = has.iter().filter(|part| **part).count();
+        let is_bare = [&self.spread, &self.detail, &self.marks].iter().all(|part| part.is_empty());
+        if count == 0 {
+            return self.latex();
+        }
+        if is_bare && self.time.is_none() {
+            return format!("\\multicolumn{{{}}}{{r}}{{{}}}", 1 + count, self.latex_text());
+        }
+        let beside = [&self.spread, &self.detail].map(|words| printable::latex(words));
+        let mut parts = vec![self.latex_text()];
+        parts.extend(beside.into_iter().zip(has).filter(|(_, is_shown)| *is_shown).map(|(part, _)| part));
+        if let Some(last) = parts.last_mut() {
+            *last = join_filled(&[last, &printable::latex(&self.marks)], " ");
+        }
+        parts.join(" & ")
     }
 
     fn html(&self) -> String {
@@ -95,10 +126,11 @@ impl Cell {
         if self.is_best {
             out = format!("{STAR} {out}");
         }
-        if !self.detail.is_empty() {
+        let beside = self.beside();
+        if !beside.is_empty() {
             // A detail behind a name wraps only if it must.
             let gap = if self.is_code { " " } else { "<br/> " };
-            let _ = write!(out, "{gap}{}", escape_prose(&self.detail));
+            let _ = write!(out, "{gap}{}", escape_prose(&beside));
         }
         if !self.marks.is_empty() {
             let _ = write!(out, " {}", escape(&self.marks));
@@ -210,6 +242,11 @@ impl Table {
 
     pub fn without_bars(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
+        self
+    }
+
+    pub fn without_spreads(mut self) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| cell.spread.clear());
         self
     }
 
@@ -432,17 +469,22 @@ impl Table {
             return cells().map(Cell::plain).collect();
         }
         let widest = |part: fn(&Cell) -> &str| cells().map(|cell| part(cell).chars().count()).max().unwrap_or(0);
-        let detail = widest(|cell| &cell.detail);
+        let [spread, detail] = [widest(|cell| &cell.spread), widest(|cell| &cell.detail)];
         let marks = widest(|cell| &cell.marks);
         // A text without a detail may extend below the details of others.
-        let numbers = cells().filter(|cell| !cell.detail.is_empty() || detail == 0);
+        let is_beside = |cell: &Cell| !cell.detail.is_empty() || !cell.spread.is_empty();
+        let numbers = cells().filter(|cell| is_beside(cell) || detail + spread == 0);
         let number = numbers.map(|cell| cell.text.chars().count()).max().unwrap_or(0);
         let has_stars = cells().any(|cell| cell.is_best);
         let has_bars = cells().any(|cell| cell.bar.is_some());
         let align = |cell: &Cell| {
             let mut text = format!("{:>number$}", cell.text);
-            if detail > 0 && (!cell.detail.is_empty() || text.chars().count() == number) {
-                let _ = write!(text, " {:>detail$}", cell.detail);
+            if is_beside(cell) || text.chars().count() == number {
+                for (part, width) in
+                    [(&cell.spread, spread), (&cell.detail, detail)].into_iter().filter(|(_, w)| *w > 0)
+                {
+                    let _ = write!(text, " {part:>width$}");
+                }
             }
             if has_stars {
                 text = format!("{} {text}", if cell.is_best { STAR } else { " " });
@@ -479,12 +521,27 @@ impl Table {
         out + "\n"
     }
 
-    /// Prints the table as LaTeX, with the rules of `booktabs`.
+    /// Prints the table as LaTeX, with the rules of `booktabs`. A number, its uncertainty and its detail have a column each.
     pub fn latex(&self) -> String {
         let line = |cells: Vec<String>| cells.join(" & ") + " \\\\\n";
-        let kinds = self.columns.iter().map(|(_, kind)| if *kind == ColumnKind::Number { 'r' } else { 'l' });
-        let headings = line(self.columns.iter().map(|(heading, _)| heading.latex()).collect());
-        let rows = self.rows.iter().map(|row| line(row.iter().map(Cell::latex).collect()));
+        let has_part = |column: usize, part: fn(&Cell) -> &str| {
+            self.columns[column].1 == ColumnKind::Number && self.rows.iter().any(|row| !part(&row[column]).is_empty())
+        };
+        let parts: Vec<[bool; 2]> = (0..self.columns.len())
+            .map(|column| [has_part(column, |cell| &cell.spread), has_part(column, |cell| &cell.detail)])
+            .collect();
+        let kinds = self.columns.iter().zip(&parts).map(|((_, kind), [has_spread, has_detail])| {
+            let first = if *kind == ColumnKind::Number { "r" } else { "l" };
+            [first, if *has_spread { "@{\\,}r" } else { "" }, if *has_detail { "@{~}r" } else { "" }].concat()
+        });
+        let headings =
+            self.columns.iter().zip(&parts).map(|((heading, _), has)| match has.iter().filter(|h| **h).count() {
+                0 => heading.latex(),
+                more => format!("\\multicolumn{{{}}}{{c}}{{{}}}", 1 + more, heading.latex()),
+            });
+        let headings = line(headings.collect());
+        let cells = |row: &Vec<Cell>| row.iter().zip(&parts).map(|(cell, has)| cell.latex_parts(*has)).collect();
+        let rows = self.rows.iter().map(|row| line(cells(row)));
         format!(
             "\\begin{{tabular}}{{{}}} % \\usepackage{{booktabs}}\n\\toprule\n{headings}\\midrule\n{}\\bottomrule\n\\end{{tabular}}\n",
             kinds.collect::<String>(),
@@ -581,9 +638,23 @@ pub mod tests {
         );
         assert_eq!(
             table.latex(),
-            "\\begin{tabular}{llrl} % \\usepackage{booktabs}\n\\toprule\nsize &  & \\texttt{a\\_b} & why \\\\\n\\midrule\n64 & ms \
-             & \\textbf{1.5} 61\\% d & it\\_is\\textless{}fast\\textgreater{} \\\\\n\\bottomrule\n\\end{tabular}\n"
+            "\\begin{tabular}{llr@{~}rl} % \\usepackage{booktabs}\n\\toprule\nsize &  & \\multicolumn{2}{c}{\\texttt{a\\_b}} & why \\\\\n\\midrule\n64 & ms \
+             & \\textbf{1.5} & 61\\% d & it\\_is\\textless{}fast\\textgreater{} \\\\\n\\bottomrule\n\\end{tabular}\n"
         );
+        let mut measured = table.clone();
+        measured.rows[0][2].spread = "±2 %".into();
+        measured.row(["65", "ms", "failed", ""]);
+        assert!(measured.terminal(80).contains("★ 1.5 ±2 % 61% d"), "{}", measured.terminal(80));
+        assert!(measured.markdown().contains("**1.5** ±2 %, 61% d"), "{}", measured.markdown());
+        let latex = measured.latex();
+        for part in [
+            "{llr@{\\,}r@{~}rl}",
+            "size &  & \\multicolumn{3}{c}{\\texttt{a\\_b}} & why",
+            "64 & ms & \\textbf{1.5} & $\\pm$2 \\% & 61\\% d & it",
+            "65 & ms & \\multicolumn{3}{r}{failed} & ",
+        ] {
+            assert!(latex.contains(part), "{part}: {latex}");
+        }
         let html = table.html("figures");
         assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
         assert!(
