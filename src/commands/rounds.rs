@@ -1,7 +1,8 @@
 //! `bench --compare`: compares a record, and remeasures undecided cases in further rounds.
 //!
-//! Each round runs in its own process, because the medians of two processes differ by more than their samples show. `--json`
-//! writes only the record of the first measurement; `--rounds` keeps those of the rounds.
+//! Each round runs in its own process, because the medians of two processes differ by more than their samples show. The
+//! record of `--json` is written after the first measurement, and again with the rounds as further processes; `--rounds`
+//! keeps the record of each.
 
 use super::{CommandOutput, JSON, MeasurementCall, Target, judging, origin, parse_duration};
 use crate::basis::command_line::stated;
@@ -11,8 +12,8 @@ use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
 use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
 use crate::{
-    CaseGroup, Error, Exit, Host, Nanos, Plan, PlanSection, Record, Request, Result, Settings, Shown, about, counted,
-    report,
+    CaseGroup, Error, Exit, Host, Nanos, Plan, PlanSection, Record, Request, Result, Settings, Setup, Shown, about,
+    counted, report,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -164,6 +165,9 @@ impl ComparisonRounds {
         let started = host.elapsed();
         // An error in a round must not lose the earlier measurements.
         let remeasured = self.remeasure(&mut candidate, &mut comparison, call);
+        let kept = self.keep(&candidate);
+        let has_rounds = *kept.as_ref().unwrap_or(&false);
+        let remeasured = remeasured.and_then(|too_long| kept.map(|_| too_long));
         let too_long = *remeasured.as_ref().unwrap_or(&None);
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
@@ -192,7 +196,7 @@ impl ComparisonRounds {
             (exit, Ok(_)) => exit,
         };
         let mut text = report::compare::text(&comparison, &ruling, host.width());
-        text += &self.summary(candidate.len() - 1, host.since(started), too_long);
+        text += &self.summary(candidate.len() - 1, has_rounds, host.since(started), too_long);
         if let Err(error) = remeasured {
             host.messages.line(&format!("error: {error}"));
         }
@@ -269,7 +273,7 @@ impl ComparisonRounds {
         for kernels in &mut kernels {
             kernels.saves.clear();
         }
-        let setup = &call.setup.with_kernels(kernels);
+        let setup = &Setup { kernels, ..call.setup.clone() };
         let call = MeasurementCall::new(plan, setup, call.options, call.host);
         let Some(record) = call.measure_in_fresh_processes(&format!("round {round}"))? else { return Ok(None) };
         if let Some(folder) = &self.folder {
@@ -278,13 +282,29 @@ impl ComparisonRounds {
         Ok(Some(record))
     }
 
-    /// Returns how many further rounds there were, and why there are no more if the next would be `too_long`.
-    fn summary(&self, rounds: usize, taken: Duration, too_long: Option<Duration>) -> String {
+    /// Adds the further rounds to the record, which then has all that the verdicts rest on. Returns whether it has them: one
+    /// that was sent to a stream cannot be written again.
+    fn keep(&self, candidate: &[Record]) -> Result<bool> {
+        let Some(path) = self.record.as_deref().filter(|path| candidate.len() > 1 && path.is_file()) else {
+            return Ok(false);
+        };
+        let target = Target::open(JSON, path)?;
+        if target.file().is_none() {
+            return Ok(false);
+        }
+        target.deliver_json(&Record::pooled(candidate.to_vec()))?;
+        Ok(true)
+    }
+
+    /// Returns how many further rounds there were, and where they are kept: `has_rounds` if in the record. Says why there are
+    /// no more if the next would be `too_long`.
+    fn summary(&self, rounds: usize, has_rounds: bool, taken: Duration, too_long: Option<Duration>) -> String {
         let mut text = String::new();
         if rounds > 0 {
             let records = match self.folder {
+                _ if has_rounds => "the record has them as further processes",
                 Some(_) => "their records are in the folder of --rounds",
-                None => "--rounds DIR keeps their records",
+                None => "no record has them; --json FILE or --rounds DIR keeps them",
             };
             let _ = writeln!(text, "{} in {}; {records}", counted(rounds, "further round"), Nanos::from(taken));
         }

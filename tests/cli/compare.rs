@@ -550,6 +550,9 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     // From here on, times are made up: what a busy machine measures may be of any width.
     let side = |name: &str, time: f64| {
         let mut record = read_json(Path::new(path));
+        // Of the first process alone: on a busy machine, the record has further rounds.
+        record["cases"].as_array_mut().expect("cases").truncate(1);
+        record.as_object_mut().expect("a record").remove("processes");
         let outcome = record["cases"][0]["outcome"].as_object_mut().expect("an outcome");
         outcome.remove("conditions");
         let sample = outcome["samples"][0].clone();
@@ -711,11 +714,25 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let records = Records::new();
     let baseline = baseline(&records, 1.0);
     let folder = records.0.path().join("rounds");
+    let kept = records.0.path().join("kept.json");
     let options = ["--compare", &baseline, "--process-noise", "900%", "--budget", "9s", "--rounds"];
-    let output = expect_exit(short_bench(&options).arg(&folder), 4);
+    let output = expect_exit(short_bench(&options).arg(&folder).arg("--json").arg(&kept), 4);
     line(&stderr(&output), "round 2: 1 undecided, 9 s of 9 s left");
     let text = words(&stdout(&output));
     assert!(text.contains(" 1 undecided (") && text.contains(" A longer --budget may decide it"), "{text}");
+    // The record has every round, and its later readers take them for processes.
+    assert!(text.contains("; the record has them as further processes"), "{text}");
+    let record = read_json(&kept);
+    let processes = 1 + std::fs::read_dir(&folder).expect("a folder").count();
+    let measured: Vec<_> =
+        record["cases"].as_array().expect("cases").iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
+    assert_eq!(record["processes"].as_array().map(Vec::len), Some(processes), "{text}");
+    assert_eq!(measured, (0..processes as u64).collect::<Vec<_>>(), "one case in each");
+    let shown = stdout(&expect_exit(gpukern(&["report"]).arg(&kept), 0));
+    assert!(shown.contains(&format!("{processes} processes")), "{shown}");
+    let resumed = processes.to_string();
+    let mut resume = short_bench(&["--processes", &resumed, "--resume"]);
+    assert!(stderr(&expect_exit(resume.arg(&kept), 0)).contains(", 0 to go"));
     let round = folder.join("round-2.json");
     let text = stdout(&run(gpukern(&["compare", "--json", "-", &baseline]).arg(round)));
     let document: Value = serde_json::from_str(&text).expect("JSON");

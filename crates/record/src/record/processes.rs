@@ -1,6 +1,6 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
-use super::{Case, CatalogueEntry, Measured, Outcome, Record, Sample, Share, Warning};
+use super::{Case, CatalogueEntry, Measured, Origin, Outcome, Record, Sample, Share, Warning};
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
@@ -56,6 +56,11 @@ impl Record {
             indices.insert(device.index, index);
             self.devices.push(DeviceInfo { index, ..device });
         }
+        let times = [&mut self.wall_time, &mut self.device_time, &mut self.overhead];
+        for (time, more) in times.into_iter().zip([other.wall_time, other.device_time, other.overhead]) {
+            *time = *time + more;
+        }
+        self.origin = Origin::common([&self.origin, &other.origin]);
         for mut case in other.cases {
             case.device = indices.get(&case.device).copied().unwrap_or(case.device);
             case.process += first_new;
