@@ -6,7 +6,7 @@ use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::reader;
-use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, printable};
+use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, brief, counted, printable};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -36,6 +36,32 @@ pub(super) struct RecordFile {
     pub(super) earlier: Option<Record>,
     /// Journal that the measurement wrote.
     pub(super) journal: Option<Journal>,
+    /// Record in the file that the new one replaces.
+    replaced: Option<ReplacedRecord>,
+}
+
+/// What is told of a record that is replaced; nothing else of it is read.
+#[derive(serde::Deserialize)]
+struct ReplacedRecord {
+    started: String,
+    cases: Vec<serde::de::IgnoredAny>,
+}
+
+impl ReplacedRecord {
+    /// Reads a record at `path`; `None` for anything else, and for one without cases.
+    fn at(path: &Path) -> Option<Self> {
+        let file = path.is_file().then(|| File::open(path))?.ok()?;
+        let record: Self = serde_json::from_reader(io::BufReader::new(file)).ok()?;
+        (!record.cases.is_empty()).then_some(record)
+    }
+
+    /// Says what was replaced: `replaced 'run.json', which held 6 cases of 2026-11-29 17:34 UTC`.
+    fn note(&self, path: &Path) -> String {
+        let started = self.started.parse::<jiff::Timestamp>();
+        let started =
+            started.map_or_else(|_| brief(&self.started), |time| time.strftime("%F %H:%M UTC").to_string().into());
+        format!("replaced '{}', which held {} of {started}\n", path.shown(), counted(self.cases.len(), "case"))
+    }
 }
 
 impl RecordFile {
@@ -43,9 +69,10 @@ impl RecordFile {
     pub(super) fn open(output: &OutputArgs, notes: &mut String) -> Result<Self> {
         let target = Target::open_if_named(JSON, output.json.as_ref().or(output.resume.as_ref()))?;
         let earlier = output.resume.as_deref().map(|path| read_earlier(path, notes)).transpose()?;
-        let file = Self { target, earlier, journal: None };
+        let mut file = Self { target, earlier, ..Self::default() };
         if let (Some(path), None) = (file.path(), &file.earlier) {
             check_no_journal(path)?;
+            file.replaced = ReplacedRecord::at(path);
         }
         Ok(file)
     }
@@ -69,9 +96,11 @@ impl RecordFile {
     /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
     /// record could not be written.
     pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
+        let replaced = self.replaced.take().zip(self.path()).map(|(replaced, path)| replaced.note(path));
         let is_written = answer.deliver_json(self.target.take(), record);
         if is_written {
             self.remove_journal();
+            answer.late_notes.extend(replaced);
         } else if let Some(journal) = &self.journal {
             answer.late_notes.push_str(&journal.note());
         }
