@@ -29,6 +29,7 @@ use std::path::PathBuf;
 #[command(
     name = "gpukern",
     version,
+    long_version = env!("GPUKERN_LONG_VERSION"),
     disable_help_flag = true,
     disable_help_subcommand = true,
     after_help = "Start with:\n  \
@@ -648,7 +649,7 @@ pub struct Comparing {
 
     /// Save the records of further rounds in this new or empty folder
     ///
-    /// They are round-2.json and so on.
+    /// They are round-2.json and so on. The record of --json has their cases, too.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,

@@ -30,6 +30,9 @@ const SYSTEMS: [[&str; 4]; 12] = [
 /// Variable that names the commit where there is no git, such as in containers and on nodes of a cluster.
 const COMMIT: &str = "GPUKERN_COMMIT";
 
+/// Commit that this program was built from; empty outside a checkout.
+pub(super) const BUILT_FROM: &str = env!("GPUKERN_BUILT_FROM");
+
 /// Returns the origin of a record that this process measures. Refuses a malformed label or variable.
 pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin> {
     check_label(label)?;
@@ -42,6 +45,7 @@ pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin
     origin.environment = environment(host);
     name_host(&mut origin, variable);
     origin.processor = Some(processor());
+    origin.built_from = Some(BUILT_FROM.into());
     // A text too long for a record is left out.
     for text in origin.texts_mut() {
         *text = text.take().filter(|text| !text.is_empty() && !exceeds_record(text));

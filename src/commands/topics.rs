@@ -1,5 +1,6 @@
 //! `gpukern help TOPIC`: pages of the documentation, which the binary contains.
 
+use super::origin::BUILT_FROM;
 use super::{CommandOutput, help};
 use crate::basis::error::meant;
 use crate::report::manual;
@@ -75,26 +76,14 @@ pub(super) const MAX_WIDTH: usize = 100;
 pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let width = host.width().min(MAX_WIDTH);
     let lowercase = name.to_lowercase();
-    let name = match lowercase.as_str() {
-        "roofline" | "hardware" | "shares" => "limits",
-        "csv" | "formats" | "sizes" => "cli",
-        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" => "pages",
-        "junit" | "dashboard" | "action" | "github" => "ci",
-        "registers" | "spills" | "occupancy" | "isa" => "compilers",
-        "quantized" | "inference" | "shapes" => "tuning",
-        "barriers" => "races",
-        "glossary" => "words",
-        "w" => "weak-checks",
-        "marks" | "d" | "u" | "i" | "p" | "!" => "times",
-        "choices" | "variants" => "fleet",
-        "studies" => LIST,
-        name => name,
-    };
+    let name = topic_of(&lowercase);
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
     }
     let part = match name {
-        "paper" | "cite" | "citation" | "bibtex" | "reproduce" => section("pages", PAPER).map(|text| text + &bibtex()),
+        "paper" | "cite" | "citation" | "bibtex" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
+            section("pages", PAPER).map(|text| text + &bibtex())
+        }
         "ship" | "shipping" | "deploy" => section("compilers", "## Ship a kernel\n"),
         "uncertainty" | "confidence" | "interval" => section("pages", "## ± is the longer half of an interval\n"),
         _ => None,
@@ -136,6 +125,26 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)))
 }
 
+/// Returns the topic that a word stands for, by default its own.
+fn topic_of(word: &str) -> &str {
+    match word {
+        "roofline" | "hardware" | "shares" => "limits",
+        "csv" | "formats" | "sizes" => "cli",
+        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" => "pages",
+        "junit" | "dashboard" | "action" | "github" => "ci",
+        "registers" | "spills" | "occupancy" | "isa" => "compilers",
+        "quantized" | "inference" | "shapes" => "tuning",
+        "barriers" => "races",
+        "glossary" => "words",
+        "w" => "weak-checks",
+        "marks" | "d" | "u" | "i" | "p" | "!" | "method" | "methods" | "methodology" | "timing" => "times",
+        "c" => "noise",
+        "choices" | "variants" => "fleet",
+        "studies" => LIST,
+        _ => word,
+    }
+}
+
 /// Heading of the part of its page about papers.
 const PAPER: &str = "## Numbers for a paper\n";
 
@@ -150,10 +159,15 @@ fn section(name: &str, heading: &str) -> Option<String> {
 fn bibtex() -> String {
     let citation = include_str!("../../CITATION.cff");
     let field = |name| citation.split_once(name).and_then(|(_, rest)| rest.lines().next()).unwrap_or_default();
-    let [title, author, version] = ["\ntitle: ", "name: ", "\nversion: "].map(|name| field(name).trim_matches('"'));
+    let names = ["\ntitle: ", "name: ", "\nversion: ", "\ndate-released: "];
+    let [title, author, version, released] = names.map(|name| field(name).trim_matches('"'));
+    let year = released.split('-').next().unwrap_or_default();
+    let commit = if BUILT_FROM.is_empty() { String::new() } else { format!(", commit {BUILT_FROM}") };
+    let address = env!("CARGO_PKG_REPOSITORY");
+    let url = if address.is_empty() { String::new() } else { format!(",\n  url = {{{address}}}") };
     format!(
         "\n```bibtex\n@misc{{gpukern,\n  title = {{{{{title}}}}},\n  author = {{{{{author}}}}},\n  \
-         note = {{Version {version}}}\n}}\n```\n"
+         year = {{{year}}},\n  note = {{Version {version}{commit}}}{url}\n}}\n```\n"
     )
 }
 
@@ -268,6 +282,13 @@ mod tests {
         assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");
         let [author, version] = ["author = {{The gpukern authors}}", concat!("Version ", env!("CARGO_PKG_VERSION"))];
         assert!(text.contains(author) && text.contains(version), "{text}");
+        let released = concat!("## [", env!("CARGO_PKG_VERSION"), "] - ");
+        let (_, date) = include_str!("../../CHANGELOG.md").split_once(released).expect("it has this version");
+        assert!(text.contains(&format!("year = {{{}}}", &date[..4])) && text.contains(BUILT_FROM), "{text}");
+        for (name, title) in [("method", "Can the time be trusted?\n"), ("reproduce", "Numbers for a paper\n")] {
+            let page = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
+            assert!(page.starts_with(title), "{page}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{
     line, replaced, run_process, signal, stderr, stdout, unmeasured, within, words,
 };
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -221,6 +222,35 @@ fn several_processes_measure_each_case_once() {
         &mut command(path, &["@/double.toml", "--processes=3", "--in-process"]),
         "--processes=3 takes other processes, and --in-process forbids them",
     );
+}
+
+#[test]
+fn a_record_has_the_hashes_of_the_files_that_its_answers_were_judged_by() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let description = DESCRIPTION.replace("'iota'", "'@a.bin'") + "[reference]\nfile = 'right.bin'\n";
+    fs::write(path.join("k.toml"), description).expect("written");
+    let numbers = |factor: u16| (0..1000).flat_map(|i| f32::from(factor * i).to_le_bytes()).collect::<Vec<_>>();
+    let [input, right] = [numbers(1), numbers(2)];
+    fs::write(path.join("a.bin"), &input).expect("written");
+    fs::write(path.join("right.bin"), &right).expect("written");
+    let output = expect_exit(&mut command(path, &["@/k.toml", "--json=-"]), 0);
+    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let files = record["kernel_files"].as_array().expect("files");
+    let hash = |contents| Sha256::digest(contents).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for (name, contents) in [("a.bin", &input[..]), ("right.bin", &right), ("double.comp", DOUBLE.as_bytes())] {
+        let is_named = |file: &&Value| file["path"].as_str().is_some_and(|path| path.ends_with(name));
+        let named: Vec<_> = files.iter().filter(is_named).collect();
+        let [file] = named[..] else { panic!("{name}: {files:?}") };
+        assert_eq!(file["sha256"].as_str().expect("a hash"), hash(contents), "{name}");
+        assert!(file["text"].is_null(), "{file}");
+    }
+    // The program and the record name the same commit; outside a checkout, neither names one.
+    let version = stdout(&expect_exit(&mut gpukern(&["--version"]), 0));
+    let commit = record["origin"]["built_from"].as_str().map_or_else(String::new, |commit| format!(" ({commit})"));
+    assert_eq!(version, format!("gpukern {}{commit}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(commit.is_empty(), env!("GPUKERN_BUILT_FROM").is_empty(), "{version}");
+    assert_eq!(stdout(&expect_exit(&mut gpukern(&["-V"]), 0)), concat!("gpukern ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]

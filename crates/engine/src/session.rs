@@ -98,8 +98,10 @@ impl Setup {
 
     /// Returns this setup with the user's kernels.
     pub fn with_kernels(&self, kernels: Vec<UserKernels>) -> Self {
-        let paths: BTreeSet<_> = kernels.iter().flat_map(|kernels| &kernels.problem.sources).collect();
-        let kernel_files = paths.into_iter().filter_map(|path| KernelFile::read(path)).collect();
+        // References and inputs are the ends of what was measured as much as the sources.
+        let paths: BTreeSet<_> =
+            kernels.iter().flat_map(|kernels| kernels.problem.files()).map(|(_, path)| path).collect();
+        let kernel_files = paths.iter().filter_map(|path| KernelFile::read(path)).collect();
         Self { kernels, kernel_files, ..self.clone() }
     }
 

@@ -95,7 +95,8 @@ pub struct Record {
     pub peaks: Vec<Peak>,
     /// The cases, in the order they were measured.
     pub cases: Vec<Case>,
-    /// Descriptions and sources of users' kernels. Empty without any, and in older records.
+    /// Descriptions and sources of users' kernels, and files of their inputs and references. Empty without any; older
+    /// records have fewer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_files: Vec<KernelFile>,
     /// Remarks about all cases of a device.
@@ -111,7 +112,7 @@ pub struct Record {
     pub overhead: Nanos,
 }
 
-/// File that a user's kernels are read from.
+/// File on which the cases of a user's kernels depend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct KernelFile {
     /// Path, as the command or the description states it.

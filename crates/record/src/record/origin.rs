@@ -88,6 +88,10 @@ pub struct Origin {
     /// The host's processor with its threads, which is the device where that is software: `AMD EPYC 7763, 4 threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processor: Option<String>,
+    /// The commit that gpukern was built from, with `-dirty` if its files were changed: `5f3a9c0`. Absent for a build
+    /// outside a checkout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub built_from: Option<String>,
     /// The variables that chose the driver, with their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -135,17 +139,41 @@ impl Origin {
     }
 
     /// Returns the texts with their names.
-    pub fn texts(&self) -> [(&'static str, &Option<String>); 8] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system, processor, environment: _ } = self;
-        let names = ["commit", "committed", "branch", "label", "job", "host", "system", "processor"];
-        let texts = [commit, committed, branch, label, job, host, system, processor];
+    pub fn texts(&self) -> [(&'static str, &Option<String>); 9] {
+        let Self {
+            commit,
+            modified: _,
+            committed,
+            branch,
+            label,
+            job,
+            host,
+            system,
+            processor,
+            built_from,
+            environment: _,
+        } = self;
+        let names = ["commit", "committed", "branch", "label", "job", "host", "system", "processor", "built_from"];
+        let texts = [commit, committed, branch, label, job, host, system, processor, built_from];
         std::array::from_fn(|at| (names[at], texts[at]))
     }
 
     /// Returns mutable references to the texts.
-    pub fn texts_mut(&mut self) -> [&mut Option<String>; 8] {
-        let Self { commit, modified: _, committed, branch, label, job, host, system, processor, environment: _ } = self;
-        [commit, committed, branch, label, job, host, system, processor]
+    pub fn texts_mut(&mut self) -> [&mut Option<String>; 9] {
+        let Self {
+            commit,
+            modified: _,
+            committed,
+            branch,
+            label,
+            job,
+            host,
+            system,
+            processor,
+            built_from,
+            environment: _,
+        } = self;
+        [commit, committed, branch, label, job, host, system, processor, built_from]
     }
 
     /// Describes an impossible property, if there is one.
@@ -201,6 +229,8 @@ mod tests {
             |value: &str| Origin { environment: [("VK_DRIVER_FILES".into(), value.into())].into(), ..a.clone() };
         assert_eq!(Origin::common([&driven("1"), &driven("1")]).environment.len(), 1);
         assert_eq!(Origin::common([&driven("1"), &driven("2")]), a);
+        let built = |commit: &str| Origin { built_from: Some(commit.into()), ..a.clone() };
+        assert_eq!(Origin::common([&built("0123456"), &built("0123456-dirty")]), a);
     }
 
     #[test]
