@@ -649,7 +649,7 @@ pub struct Comparing {
 
     /// Save the records of further rounds in this new or empty folder
     ///
-    /// They are round-2.json and so on. The record of --json has their cases, too.
+    /// They are round-2.json and so on.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,
