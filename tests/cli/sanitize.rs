@@ -160,3 +160,47 @@ fn a_reference_that_leaves_elements_out_judges_nothing() {
     let said = super::stderr(&output);
     assert!(said.contains("was not simulated: the reference never writes Y[41]; does its grid"), "{said}");
 }
+
+/// Kernels that write what differs between sub-group sizes: the size itself, and a sum in another order.
+#[test]
+fn answers_without_a_reference_are_compared_between_sub_group_sizes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    for (element, value, exit, difference) in [
+        ("uint", "gl_SubgroupSize", 1, "Y[0] is 4 with sub-groups of 4, but 8 with sub-groups of 8"),
+        // 2⁻²⁰ of 1 is within the tolerance.
+        ("float", "1.0 + float(gl_SubgroupSize) * 1e-7", 0, ""),
+        (
+            "float",
+            "1.0 + float(gl_SubgroupSize) * 0.25",
+            1,
+            "Y[0] is 2 with sub-groups of 4, but 3 with sub-groups of 8",
+        ),
+    ] {
+        let source = format!(
+            "#version 460\n#extension GL_KHR_shader_subgroup_basic : require\nlayout(local_size_x = 32) in;\n\
+             layout(binding = 0) writeonly buffer Y {{ {element} y[]; }};\n\
+             void main() {{ y[gl_GlobalInvocationID.x] = {value}; }}\n"
+        );
+        std::fs::write(path.join("k.comp"), source).expect("written");
+        let buffer = if element == "uint" { "u32" } else { "f32" };
+        let description = format!(
+            "[kernel]\nsource = 'k.comp'\n[axes]\nN = 64\n[buffer.Y]\ntype = '{buffer}'\nshape = 'N'\n[dispatch]\n\
+             groups = 'N / 32'\n"
+        );
+        std::fs::write(path.join("k.toml"), description).expect("written");
+        let json = path.join("found.json");
+        let mut command = gpukern(&["sanitize", "--subgroup", "4..16"]);
+        let output = run(command.arg(path.join("k.toml")).arg("--json").arg(&json));
+        assert_eq!(output.status.code(), Some(exit), "{value}");
+        let found: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("read")).expect("JSON");
+        let faults = found["cases"][0]["faults"].as_array().expect("faults");
+        if exit == 0 {
+            assert!(faults.is_empty(), "{value}: {faults:?}");
+            continue;
+        }
+        let [fault] = &faults[..] else { panic!("{faults:?}") };
+        assert_eq!((&fault["kind"], &fault["what"]), (&"differing-answers".into(), &difference.into()));
+        assert_eq!(fault["subgroup_sizes"], serde_json::json!([8, 16]));
+    }
+}

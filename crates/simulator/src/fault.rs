@@ -22,6 +22,8 @@ pub enum FaultKind {
     InactiveLane,
     /// The answer is right at some sub-group sizes and wrong at others.
     SubgroupSize,
+    /// Answers that nobody can judge differ between sub-group sizes or schedules.
+    DifferingAnswers,
     /// An invocation waits for another one that need not run.
     Progress,
     /// The answer depends on where lanes reconverge.
@@ -35,7 +37,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RaceShared,
         Self::RaceStorage,
         Self::Lockstep,
@@ -44,6 +46,7 @@ impl FaultKind {
         Self::DivergentBarrier,
         Self::InactiveLane,
         Self::SubgroupSize,
+        Self::DifferingAnswers,
         Self::Progress,
         Self::Reconvergence,
         Self::UndefinedArithmetic,
@@ -62,6 +65,7 @@ impl FaultKind {
             Self::DivergentBarrier => "divergent-barrier",
             Self::InactiveLane => "inactive-lane",
             Self::SubgroupSize => "subgroup-size",
+            Self::DifferingAnswers => "differing-answers",
             Self::Progress => "progress",
             Self::Reconvergence => "reconvergence",
             Self::UndefinedArithmetic => "undefined-arithmetic",
@@ -81,6 +85,7 @@ impl FaultKind {
             Self::DivergentBarrier => "divergent barrier",
             Self::InactiveLane => "inactive lane",
             Self::SubgroupSize => "sub-group size",
+            Self::DifferingAnswers => "differing answers",
             Self::Progress => "may wait forever",
             Self::Reconvergence => "reconvergence",
             Self::UndefinedArithmetic => "undefined arithmetic",
@@ -102,6 +107,9 @@ impl FaultKind {
             }
             Self::InactiveLane => "take values only of lanes that are active and exist",
             Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
+            Self::DifferingAnswers => {
+                "make the answer independent of both; if only the order of rows differs, declare `check = \"set\"`"
+            }
             Self::Progress => "wait only for work-groups that have begun: number them with an atomic counter",
             Self::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
             Self::UndefinedArithmetic => "treat these operands as a case of their own",

@@ -28,5 +28,5 @@ pub mod sanitize;
 mod subgroup;
 pub mod trial;
 
-use gpukern_model::basis;
+use gpukern_model::{basis, case};
 use gpukern_program::{algorithms, kernel};

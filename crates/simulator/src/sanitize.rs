@@ -4,6 +4,7 @@ use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::threads;
+use crate::case::check::WrongElement;
 use crate::device::simulated_device;
 use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::kernel::buffer::BufferSpec;
@@ -131,7 +132,13 @@ impl CaseReport {
             return if self.has_failed() { "not simulated" } else { "skipped" }.into();
         }
         if wrong.is_empty() {
-            return if self.unverified.is_some() { "unverified" } else { "right" }.into();
+            let is_differing = |fault: &KernelFault| fault.kind == FaultKind::DifferingAnswers;
+            return match self.unverified {
+                Some(_) if self.faults.iter().chain(&self.accepted).any(is_differing) => "differs between runs",
+                Some(_) => "unverified",
+                None => "right",
+            }
+            .into();
         }
         let mut text = "wrong".to_string();
         if wrong.len() < judged.len() {
@@ -246,6 +253,14 @@ struct JudgedRun {
     matrix_element: Option<SourcePlace>,
     /// `None` for a right answer, otherwise the first wrong value; the error is the simulator's.
     wrong: Result<Option<String>, String>,
+    /// Where the answer differs from the first run's, if nobody knows the right one.
+    differs: Option<String>,
+}
+
+/// Answer of the first run, with which others are compared if nobody knows the right one.
+struct FirstAnswer {
+    subgroup_size: u32,
+    oracle: Option<Box<dyn Oracle>>,
 }
 
 /// Program of a sub-group size.
@@ -294,11 +309,13 @@ pub fn sanitize(algorithm: &Algorithm, variant: &Variant, case: &CaseSpec, optio
         programs.swap(0, common.unwrap_or(first - 1));
         first = 1;
     }
+    let mut first_answer = None;
     for (start, end) in [(0, first), (first, programs.len())] {
         if start == end || start > 0 && report.faults.is_empty() && report.wrong_sizes().is_empty() {
             continue;
         }
-        let judged = posed.run(&programs, start..end, case.seed, &*oracle, &mut report);
+        let judges = (&*problem, &*oracle, &mut first_answer);
+        let judged = posed.run(&programs, start..end, case.seed, judges, &mut report);
         for (index, (subgroup_size, _)) in programs.iter().enumerate().take(end).skip(start) {
             report.add_size(*subgroup_size, result_of(&judged, index));
         }
@@ -354,7 +371,7 @@ impl PosedCase<'_> {
         programs: &[SizedProgram],
         range: std::ops::Range<usize>,
         seed: u64,
-        oracle: &dyn Oracle,
+        (problem, oracle, first_answer): (&dyn Problem, &dyn Oracle, &mut Option<FirstAnswer>),
         report: &mut CaseReport,
     ) -> Vec<JudgedRun> {
         let mut runs = vec![];
@@ -386,8 +403,15 @@ impl PosedCase<'_> {
         for (run, simulated) in runs.into_iter().zip(simulated) {
             let sized = &programs[run.program];
             judged.push(match simulated {
-                Ok(simulated) => self.judge(run, sized, oracle, simulated, report),
-                Err(reason) => JudgedRun { run, answer: 0, matrix_element: None, wrong: Err(reason) },
+                Ok(simulated) => {
+                    let first = first_answer.get_or_insert_with(|| FirstAnswer {
+                        subgroup_size: sized.0,
+                        oracle: problem.oracle_of(&simulated.outputs, &self.inputs),
+                    });
+                    let differs = first.difference(run, sized.0, &simulated.outputs);
+                    JudgedRun { differs, ..self.judge(run, sized, oracle, simulated, report) }
+                }
+                Err(reason) => JudgedRun { run, answer: 0, matrix_element: None, wrong: Err(reason), differs: None },
             });
         }
         judged
@@ -432,7 +456,24 @@ impl PosedCase<'_> {
             }
         }
         report.count(sized.0, counted);
-        JudgedRun { run, answer, matrix_element, wrong: Ok(wrong) }
+        JudgedRun { run, answer, matrix_element, wrong: Ok(wrong), differs: None }
+    }
+}
+
+impl FirstAnswer {
+    /// Says where the outputs of a run differ from this answer by more than their tolerance, if they do. Loose arithmetic
+    /// may.
+    fn difference(&self, run: PlannedRun, subgroup_size: u32, outputs: &[HostArray]) -> Option<String> {
+        let oracle = self.oracle.as_ref().filter(|_| run.arithmetic == Arithmetic::Exact)?;
+        let check = oracle.check(outputs).ok().filter(|check| !check.passes())?;
+        let Some(wrong) = check.wrong.first.first() else { return Some(check.worst) };
+        let WrongElement { element, got, expected } = wrong;
+        let how = if subgroup_size == self.subgroup_size {
+            format!("in another order (schedule {})", run.seed)
+        } else {
+            format!("with sub-groups of {subgroup_size}")
+        };
+        Some(format!("{element} is {expected} with sub-groups of {}, but {got} {how}", self.subgroup_size))
     }
 }
 
@@ -572,6 +613,10 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
             let runs = runs.filter(move |judged| judged.run.arithmetic == arithmetic);
             runs.filter_map(|judged| Some((judged.run.seed, judged.wrong.as_ref().ok()?.as_ref()?))).collect::<Vec<_>>()
         };
+        let mut differences = judged.iter().filter(|judged| judged.run.program == index);
+        if let Some(difference) = differences.find_map(|judged| judged.differs.clone()) {
+            add(FaultKind::DifferingAnswers, sized, difference);
+        }
         let exact = wrong_in(Arithmetic::Exact);
         let (kind, (seed, reason)) = match (exact.first(), wrong_in(Arithmetic::Loose).first()) {
             (None, Some(wrong)) => (FaultKind::Precision, *wrong),

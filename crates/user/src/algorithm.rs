@@ -466,6 +466,17 @@ impl PointProblem {
         self.point().buffers.iter().filter(|buffer| buffer.role.is_output())
     }
 
+    /// Returns the outputs of a run as answers to compare with.
+    fn answers(&self, outputs: &[HostArray]) -> Vec<ReferenceData> {
+        let outputs = self.outputs().zip(outputs).enumerate();
+        let answer = |(index, (buffer, output)): (usize, (&ResolvedBuffer, &HostArray))| ReferenceData {
+            index,
+            buffer: buffer.clone(),
+            bytes: output.as_bytes().to_vec(),
+        };
+        outputs.map(answer).collect()
+    }
+
     /// Makes the oracle that compares with `answers`.
     fn expect(&self, answers: Vec<ReferenceData>, inputs: &[HostArray]) -> Result<UserOracle, Error> {
         let mut expected = UserOracle::new(answers).map_err(Error::Usage)?;
@@ -696,14 +707,19 @@ impl Problem for PointProblem {
         Ok(Box::new(expected))
     }
 
+    fn oracle_of(&self, answer: &[HostArray], inputs: &[HostArray]) -> Option<Box<dyn Oracle>> {
+        if self.point().reference != Reference::None {
+            return None;
+        }
+        let oracle = self.expect(self.answers(answer), inputs).ok()?;
+        Some(Box::new(oracle))
+    }
+
     fn reference(&self, device: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         let Reference::Kernel(list) = &self.point().reference else { return None };
         let problem = self.clone();
         let oracle: MakeOracle = Box::new(move |outputs| {
-            let mut answers = vec![];
-            for (index, (buffer, output)) in problem.outputs().zip(outputs).enumerate() {
-                answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: output.as_bytes().to_vec() });
-            }
+            let answers = problem.answers(&outputs);
             // Only outputs that hold indices are compared by means of an input.
             let needs_inputs = problem.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
             let inputs = if needs_inputs { problem.inputs()? } else { vec![] };

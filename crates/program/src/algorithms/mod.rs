@@ -223,6 +223,11 @@ pub trait Problem {
     fn reference(&self, _: &DeviceInfo) -> Option<(Program, MakeOracle)> {
         None
     }
+    /// Returns an oracle that compares with an answer of which nobody knows whether it is right; `None` if there is a correct
+    /// one to compare with.
+    fn oracle_of(&self, _answer: &[HostArray], _inputs: &[HostArray]) -> Option<Box<dyn Oracle>> {
+        None
+    }
     /// Returns warnings about a case that can run nevertheless.
     fn warnings(&self) -> Vec<String> {
         vec![]
