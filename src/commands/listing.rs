@@ -8,7 +8,6 @@ use crate::engine::session::Session;
 use crate::report::devices::DeviceCard;
 use crate::report::list::{self, ListedAlgorithm};
 use crate::report::table;
-use crate::vulkan::VulkanError;
 use std::fmt::Write;
 
 /// Lists all algorithms, or one of them with details of its variants.
@@ -78,7 +77,7 @@ pub(super) fn devices(
     let mut notes: String = session.dead_drivers().iter().map(|driver| format!("{driver}\n")).collect();
     let mut exit = Exit::Success;
     if cards.is_empty() {
-        let _ = writeln!(notes, "{}", VulkanError::NoDriver);
+        let _ = writeln!(notes, "{}", session.no_device());
         exit = Exit::Failure;
     }
     Ok(CommandOutput::new(output, notes, exit))

@@ -3,8 +3,8 @@
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
 use super::{
-    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json, statuses, stderr,
-    stdout, steady, unmeasured, valid_record, words,
+    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json, replaced,
+    statuses, stderr, stdout, steady, unmeasured, valid_record, words,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,11 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     }
 }
 
+/// Returns a row without numbers, and without the ± of compile times: there is none if too few compilations fit the time.
+fn without_spread(row: &str) -> String {
+    replaced(&words(&unmeasured(row)), " (±|–|# %)", "")
+}
+
 #[test]
 fn kernels_are_compiled_and_nothing_is_submitted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -66,7 +71,7 @@ fn kernels_are_compiled_and_nothing_is_submitted() {
     let inspect = |more: &[&str]| expect_exit(with_failing("vkQueueSubmit", &INSPECT, folder.path()).args(more), 0);
     let text = stdout(&inspect(&[]));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let rows = [" variant", " naive", " local", "2 "].map(|start| words(line(&unmeasured(&text), start)));
+    let rows = [" variant", " naive", " local", "2 "].map(|start| without_spread(line(&text, start)));
     assert_eq!(rows, ["variant shared create cached", "naive 0 B # s # s", "local 32 B # s # s", "2 kernels"]);
     let record = valid_record(&stdout(&inspect(&["--json", "-"])));
     assert_eq!((&record["kind"], statuses(&record)), (&"inspection".into(), vec!["inspected"; 4]));
@@ -91,7 +96,8 @@ fn a_compiler_that_crashes_or_hangs_costs_only_its_kernel() {
     let mut command = with_bad_naive("vkCreateComputePipelines", "segv", &INSPECT, folder.path());
     let output = expect_exit(&mut command, 3);
     let text = stdout(&output);
-    assert_eq!((words(line(&text, " local")).split(' ').count(), line(&text, "1 ")), (7, "1 kernel, 2 failed"));
+    let kernel = without_spread(line(&text, " local"));
+    assert_eq!((&*kernel, line(&text, "1 ")), ("local 32 B # s # s", "1 kernel, 2 failed"));
     check_text(
         line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
         "crashed   matmul/naive/f32/8x8x8: SIGSEGV in vkCreateComputePipelines (kernel matmul/naive.f32; driver llvmpipe Mesa)",

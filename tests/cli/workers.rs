@@ -294,7 +294,8 @@ fn where_the_only_driver_crashes_no_other_is_asked_for() {
     command.env("XDG_DATA_DIRS", folder.path()).env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_VALIDATION", "0");
     check_text(
         line(&stderr(&expect_exit(&mut command, 3)), "error: driver "),
-        "error: driver @/vulkan/icd.d/driver.json crashed while listing its devices: SIGSEGV",
+        "error: driver @/vulkan/icd.d/driver.json crashed while listing its devices: SIGSEGV; `gpukern devices \
+         --in-process` loads it without a worker, for a debugger",
     );
 }
 
@@ -316,7 +317,8 @@ fn a_worker_that_is_killed_while_devices_are_listed_gets_a_second_try() {
     expect_error(&mut devices(&both), 0, &["was killed while listing its devices: killed (SIGKILL"]);
     check_text(
         &stderr(&expect_exit(&mut devices(bad.as_os_str()), 3)),
-        "error: driver @/driver.json was killed while listing its devices: killed (SIGKILL; out of memory?)\n",
+        "error: driver @/driver.json was killed while listing its devices: killed (SIGKILL; out of memory?); `gpukern devices \
+         --in-process` loads it without a worker, for a debugger\n",
     );
 }
 
@@ -390,6 +392,14 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
         assert!(xml.contains(&format!("failures=\"{failures}\" errors=\"{errors}\"")), "{xml}");
         assert!(xml.contains(" type=\"crashed\" message=\"known: ") && xml.contains(": SIGSEGV"), "{xml}");
     }
+    // New failures come first, with their reasons.
+    std::fs::write(&known, table("matmul/naive/f32/8x8x8")).expect("written");
+    let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
+    let said = stderr(&expect_exit(command.arg("--expect").arg(&known), 3));
+    let [new, old] =
+        ["\ncrashed   matmul/naive/", "\nknown     matmul/naive/f32/8x8x8 crashed: "].map(|start| said.find(start));
+    assert!(new.is_some() && new < old, "{said}");
+    assert!(!said.contains("crashed   matmul/naive/f32/8x8x8:"), "{said}");
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::device::selector;
 use crate::record::{KernelFile, Peak};
 use crate::tuning::tuned::Tuned;
 use crate::user::algorithm::UserKernels;
-use crate::vulkan::{CallMonitor, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{CallMonitor, ChosenDrivers, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::worker::DRIVER_FILES;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -105,6 +106,27 @@ impl Setup {
         Self { kernels, kernel_files, ..self.clone() }
     }
 
+    /// Returns the drivers to which the loader is restricted, as a path list, and the variable of this process that restricts
+    /// it, if one does.
+    pub(super) fn chosen_drivers(&self) -> Option<(OsString, Option<&'static str>)> {
+        if let Some(drivers) = &self.drivers {
+            return Some((drivers.clone(), None));
+        }
+        DRIVER_FILES.into_iter().find_map(|name| {
+            let own = self.variables.iter().rev().find(|(own, _)| own == name);
+            own.map(|(_, value)| (value.clone(), None))
+                .or_else(|| std::env::var_os(name).map(|value| (value, Some(name))))
+        })
+    }
+
+    /// Returns the error of a loader without a device. `loaded` says whether it could load a driver.
+    fn no_device(&self, loaded: bool) -> VulkanError {
+        match self.chosen_drivers() {
+            Some((manifests, variable)) => VulkanError::NoDevice(ChosenDrivers { manifests, variable, loaded }),
+            None => VulkanError::NoDriver,
+        }
+    }
+
     /// Whether robust buffer access is on: only with users' kernels, which may access memory out of bounds.
     pub(super) fn robust_access(&self) -> bool {
         !self.kernels.is_empty()
@@ -148,7 +170,11 @@ pub(super) struct LoadedVulkan {
 impl LoadedVulkan {
     /// Loads Vulkan with its calls monitored by `calls`.
     pub(super) fn load(setup: &Setup, calls: Arc<CallMonitor>) -> Result<Self, VulkanError> {
-        let instance = Instance::monitored(setup.validation, setup.loader.as_deref().map(Path::new), calls)?;
+        let loader = setup.loader.as_deref().map(Path::new);
+        let instance = Instance::monitored(setup.validation, loader, calls).map_err(|error| match error {
+            VulkanError::NoDriver => setup.no_device(false),
+            error => error,
+        })?;
         let physicals = instance.devices()?;
         Ok(Self { instance, physicals })
     }
@@ -210,12 +236,18 @@ impl<'a> Session<'a> {
         &self.devices
     }
 
+    /// Returns the error of a session without a device.
+    pub fn no_device(&self) -> VulkanError {
+        self.setup.no_device(true)
+    }
+
     /// Returns the devices that `selectors` name, or the default one.
     ///
     /// # Errors
-    /// When a selector names no device, or several.
+    /// When there is no device, or a selector names none, or several.
     pub fn select(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
-        let chosen = selector::select(&self.devices, selectors).map_err(Error::Usage)?;
+        let chosen = selector::select(&self.devices, selectors)
+            .map_err(|reason| if self.devices.is_empty() { self.no_device().into() } else { Error::Usage(reason) })?;
         Ok(chosen.into_iter().map(|index| &self.devices[index]).collect())
     }
 
@@ -235,7 +267,7 @@ impl<'a> Session<'a> {
     /// When [`Self::select`] fails, or no device is usable.
     pub fn select_usable(&self, selectors: &[String]) -> Result<Vec<&DeviceInfo>, Error> {
         if self.devices.is_empty() {
-            return Err(VulkanError::NoDriver.into());
+            return Err(self.no_device().into());
         }
         let selected = self.select(selectors)?;
         let usable: Vec<_> = selected.iter().copied().filter(|device| self.unusable(device).is_none()).collect();

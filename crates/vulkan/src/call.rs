@@ -2,23 +2,47 @@
 //! One thread of a process calls Vulkan, except that several may compile; another one may watch it.
 
 use crate::basis::error::Error;
-use crate::basis::printable::{Shown, printable};
+use crate::basis::printable::{Shown, printable, shown_word};
 use crate::basis::units::Nanos;
 use ash::vk;
+use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Says that a variable leaves the loader only some drivers, if one does.
-fn restricted() -> String {
-    let set =
-        ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
-    set.map_or_else(String::new, |(name, value)| {
-        if value.is_empty() {
-            return format!(": {name} is empty, so it leaves the loader none; unset it to use others");
+/// Drivers to which the loader is restricted, none of which has a device here.
+#[derive(Clone, Debug)]
+pub struct ChosenDrivers {
+    /// Their manifests, as a path list; empty if the loader gets none.
+    pub manifests: OsString,
+    /// Variable of this process that names them; `None` if an option does.
+    pub variable: Option<&'static str>,
+    /// Whether the loader found a driver among them that it could load and start.
+    pub loaded: bool,
+}
+
+impl fmt::Display for ChosenDrivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { manifests, variable, loaded } = self;
+        let others = variable.map_or_else(String::new, |name| format!("; unset {name} to use other drivers"));
+        if manifests.is_empty() {
+            return write!(f, "the Vulkan loader may use no driver, because the list of drivers is empty{others}");
         }
-        format!(": {name} leaves it only {}, which has no device here; unset it to use others", printable(&value))
-    })
+        let files = manifests.to_string_lossy();
+        let files = printable(&files);
+        let how = if *loaded {
+            "is loaded, but has no device: it supports none of this machine's, or may not open it"
+        } else {
+            "gives the loader no instance: its library cannot be loaded, or refuses to start here"
+        };
+        write!(
+            f,
+            "the driver {files} {how}; `VK_DRIVER_FILES={} VK_LOADER_DEBUG=error,driver gpukern devices` shows what the \
+             loader and the driver say{others}",
+            shown_word(&files)
+        )
+    }
 }
 
 /// Failure of a Vulkan call or of loading Vulkan.
@@ -35,11 +59,13 @@ pub enum VulkanError {
     NamedLoader { path: PathBuf, error: ash::LoadingError },
     /// The loader found no driver.
     #[error(
-        "the Vulkan loader found no usable driver{}; install the GPU's driver, or a software device: \
-         mesa-vulkan-drivers (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)",
-        restricted()
+        "the Vulkan loader found no usable driver; install the GPU's driver, or a software device: mesa-vulkan-drivers \
+         (Debian, Ubuntu, Fedora), vulkan-swrast (Arch)"
     )]
     NoDriver,
+    /// The drivers that the user chose have no device here.
+    #[error("{0}")]
+    NoDevice(ChosenDrivers),
     /// `--validation` was given, but the validation layer is not installed.
     #[error(
         "VK_LAYER_KHRONOS_validation is not installed; install vulkan-validationlayers (Debian, Ubuntu), \
@@ -231,6 +257,21 @@ mod tests {
         let message = |call| VulkanError::Call { call, result: vk::Result::ERROR_OUT_OF_HOST_MEMORY }.to_string();
         assert!(message("vkCreateComputePipelines").contains("the driver ran out of memory while it compiled"));
         assert!(message("vkQueueSubmit").ends_with("choose a smaller size"));
+    }
+
+    #[test]
+    fn a_chosen_driver_without_a_device_is_named_with_what_it_did() {
+        let message = |manifests: &str, variable, loaded| {
+            VulkanError::NoDevice(ChosenDrivers { manifests: manifests.into(), variable, loaded }).to_string()
+        };
+        let loaded = message("new driver.json", None, true);
+        assert!(loaded.starts_with("the driver new driver.json is loaded, but has no device"), "{loaded}");
+        assert!(loaded.contains("`VK_DRIVER_FILES='new driver.json' VK_LOADER_DEBUG"), "{loaded}");
+        assert!(!loaded.contains("unset"), "an option named it: {loaded}");
+        let refused = message("a.json:b.json", Some("VK_ICD_FILENAMES"), false);
+        assert!(refused.contains("the loader no instance"), "{refused}");
+        assert!(refused.ends_with("; unset VK_ICD_FILENAMES to use other drivers"), "{refused}");
+        assert!(message("", Some("VK_DRIVER_FILES"), false).contains("the list of drivers is empty"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::call::{CallMonitor, Context, VulkanError};
 use super::logical_device::Device;
-use crate::basis::units::{Bytes, Metric};
+use crate::basis::units::{Bytes, Metric, Nanos};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::case::statistics::SUBGROUP_SIZE;
 use crate::device::cache::CacheFolder;
@@ -11,6 +11,7 @@ use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
+use crate::stats;
 use ash::{khr, vk};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
@@ -39,6 +40,20 @@ const COMPILER_STACK_BYTES: usize = 8 << 20;
 
 /// Name of the pipeline cache's file kind in the cache folder.
 const CACHE_KIND: &str = "pipelines";
+
+/// Most compilations of an inspected kernel whose times are taken, and the time after which no other one begins.
+const MAX_COMPILATIONS: usize = 11;
+const COMPILATION_TIME: Duration = Duration::from_millis(500);
+
+/// Returns the median of the times of compilations, and those times. If most took less than half of the first, the driver has
+/// served them from memory of its own, and only the first counts.
+fn compile_time(samples: Vec<Nanos>) -> (Nanos, Vec<Nanos>) {
+    let first = samples[0];
+    match stats::median(&samples.iter().map(|sample| sample.0).collect::<Vec<_>>()) {
+        Some(median) if samples.len() > 1 && 2.0 * median >= first.0 => (Nanos(median), samples),
+        _ => (first, vec![]),
+    }
+}
 
 /// Everything that two dispatches must have in common to share a pipeline of a device.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -223,12 +238,13 @@ impl Pipelines {
         Ok(kernels)
     }
 
-    /// Compiles a kernel for its statistics, and twice before for the time that this takes without and with a cache.
+    /// Compiles a kernel for its statistics, and before that several times for the time that this takes without a cache, and
+    /// once with one.
     fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
         let layout = self.layout(&Key::of(dispatch).slots)?;
         let spirv = self.spirv(&dispatch.shader).to_vec();
         let cache = Cache::new(&self.device, &[])?;
-        let create = |flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
+        let create = |cache: &Cache, flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
             let compiler = Compiler { cache: cache.handle, flags, ..self.compiler() };
             let started = Instant::now();
             let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, &spirv, layout.handle))?;
@@ -237,21 +253,30 @@ impl Pipelines {
             Ok((Pipeline { handle, layout, statistics: vec![], device: Rc::clone(&self.device) }, elapsed))
         };
         // Drivers bypass their caches when they capture statistics, so compile times are taken without.
-        let (mut pipeline, created) = create(vk::PipelineCreateFlags::empty())?;
-        let (_, cached) = create(vk::PipelineCreateFlags::empty())?;
+        let (mut pipeline, first) = create(&cache, vk::PipelineCreateFlags::empty())?;
+        let (_, cached) = create(&cache, vk::PipelineCreateFlags::empty())?;
+        let mut samples = vec![Nanos::from(first)];
+        let mut total = first;
+        while samples.len() < MAX_COMPILATIONS && total < COMPILATION_TIME {
+            let (_, time) = create(&Cache::new(&self.device, &[])?, vk::PipelineCreateFlags::empty())?;
+            samples.push(time.into());
+            total += time;
+        }
+        let (created, samples) = compile_time(samples);
         let mut flags = self.compiler().flags;
         if !flags.is_empty() {
             if texts {
                 flags |= vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR;
             }
-            (pipeline, _) = create(flags)?;
+            (pipeline, _) = create(&cache, flags)?;
         }
         Ok(CompiledKernel {
             name: dispatch.shader.label(),
             hash: dispatch.hash(&spirv),
             statistics: self.statistics(pipeline.handle),
             inspection: Some(Inspection {
-                created: created.into(),
+                created,
+                samples,
                 cached: cached.into(),
                 shared: Bytes(dispatch.shader.shared_bytes(&dispatch.constants)),
                 subgroup_size: dispatch.subgroup_size,
@@ -550,5 +575,19 @@ impl Drop for Cache {
     fn drop(&mut self) {
         // SAFETY: only this owner uses the cache, and pipelines do not need it after creation.
         unsafe { self.device.handle.destroy_pipeline_cache(self.handle, None) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_driver_serves_from_memory_is_no_compilation() {
+        let times = |samples: &[f64]| compile_time(samples.iter().map(|time| Nanos(*time)).collect());
+        let (median, samples) = times(&[9.0, 8.0, 7.0]);
+        assert_eq!((median, samples.len()), (Nanos(8.0), 3));
+        assert_eq!(times(&[9.0, 1.0, 1.0]), (Nanos(9.0), vec![]));
+        assert_eq!(times(&[9.0]), (Nanos(9.0), vec![]));
     }
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Sub-command of `gpukern` that runs a worker.
 const SUBCOMMAND: &str = "worker";
 /// Environment variables that list the driver manifests for the Vulkan loader; the second is for older loaders.
-pub(super) const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+pub const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// Environment variables that disable the shader caches of Mesa's and NVIDIA's drivers.
 const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 /// Interval between checks for an interruption: long enough not to disturb measurements.
@@ -162,13 +162,14 @@ impl WorkerProcess {
     fn spawn(program: &Path, drivers: Option<&OsStr>, setup: &Setup) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.arg(SUBCOMMAND);
-        if let Some(drivers) = drivers {
-            command.envs(DRIVER_FILES.map(|name| (name, drivers)));
-        }
         if setup.inspects {
             command.envs(WITHOUT_CACHES);
         }
         command.envs(setup.variables.iter().map(|(name, value)| (name, value)));
+        // The variables may name several drivers, each of which is tried alone.
+        if let Some(drivers) = drivers {
+            command.envs(DRIVER_FILES.map(|name| (name, drivers)));
+        }
         let helper = Helper::start(&mut command, OutputPolicy::Shown(setup.messages.clone()), Lifetime::Tied)?;
         Ok(Self {
             helper,

@@ -67,7 +67,10 @@ impl<'a> Workers<'a> {
         // If a worker dies even without drivers, the loader or a layer is at fault.
         let suspects = match WorkerProcess::start(self.setup, Some(OsStr::new(NO_DRIVER)), &uninterrupted) {
             Err(ended) if ended.how != EndKind::Refused => vec![],
-            _ => manifests(self.drivers.as_ref()),
+            _ => {
+                let chosen = self.setup.chosen_drivers().map(|(manifests, _)| manifests);
+                manifests(chosen.filter(|manifests| !manifests.is_empty()).as_ref())
+            }
         };
         let culprit = if suspects.is_empty() { "the Vulkan loader or a layer" } else { "a driver or a layer" };
         let mut alive = vec![];
@@ -95,7 +98,10 @@ impl<'a> Workers<'a> {
             // A driver that is known to crash says the same again.
             return Err(match &self.dead_drivers[..] {
                 [] => format!("{what}: {ended}"),
-                dead => dead.join("; "),
+                dead => {
+                    let remedy = "`gpukern devices --in-process` loads it without a worker, for a debugger";
+                    format!("{}; {remedy}", dead.join("; "))
+                }
             });
         }
         let alive =

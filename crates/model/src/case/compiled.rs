@@ -22,8 +22,12 @@ pub struct CompiledKernel {
 /// Results of inspecting a kernel: pipeline creation times and the driver's texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Inspection {
-    /// Host time to create the pipeline with an empty pipeline cache.
+    /// Host time to create the pipeline with an empty pipeline cache: the median of `samples`, if there are any.
     pub created: Nanos,
+    /// Times of several compilations, each with an empty cache of its own; absent if one took long, or a driver that keeps
+    /// code elsewhere compiled only once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Nanos>,
     /// Host time to create the pipeline a second time, from the pipeline cache.
     pub cached: Nanos,
     /// Bytes of shared memory per work-group that the kernel declares.

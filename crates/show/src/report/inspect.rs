@@ -6,11 +6,12 @@ use super::join_filled;
 use super::table::{self, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{printable, printable_lines};
-use crate::basis::units::{Bytes, counted, significant, trimmed};
+use crate::basis::units::{Bytes, counted, percent, significant, trimmed};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::case::statistics;
 use crate::case::statistics::{CompilerStatistic, spills};
 use crate::record::{Case, Outcome, Record};
+use crate::stats::Summary;
 use similar::TextDiff;
 use std::fmt::Write;
 
@@ -21,6 +22,8 @@ const UNKNOWN: &str = "–";
 const CREATED: &str = "create";
 /// Heading of the time to create a pipeline from the cache.
 const CACHED: &str = "cached";
+/// Column of the uncertainty of the time before it.
+const SPREAD: &str = "±";
 
 /// Kernel of a case, or of several sizes that compile to the same code.
 pub struct KernelRow<'a> {
@@ -183,7 +186,8 @@ pub fn text(record: &Record, width: usize) -> String {
 /// Returns the table of `rows`, and its legend.
 fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
     let table = Table::default().text(["variant", "kernel", "size"]);
-    let mut table = table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, CACHED]);
+    let mut table =
+        table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, SPREAD, CACHED]);
     let mut last_variant = String::new();
     for row in rows {
         let figures = CompilerStatistic::ALL.map(|figure| figure_text(figure, figure.of(row.compiled)));
@@ -194,9 +198,12 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
         last_variant = variant;
         let names = [name, row.kernel.clone().unwrap_or_default(), row.size()];
-        let times = [row.inspection.created, row.inspection.cached].map(|time| time.to_string());
-        table.row(names.into_iter().chain(figures).chain(times));
+        let Inspection { created, samples, cached, .. } = row.inspection;
+        let spread = Summary::of(samples).and_then(|summary| summary.relative_error());
+        let spread = spread.map_or_else(|| UNKNOWN.into(), percent);
+        table.row(names.into_iter().chain(figures).chain([created.to_string(), spread, cached.to_string()]));
     }
+    table.leave_out_empty(&[SPREAD], UNKNOWN);
     if let [size] = &distinct(rows.iter().map(KernelRow::size))[..] {
         table.leave_out_empty(&["size"], size);
     }
@@ -212,7 +219,7 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         CompilerStatistic::Shared,
     ]
     .map(CompilerStatistic::name);
-    let mut hidden = table.fit(width, &[CACHED, scratch, code, instructions, shared]);
+    let mut hidden = table.fit(width, &[CACHED, SPREAD, scratch, code, instructions, shared]);
     hidden.reverse();
     let mut document = Document::default();
     let legend = legend(rows, &table);
@@ -236,7 +243,8 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     let cached = table.position(CACHED).map_or("", |_| "; cached: again, from that cache");
     // As llvmpipe does, whose times therefore do not compare with those of others.
     let lazy = if names.is_empty() { "; such a driver may generate code only when a kernel first runs" } else { "" };
-    [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{cached}{lazy}")]
+    let median = table.position(SPREAD).map_or("", |_| ", the median of up to 11");
+    [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{median}{cached}{lazy}")]
 }
 
 /// Prints every statistic under the driver's own name, with a column for each kernel.
@@ -367,6 +375,7 @@ mod tests {
         let inspection = Inspection {
             created: Nanos(12.3e6),
             cached: Nanos(45e3),
+            samples: vec![],
             shared: Bytes(1024),
             subgroup_size: None,
             texts: vec![Representation { name: "Assembly".into(), text: isa.into() }],
