@@ -277,6 +277,7 @@ pub enum Command {
     #[command(
         after_long_help = "Exit codes: 0 all right · 1 an answer is wrong · 2 usage · 3 a case failed, crashed or \
         timed out\n\n\
+        `gpukern help drivers` compares and bisects drivers, and reports their bugs.\n\n\
         Examples:\n  \
         gpukern verify                                         everything, in minutes\n  \
         gpukern verify lu -t f32 --full                        LU at every size\n  \
@@ -328,8 +329,8 @@ pub enum Command {
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
-        after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, or an answer is wrong · 2 usage · \
-        3 the device or the system failed · 4 undecided\n\n\
+        after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, an answer is wrong, or the driver of B \
+        cannot run what that of A runs · 2 usage · 3 the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
         # two variants, four sizes\n  \
         gpukern ab matmul -V tiled --against local-2d -s 64..512\n  \

@@ -54,9 +54,8 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     }
     let (unseen, advice) = unseen(&comparison, args, &ruling);
     // Between two commits, the change itself took them away; a record may lack what was not measured.
-    if args.measured_by.is_some() {
-        ruling.unseen.clone_from(&unseen);
-    }
+    let is_certain = |index: &usize| args.measured_by.is_some() || comparison.unmatched[*index].has_lost_support();
+    ruling.unseen = unseen.iter().copied().filter(is_certain).collect();
     let mut exit = judging::exit_of_comparison(&comparison, &ruling);
     comparison.remarks.extend(advice);
     // In a pull request, nobody knows whether a wrong kernel became worse.
@@ -90,7 +89,15 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
     let lost = indices(Unmatched::is_lost);
     if !lost.is_empty() && !force && !allow.iter().any(|name| name == "gone") {
         let cases = counted(lost.len(), "case");
-        advice.push(format!("{cases} of the baseline did not run in the candidate; if intentional, add --allow gone."));
+        let lost_support = indices(Unmatched::has_lost_support).len();
+        let lacking = match lost_support {
+            0 => String::new(),
+            count if count == lost.len() => ": its device or driver lacks what they need".into(),
+            count => format!(": its device or driver lacks what {count} of them need"),
+        };
+        advice.push(format!(
+            "{cases} of the baseline did not run in the candidate{lacking}; if intentional, add --allow gone."
+        ));
         unseen.extend(lost);
     }
     let unjudged = indices(|case| case.unjudged_before && case.candidate.is_right());

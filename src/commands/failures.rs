@@ -294,7 +294,12 @@ pub(super) fn is_failure(outcome: &Outcome) -> bool {
 /// Returns the name of a case's folder, to which [`create_unique`] may add a number.
 fn folder_name(case: &Case) -> String {
     let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
-    file_name(&format!("{}_device-{}", case.id.chars().map(plain).collect::<String>(), case.device))
+    // A description's only kernel is often called as the description.
+    let id = match case.id.split_once('/') {
+        Some((_, rest)) if case.algorithm == case.variant => rest,
+        _ => &case.id,
+    };
+    file_name(&format!("{}_device-{}", id.chars().map(plain).collect::<String>(), case.device))
 }
 
 /// Returns the group of a case, and its variant as configured for the device; `None` for a case of the host.
@@ -365,8 +370,10 @@ impl Failure<'_> {
             Some((own, point)) => own.free_axes().map(|axis| (own.axes[axis].clone(), point.values[axis])).collect(),
             None => extents_as_axes(&group.spec.size.extents()),
         };
+        let name = if own.is_some() { case.algorithm.clone() } else { format!("{}-{}", case.algorithm, case.variant) };
         let reproducer = Reproducer {
             folder,
+            name,
             head: self.head(),
             group,
             device,

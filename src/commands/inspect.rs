@@ -42,7 +42,8 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         options_hash: Some(plan.options()),
         ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
+    let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
+    let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
     let notes = report::bench::outcomes(&record);
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);

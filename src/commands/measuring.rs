@@ -17,8 +17,8 @@ use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
-    Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
+    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
+    Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -120,7 +120,7 @@ pub(super) fn measure_and_report(
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
-    let MeasuredPlan { record, validated, cut_short } = with_hint(call.measure_with_journal(&mut file), request)?;
+    let MeasuredPlan { record, validated, cut_short, .. } = measured(call, &mut file, request, path.is_some())?;
     let pooled = record.across_processes();
     let form = output.tables.table_form(&pooled, request.selection.sampling.energy);
     let is_joined = run::are_captured(&setup.kernels);
@@ -159,16 +159,27 @@ pub(super) fn measure_and_report(
     Ok(answer)
 }
 
-/// Adds to an error how to require another sub-group size than a saved failure does: the device may lack the size.
-fn with_hint(measured: Result<MeasuredPlan>, request: &Request) -> Result<MeasuredPlan> {
+/// Measures the cases that the record in `file` lacks. Fails if no case ran and the record is not kept, and says how to require
+/// another sub-group size than a saved failure does, if no device has that size.
+fn measured(
+    call: MeasurementCall<'_>,
+    file: &mut RecordFile,
+    request: &Request,
+    is_kept: bool,
+) -> Result<MeasuredPlan> {
+    let mut measured = call.measure_with_journal(file)?;
     let folders = request.kernels.as_ref().map_or(&[][..], |files| &files.kernel);
-    measured.map_err(|error| match (error, folders.iter().find_map(|folder| failures::required_subgroup(folder))) {
-        (crate::Error::Usage(reason), Some(size)) => usage!(
-            "{reason}\nthe saved kernel requires sub-groups of {size}, as on its device; `--set kernel.subgroup=SIZE` \
-             requires another size"
-        ),
-        (error, _) => error,
-    })
+    let sizes = |device: &DeviceInfo| u64::from(device.subgroup.min_size)..=u64::from(device.subgroup.max_size);
+    let is_lacking = |size: &u64| !measured.record.devices.iter().any(|device| sizes(device).contains(size));
+    let required = folders.iter().find_map(|folder| failures::required_subgroup(folder)).filter(is_lacking);
+    if let (Some(crate::Error::Usage(reason)), Some(size)) = (&mut measured.all_skipped, required) {
+        let _ = write!(
+            reason,
+            "\nthe saved kernel requires sub-groups of {size}, as on its device; `--set kernel.subgroup=SIZE` requires \
+             another size"
+        );
+    }
+    measured.checked(is_kept)
 }
 
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.

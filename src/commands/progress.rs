@@ -660,7 +660,7 @@ mod tests {
     fn skips_are_not_counted() {
         let record = crate::record::fixture::six_cases();
         let mut case = record.cases[0].clone();
-        case.outcome = Outcome::Skipped { reason: "no units".into() };
+        case.outcome = Outcome::unsupported("no units".into());
         let mut progress = Progress::new(2, &Messages::in_memory());
         let id = case_id("split", DType::F32, "8x8x8");
         case.id = id.to_string();

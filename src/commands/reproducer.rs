@@ -3,7 +3,7 @@
 
 use crate::basis::file_name::file_name;
 use crate::kernel::buffer::{Descriptor, Role};
-use crate::kernel::interface::{ArgumentKind, Scalar, Slot};
+use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SlotKind};
 use crate::kernel::program::{BufferId, Dispatch, Step};
 use crate::kernel::shaders::Shader;
 use crate::user::description::{
@@ -25,6 +25,8 @@ use std::path::Path;
 /// Failed case, whose inputs and SPIR-V are in a folder.
 pub(super) struct Reproducer<'a> {
     pub(super) folder: &'a Path,
+    /// Name of the kernel in ids; that of a built-in algorithm is taken.
+    pub(super) name: String,
     /// Lines before the first field.
     pub(super) head: String,
     pub(super) group: &'a CaseGroup,
@@ -44,6 +46,10 @@ impl Reproducer<'_> {
     /// Writes the description, and the files that it names besides inputs and SPIR-V. The error says why `run` cannot repeat
     /// the case.
     pub(super) fn write(&self) -> Result<(), String> {
+        let mut descriptors = self.program.dispatches().flat_map(|dispatch| &dispatch.descriptors);
+        if descriptors.any(|descriptor| descriptor.at.kind == SlotKind::Texel) {
+            return Err("it reads a texel buffer, which no description can bind".into());
+        }
         let mut commented = self.describe()?;
         let mut reason = String::new();
         for reference in [self.reference(), Err("the saved kernel does not fit it".into())] {
@@ -73,8 +79,7 @@ impl Reproducer<'_> {
         let names: Vec<String> = buffers.iter().map(|buffer| buffer.name.clone()).collect();
         let mut commented = Commented::default();
         let description = &mut commented.description;
-        // That of a built-in kernel is taken, and says less. A name has at most 60 characters.
-        description.name = self.folder.file_name().map(|name| name.to_string_lossy().chars().take(60).collect());
+        description.name = Some(self.name.clone());
         for (name, value) in self.axes.iter().filter(|(name, _)| !names.contains(name)) {
             description.axes.set(name, OneOrMany::One(Formula::Integer(*value)));
         }

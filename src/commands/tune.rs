@@ -237,7 +237,7 @@ impl Tuning<'_> {
             }
             if reason.is_none() {
                 reason = match outcome {
-                    Outcome::Skipped { reason } => Some(reason),
+                    Outcome::Skipped { reason, .. } => Some(reason),
                     outcome => outcome.failure(),
                 };
             }

@@ -51,15 +51,17 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         origin: origin::of_this_process(None, host)?,
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let MeasuredPlan { record, validated, .. } = MeasurementCall::new(&plan, setup, &options, host).measure()?;
+    let measured = MeasurementCall::new(&plan, setup, &options, host).measure()?;
+    let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
-    let mut notes = report::bench::outcomes(&record) + &report::verify::unverified(&record);
+    let (new_failures, known_notes) = without_known(&record, known_failures.as_deref().unwrap_or_default());
+    let mut notes = report::bench::outcomes(&new_failures) + &report::verify::unverified(&record) + &known_notes;
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
     let (mut exit, passing, new) = match &known_failures {
         None => (measuring::exit_of_record(&record), 0, 0),
-        Some(known) => judge_known(&record, known, &mut notes),
+        Some(known) => judge_known(&record, &new_failures, known, &mut notes),
     };
     let is_unverified = |case: &&Case| case.measured().is_some_and(|m| m.verification.verified().is_none());
     let unverified = record.cases.iter().filter(is_unverified).count();
@@ -78,10 +80,10 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         let _ = writeln!(output, "{} passed: take {them} out of --expect", counted(passing, "known failure"));
     }
     let mut answer = CommandOutput::new(output, notes, exit);
-    if exit == Exit::Success {
+    answer.note_error(validated);
+    if answer.exit == Exit::Success {
         answer.notes.push_str(RACES_NOTE);
     }
-    answer.note_error(validated);
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));
     }
@@ -118,6 +120,25 @@ pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
     known::parse(&text).map_err(|reason| usage!("{name}{reason}\n{EXAMPLE}"))
 }
 
+/// Returns the record without the failures that `known` names, and a line about those of each table: they come last, so that the
+/// new ones are seen first.
+fn without_known(record: &Record, known: &[KnownFailure]) -> (Record, String) {
+    let Expectations { expected, .. } = Expectations::of(record, known);
+    let cases = expected.iter().filter_map(|index| {
+        let case = &record.cases[*index];
+        Some((known.iter().find(|known| known.fault.is_none() && known.expects(case))?.text(), case))
+    });
+    let mut lines = String::new();
+    for cases in grouped(cases, |(text, case)| (text.clone(), case.outcome.status())) {
+        let (text, case) = &cases[0];
+        let more =
+            if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
+        let _ = writeln!(lines, "known     {}{more} {}: {text}", case.id, case.outcome.status());
+    }
+    let rest = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
+    (Record { cases: rest.map(|(_, case)| case.clone()).collect(), ..record.clone() }, lines)
+}
+
 /// Most tables that are proposed.
 const MAX_TABLES: usize = 8;
 
@@ -150,12 +171,15 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     text
 }
 
-/// Returns the exit code of the unexpected failures, 1 if there are none and a known failure passes, the number of known
+/// Returns the exit code of the `unexpected` failures, 1 if there are none and a known failure passes, the number of known
 /// failures that pass, and that of unexpected ones.
-fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (Exit, usize, usize) {
+fn judge_known(
+    record: &Record,
+    unexpected: &Record,
+    known: &[KnownFailure],
+    notes: &mut String,
+) -> (Exit, usize, usize) {
     let Expectations { expected, gone, absent } = Expectations::of(record, known);
-    let unexpected = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
-    let unexpected = Record { cases: unexpected.map(|(_, case)| case.clone()).collect(), ..record.clone() };
     if !expected.is_empty() {
         let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
     }
@@ -187,7 +211,7 @@ fn judge_known(record: &Record, known: &[KnownFailure], notes: &mut String) -> (
     for known in &gone {
         let _ = writeln!(notes, "error: {}", known.passes());
     }
-    let exit = match measuring::exit_of_record(&unexpected) {
+    let exit = match measuring::exit_of_record(unexpected) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     };

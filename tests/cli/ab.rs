@@ -385,10 +385,42 @@ fn two_drivers_with_different_answers_get_no_verdict() {
     let said = words(&output);
     assert!(said.contains("its answer differs from A's: Y[0] is 4, A has 8"), "{output}");
     // The answer of A is kept with it, so that the case fails again wherever B answers.
-    let kept = kept.join("B_k_k_u32_N_64_device-0");
+    let kept = kept.join("B_k_u32_N_64_device-0");
     for (width, exit) in [("128", 1), ("256", 0)] {
         let mut again = gpukern(&["run", "--max-time", "100ms"]);
         expect_exit(again.arg(&kept).env("LP_NATIVE_VECTOR_WIDTH", width), exit);
+    }
+}
+
+#[test]
+fn a_driver_that_lost_what_a_case_needs_is_worse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let glsl = "#version 460\nlayout(local_size_x = 32) in;\nlayout(binding = 0) writeonly buffer Y { uint y[]; };\n\
+                void main() { y[gl_GlobalInvocationID.x] = 1; }\n";
+    write(&folder, "k.comp", glsl.as_bytes());
+    let toml = "kernel = { source = 'k.comp', subgroup = 8 }\naxes.N = 64\nbuffer.Y = { type = 'u32', shape = 'N' }\n\
+                dispatch.groups = 'N / 32'\n";
+    let toml = write(&folder, "k.toml", toml.as_bytes());
+    let [wide, narrow] = ["LP_NATIVE_VECTOR_WIDTH=256", "LP_NATIVE_VECTOR_WIDTH=128"];
+    let duel = |a: &str, b: &str, exit| {
+        let mut command = gpukern(&["ab", &toml, "--device", "cpu", "--a-env", a, "--b-env", b]);
+        expect_exit(command.args(["--max-time", "1s"]), exit)
+    };
+    let output = stdout(&duel(wide, narrow, 1));
+    line(&output, "B CANNOT run what A runs: its driver lacks what the case needs");
+    let said = words(&output);
+    assert!(said.contains("=128 skipped: needs sub-groups of 8; the device has 4"), "{output}");
+    // What only B runs is no loss, and nothing to compare.
+    duel(narrow, wide, 2);
+    let [good, bad] = ["good.json", "bad.json"].map(|name| folder.path().join(name));
+    for (path, width, exit) in [(&good, "256", 0), (&bad, "128", 2)] {
+        let mut run = gpukern(&["run", &toml, "--device", "cpu", "--max-time", "100ms", "--json"]);
+        expect_exit(run.arg(path).env("LP_NATIVE_VECTOR_WIDTH", width), exit);
+    }
+    for (allow, exit) in [("device,driver", 1), ("device,driver,gone", 0)] {
+        let mut compare = gpukern(&["compare", "--allow", allow]);
+        let output = stdout(&expect_exit(compare.args([&good, &bad]), exit));
+        assert!(output.contains("newly skipped"), "{output}");
     }
 }
 

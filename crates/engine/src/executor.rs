@@ -105,7 +105,7 @@ impl Executor<'_> {
                 let reference = problem.reference(&self.device).map(|(reference, _)| reference);
                 self.outcome_of_death(&[Some(program), reference], ended)
             }
-            Err(reason) => Outcome::Skipped { reason },
+            Err(reason) => Outcome::unsupported(reason),
         };
         group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome)
     }

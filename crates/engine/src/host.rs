@@ -50,7 +50,7 @@ pub fn measure(group: &CaseGroup, index: usize, sampling: &Sampling, interrupted
     let problem = group.problem();
     let Some(baseline) = group.algorithm.baseline_of(&group.spec) else {
         let reason = format!("no baseline for {} in {}", group.algorithm.name, group.spec.dtype);
-        return group.case("host", problem.as_ref(), index, Outcome::Skipped { reason });
+        return group.case("host", problem.as_ref(), index, Outcome::left_out(reason));
     };
     let mut case = group.case(baseline.name, problem.as_ref(), index, Outcome::Interrupted);
     case.notes = vec![format!("{} on the host: {}", baseline.name, baseline.summary)];
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_case_without_a_baseline_is_skipped_with_the_reason() {
-        let Outcome::Skipped { reason } = case("collectives", 64, false).outcome else { panic!("skipped") };
+        let Outcome::Skipped { reason, .. } = case("collectives", 64, false).outcome else { panic!("skipped") };
         assert_eq!(reason, "no baseline for collectives in i32");
     }
 

@@ -337,7 +337,7 @@ mod tests {
             for group in groups.iter().cloned().map(|group| group.resolve(&[]).expect("made here")) {
                 std::thread::sleep(time);
                 for chosen in tuned::choose(&group, &software_device(), &Tuned::none()) {
-                    let outcome = Outcome::Skipped { reason: "a script".into() };
+                    let outcome = Outcome::left_out("a script".into());
                     let case = group.case(&chosen.variant.name, group.problem().as_ref(), 0, outcome);
                     report(Box::new(CaseEvent::End(Box::new(case))));
                 }

@@ -114,8 +114,23 @@ pub struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They do not affect the record.
     pub validated: Result<(), Error>,
+    /// Why no case ran, if the devices can run none.
+    pub all_skipped: Option<Error>,
     /// Whether an interruption skipped limits or whole processes. Interrupted cases have their own outcome.
     pub cut_short: bool,
+}
+
+impl MeasuredPlan {
+    /// Fails if no case ran. A record that `is_kept` remains, and the error is added to it: a comparison says which cases a
+    /// driver no longer runs.
+    pub fn checked(mut self, is_kept: bool) -> Result<Self, Error> {
+        match self.all_skipped.take() {
+            Some(error) if !is_kept => return Err(error),
+            Some(error) => self.validated = self.validated.and(Err(error)),
+            None => {}
+        }
+        Ok(self)
+    }
 }
 
 /// Part of a section on one device, without the cases of earlier sections.
@@ -432,7 +447,7 @@ impl<'a> Measurement<'a> {
     /// Measures every case in `session`. If a device cannot be opened, only its cases fail.
     ///
     /// # Errors
-    /// When there is nothing to measure, or the only device cannot be opened.
+    /// When there is no case, or the only device cannot be opened.
     pub fn measure(
         &self,
         session: Option<&Session<'_>>,
@@ -466,14 +481,14 @@ impl<'a> Measurement<'a> {
             Some(session) => session.check_validation(),
             None => Ok(()),
         };
-        check_measured_any(&results.cases, options.left_out)?;
+        let all_skipped = all_skipped(&results.cases, options.left_out)?;
         // A last process that measured nothing is no part of the record.
         let last = results.current_process();
         if last > 0 && results.cases.iter().all(|case| case.process != last) {
             results.processes.pop();
         }
         let cut_short = results.cut_short;
-        Ok(MeasuredPlan { record: self.record(options, results), validated, cut_short })
+        Ok(MeasuredPlan { record: self.record(options, results), validated, all_skipped, cut_short })
     }
 
     /// Whether a further process would have a case to measure.
@@ -657,15 +672,15 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Checks that at least one case was not skipped.
-fn check_measured_any(cases: &[Case], left_out: Option<&str>) -> Result<(), Error> {
+/// Returns the error of a measurement whose every case was skipped, if so. Fails if there is no case.
+fn all_skipped(cases: &[Case], left_out: Option<&str>) -> Result<Option<Error>, Error> {
     let Some(first) = cases.first() else {
         let reason = left_out.map_or_else(String::new, |reason| format!("; {reason}"));
         return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{reason}")));
     };
-    let Outcome::Skipped { reason } = &first.outcome else { return Ok(()) };
+    let Outcome::Skipped { reason, .. } = &first.outcome else { return Ok(None) };
     if !cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
-        return Ok(());
+        return Ok(None);
     }
     let others = match cases.len() {
         1 => String::new(),
@@ -673,7 +688,7 @@ fn check_measured_any(cases: &[Case], left_out: Option<&str>) -> Result<(), Erro
     };
     let layout =
         if first.layout == Layout::default() { "" } else { "; more variants have `--layout nn`, or another --dtype" };
-    Err(Error::Usage(format!("nothing to measure: {}: {reason}{others}{layout}", first.id)))
+    Ok(Some(Error::Usage(format!("nothing to measure: {}: {reason}{others}{layout}", first.id))))
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.

@@ -195,7 +195,7 @@ fn max_time(text: Option<&str>, default: Duration) -> Result<Duration> {
 
 /// Returns the exit code of the worst trial.
 fn exit_of_trials(trials: &Trials, host: &Host) -> Exit {
-    if trials.count(Verdict::Slower) > 0 {
+    if trials.count(Verdict::Slower) > 0 || trials.lost_support().next().is_some() {
         return Exit::Rejected;
     }
     let sides = trials.cases.iter().flat_map(Trial::sides);
@@ -218,7 +218,7 @@ fn is_decided(trial: &Trial) -> bool {
 /// Returns the side of a trial that its device cannot run, and the reason.
 fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
     trial.sides().into_iter().find_map(|(_, side)| match &side.case.outcome {
-        Outcome::Skipped { reason } => Some((side, reason.as_str())),
+        Outcome::Skipped { reason, .. } => Some((side, reason.as_str())),
         _ => None,
     })
 }
@@ -404,7 +404,7 @@ impl<'a> Contest<'a> {
             return Err(result.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
         let skipped_sides: Vec<_> = trials.cases.iter().map_while(skipped).collect();
-        if skipped_sides.len() == self.matches.len() {
+        if skipped_sides.len() == self.matches.len() && trials.lost_support().next().is_none() {
             let (side, reason) = skipped_sides[0];
             return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }

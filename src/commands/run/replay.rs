@@ -168,7 +168,7 @@ fn replay(
             Correctness::Unverified { unverified } => Some(unverified.clone()),
         },
         Some(Outcome::Rejected(verification)) => Some(verification.worst.clone()),
-        Some(Outcome::Skipped { reason }) => return Ok(Replay::NotRun(reason.clone())),
+        Some(Outcome::Skipped { reason, .. }) => return Ok(Replay::NotRun(reason.clone())),
         Some(other) => return Ok(Replay::NotRun(other.failure().unwrap_or_else(|| other.status().into()))),
         None => return Ok(Replay::NotRun("no device ran it".into())),
     };

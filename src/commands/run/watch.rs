@@ -165,7 +165,7 @@ fn case_line(case: &Case, comparison: Option<&Comparison>, record: &Record) -> S
             facts.extend(AcceptedMutation::sentence(&measured.accepts));
         }
         Outcome::Rejected(verification) => facts.push(format!("wrong: {}", verification.worst)),
-        Outcome::Skipped { reason } => facts.push(format!("skipped: {reason}")),
+        Outcome::Skipped { reason, .. } => facts.push(format!("skipped: {reason}")),
         outcome => facts.push(outcome.failure().unwrap_or_else(|| outcome.status().into())),
     }
     for metric in case.kernels.iter().flat_map(|kernel| &kernel.statistics) {

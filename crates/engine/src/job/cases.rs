@@ -163,8 +163,7 @@ impl Executor<'_> {
             if slow.work_ratio(chosen, problem.work()).is_some_and(|ratio| ratio > 1.0)
                 && cases.iter().all(|case| case.id != id)
             {
-                let reason = format!("{timed_out} timed out, and this size is larger");
-                let outcome = Outcome::Skipped { reason };
+                let outcome = Outcome::left_out(format!("{timed_out} timed out, and this size is larger"));
                 let mut case = group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome);
                 case.attach_entry(self.setup.catalogue);
                 observer.end(&case);

@@ -305,7 +305,8 @@ impl Runner {
     /// Returns the outcome of a case whose first run failed.
     pub(super) fn outcome_of_first_run(&self, error: VulkanError) -> Outcome {
         match error {
-            VulkanError::TooLong(reason) | VulkanError::Unsupported(reason) => Outcome::Skipped { reason },
+            VulkanError::TooLong(reason) => Outcome::left_out(reason),
+            VulkanError::Unsupported(reason) => Outcome::unsupported(reason),
             error => self.keeper.outcome_of_error(&self.watcher.report_error(&error)),
         }
     }
@@ -528,7 +529,7 @@ impl Runner {
     ) -> Result<&'s LoadedProblem, Outcome> {
         self.check_execution()?;
         if let Some(reason) = self.refuse_if_too_long(chosen, shared.problem.as_ref()) {
-            return Err(Outcome::Skipped { reason });
+            return Err(Outcome::left_out(reason));
         }
         shared.load(&mut self.workbench, self.watcher.as_ref())
     }
@@ -544,7 +545,7 @@ impl Runner {
         let mut case = self.describe_case(shared, chosen, program.as_ref().ok());
         let state = match program {
             Ok(program) => self.load_and_verify(shared, chosen, &program, preparation, &mut case),
-            Err(reason) => Err(Outcome::Skipped { reason }),
+            Err(reason) => Err(Outcome::unsupported(reason)),
         };
         if let Some(time) = self.last_run.take() {
             self.forecasts.note(chosen, shared.problem.work(), time);

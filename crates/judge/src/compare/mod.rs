@@ -235,6 +235,9 @@ pub struct Unmatched {
     /// Whether a mistake kept the baseline from being judged, so that nobody knows what changed; the reason says which.
     #[serde(skip)]
     pub unjudged_before: bool,
+    /// Whether the candidate's device or driver lacks what the case needs; the reason says what.
+    #[serde(skip)]
+    pub unsupported: bool,
     /// Candidate's figures for thresholds that need no baseline, if it was measured; the document has them in the record.
     #[serde(skip)]
     pub reached: Option<gate::Reached>,
@@ -271,6 +274,11 @@ impl Unmatched {
     /// Whether the case worked in the baseline, and the candidate does not have it or its device does not support it.
     pub fn is_lost(&self) -> bool {
         self.baseline.is_right() && matches!(self.candidate, State::Absent | State::Skipped)
+    }
+
+    /// Whether the candidate's device or driver lost what the case needs: the case did not merely remain unmeasured.
+    pub fn has_lost_support(&self) -> bool {
+        self.is_lost() && self.unsupported
     }
 
     /// Says in a few words what became of the case.

@@ -5,7 +5,7 @@ use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Origin};
+use crate::record::{Case, Origin, Outcome};
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
@@ -158,6 +158,12 @@ impl Trial {
         [("A", &self.a), ("B", &self.b)]
     }
 
+    /// Whether A ran, and the device of B lacks what the case needs.
+    pub fn has_lost_support(&self) -> bool {
+        let is_unsupported = matches!(self.b.case.outcome, Outcome::Skipped { unsupported: true, .. });
+        self.a.case.measured().is_some() && is_unsupported
+    }
+
     /// Returns the verdict, if there are enough rounds for one.
     pub fn verdict(&self) -> Option<Verdict> {
         self.finding.map(|finding| finding.verdict)
@@ -191,6 +197,13 @@ pub struct Trials {
 }
 
 impl Trials {
+    /// Iterates over the cases that only the driver of A can run: that of B lost what they need. Two kernels on one driver may
+    /// need different things.
+    pub fn lost_support(&self) -> impl Iterator<Item = &Trial> {
+        let cases = self.cases.iter().filter(|_| self.turns == Turns::Processes);
+        cases.filter(|trial| trial.has_lost_support())
+    }
+
     /// Adjusts the p-values of all findings for the number of cases, as `compare` does (Benjamini and Hochberg), and
     /// judges each again. Call it after each new trial: it starts from the p-values of single cases.
     pub fn correct(&mut self) {

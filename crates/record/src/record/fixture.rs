@@ -121,7 +121,7 @@ pub fn four_cases() -> Record {
             case("naive", timed(250.0, vec![Warning::TimeLimit])),
             case("local", timed(125.0, vec![])),
             case("subgroup", Outcome::Rejected(verification(0.5))),
-            case("other", Outcome::Skipped { reason: "needs feature shaderFloat64".into() }),
+            case("other", Outcome::unsupported("needs feature shaderFloat64".into())),
         ],
         origin: Origin::default(),
         plan: None,
@@ -190,7 +190,7 @@ pub fn saying(text: &str) -> Record {
                 Correctness::Unverified { unverified } => *unverified = text.into(),
             },
             Outcome::Rejected(verification) => verification.worst = text.into(),
-            Outcome::Skipped { reason } => *reason = text.into(),
+            Outcome::Skipped { reason, .. } => *reason = text.into(),
             Outcome::Failed { error, .. } => *error = text.into(),
             Outcome::Crashed(death) | Outcome::TimedOut(death) => {
                 let Death { cause, kernels, driver, said } = death;

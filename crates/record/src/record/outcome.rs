@@ -16,10 +16,13 @@ pub enum Outcome {
     Measured(Box<Measured>),
     /// The answer is wrong, or the data have none: there is no time.
     Rejected(Verification),
-    /// The device cannot run it.
+    /// The device cannot run it, or not in time.
     Skipped {
-        /// The missing feature, operation or limit.
+        /// The missing feature, operation or limit, or another reason not to run it.
         reason: String,
+        /// Whether the device lacks what the case needs: nothing else, such as a predicted time, kept it from running.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        unsupported: bool,
     },
     /// The device or its driver failed, or nobody could say what the answer is.
     // The latter means that the reference, which computes the answer, failed.
@@ -44,6 +47,16 @@ impl Outcome {
     /// Returns the outcome of a case that the device, its driver or the system failed.
     pub fn failed(error: String) -> Self {
         Self::Failed { error, mistake: false }
+    }
+
+    /// Returns the outcome of a case for which the device lacks something.
+    pub fn unsupported(reason: String) -> Self {
+        Self::Skipped { reason, unsupported: true }
+    }
+
+    /// Returns the outcome of a case that the device might run, but that is not run.
+    pub fn left_out(reason: String) -> Self {
+        Self::Skipped { reason, unsupported: false }
     }
 
     /// Returns the outcome of a case that ended with `error`.
@@ -82,7 +95,7 @@ impl Outcome {
                     format!("{} ({count} elements are wrong{first})", verification.worst)
                 }
             }),
-            Self::Skipped { reason } => Some(reason.clone()),
+            Self::Skipped { reason, .. } => Some(reason.clone()),
             _ => self.failure(),
         }
     }

@@ -440,6 +440,7 @@ mod tests {
             interrupted: false,
             mistake: false,
             unjudged_before: false,
+            unsupported: false,
             reached: None,
         }
     }

@@ -240,7 +240,7 @@ fn reason(outcome: &Outcome) -> Option<String> {
             let figures = v.residual.map(|_| v.figures()).unwrap_or_default();
             Some(join_filled(&[&figures, &v.worst], ": "))
         }
-        Outcome::Skipped { reason } => Some(reason.clone()),
+        Outcome::Skipped { reason, .. } => Some(reason.clone()),
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => outcome.failure(),
         Outcome::Interrupted => Some("the run was interrupted before it had a sample".into()),
     }

@@ -159,6 +159,9 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
         let failures =
             trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));
         return match &failures.collect::<Vec<_>>()[..] {
+            _ if turns == Turns::Processes && trial.has_lost_support() => {
+                "B CANNOT run what A runs: its driver lacks what the case needs".into()
+            }
             [] => format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed)"),
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
@@ -413,7 +416,10 @@ fn write_table(
             vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
         } else {
             let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
-            let status = ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–");
+            let status = match ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–") {
+                _ if turns == Turns::Processes && trial.has_lost_support() => "cannot run",
+                status => status,
+            };
             [status, "–", "–", "–"].map(Cell::from).to_vec()
         });
         let time = |side: &SideResult| side.median.map(|time| Cell::time(side.case.shown(time)));

@@ -487,7 +487,7 @@ pub mod tests {
             size: size.into(),
             id: format!("matmul/{variant}/f32/{size}"),
             notes: vec!["tile 8×8".into()],
-            ..case(variant, Outcome::Skipped { reason: reason.into() })
+            ..case(variant, Outcome::unsupported(reason.into()))
         };
         let wrong = record.cases[2].clone();
         let of_size = |size| [skipped(size, "split", "no units"), skipped(size, "gemv", "too large"), wrong.clone()];

@@ -56,6 +56,8 @@ struct Fields {
     wrong: WrongElements,
     // Skipped.
     reason: Option<String>,
+    #[serde(default)]
+    unsupported: bool,
     // Failed.
     error: Option<String>,
     #[serde(default)]
@@ -147,7 +149,9 @@ impl<'de> Deserialize<'de> for Outcome {
                 metrics: required(fields.metrics, "metrics")?,
                 wrong: fields.wrong,
             }),
-            Status::Skipped => Self::Skipped { reason: required(fields.reason, "reason")? },
+            Status::Skipped => {
+                Self::Skipped { reason: required(fields.reason, "reason")?, unsupported: fields.unsupported }
+            }
             Status::Failed => Self::Failed { error: required(fields.error, "error")?, mistake: fields.mistake },
             Status::Crashed => Self::Crashed(fields.death()?),
             Status::TimedOut => Self::TimedOut(fields.death()?),
