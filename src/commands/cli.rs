@@ -1120,6 +1120,7 @@ pub struct CaptureArgs {
 
 /// Options of `verify`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct VerifyArgs {
     /// Algorithms to verify [default: all]
     #[arg(value_name = "ALGORITHM")]
