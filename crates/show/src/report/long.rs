@@ -44,7 +44,9 @@ pub fn chosen(names: &[String]) -> Result<Option<Vec<&'static LongColumn>>, Stri
         return Ok(Some(LONG.iter().collect()));
     }
     let is_called = |column: &LongColumn, name: &String| {
-        [column.name, column.heading].iter().any(|known| known.eq_ignore_ascii_case(name.trim()))
+        // Exports call a figure by its key.
+        let key = if let Content::Figure(figure) = column.content { figure.key } else { "" };
+        [column.name, column.heading, key].iter().any(|known| known.eq_ignore_ascii_case(name.trim()))
     };
     if let Some(name) = names.iter().find(|name| !LONG.iter().any(|column| is_called(column, name))) {
         return Err(unknown("column", name, "", &LONG.each_ref().map(|column| column.name)));
@@ -302,7 +304,7 @@ mod tests {
         };
         assert_eq!(names(&["residual", "median", "of bound"]), ["median", "bound", "residual"]);
         assert_eq!((choose(&[]).map(|columns| columns.is_none()), names(&["all"]).len()), (Ok(true), 18));
-        assert_eq!(names(&["GFLOP/s", "±", "of hardware"]), ["interval", "rate", "limit"]);
+        assert_eq!(names(&["GFLOP/s", "±", "of hardware", "speedup"]), ["interval", "rate", "limit", "host"]);
         let columns = choose(&["min", "marks"]).expect("columns");
         insta::assert_snapshot!(long(&crate::record::fixture::unverified(), &View { columns, ..View::of_width(80) }));
         insta::assert_snapshot!(choose(&["medain"]).map(|_| ()).expect_err("misspelt"), @"

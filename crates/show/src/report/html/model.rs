@@ -345,11 +345,12 @@ impl<'a> ChartGroup<'a> {
         let subject = panel.operation.unwrap_or(&self.first.algorithm);
         let subject = join_filled(&[&format!("{subject} {}", self.first.dtype), &panel.label], " ");
         let drawn = indices.iter().flat_map(|source| &self.cases[*source]).copied().filter(is_drawn);
+        let quantity_title = format!("{}{}", quantity.title(&y), over.unwrap_or_default());
         let plot = Plot {
-            title: format!("{subject}, {}{}", quantity.title(&y), over.unwrap_or_default()),
+            title: format!("{subject}, {quantity_title}"),
             sources: indices.iter().map(|source| sources[*source].name.clone()).collect(),
             error_bars: quantity.error_bars("error bars beyond marks", drawn),
-            description: format!("{} over size for {} variants, logarithmic axes", quantity.title(&y), series.len()),
+            description: format!("{quantity_title} by size for {} variants, logarithmic axes", series.len()),
             x_title: match only {
                 Some(at) => axis_name(self.first, at),
                 None if has_oblong => "size: geometric mean of its extents".into(),
