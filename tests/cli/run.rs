@@ -665,6 +665,24 @@ fn an_output_that_the_command_does_not_write_is_an_error_with_a_check_and_unveri
 }
 
 #[test]
+fn the_wrong_elements_of_all_outputs_are_counted() {
+    let kernel = |d: &str, s: &str| of_scratch(&format!("d[i] = {d}; s[i] = {s};"));
+    let wrong = kernel("i == 5 ? 0.5 : 7.0", "i < 3 ? 9u : i");
+    let description = "[axes]\nN = 100\n[kernel]\nsource = 'wrong.comp'\n[push]\nn = 'N'\n[dispatch]\ngroups = 2\n\
+        [buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[buffer.D]\ntype = 'f32'\nshape = 'N'\n\
+        [buffer.S]\ntype = 'u32'\nshape = 'N'\n[reference]\nkernel = 'right.comp'\n";
+    let right = kernel("7.0", "i");
+    let folder = folder(&[("wrong.comp", &wrong), ("right.comp", &right), ("two.toml", description)]);
+    let kept = within(folder.path(), "--keep-failures=@/kept");
+    let output = expect_exit(command(folder.path(), &["@/two.toml", "--json=-"]).arg(kept), 1);
+    let verification = cases(&output)[0]["outcome"].clone();
+    assert_eq!(verification["wrong"]["count"], 4, "{verification}");
+    let saved = fs::read_dir(folder.path().join("kept")).expect("a folder").next().expect("a case").expect("read");
+    let listed = fs::read_to_string(saved.path().join("wrong.csv")).expect("written");
+    assert_eq!(listed, "element,got,expected\nD[5],0.5,7\nS[0],9,0\nS[1],9,1\nS[2],9,2\n");
+}
+
+#[test]
 fn options_that_would_be_ignored_are_refused() {
     let folder = folder(&[]);
     let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");

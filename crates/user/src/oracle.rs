@@ -227,15 +227,21 @@ impl Oracle for UserOracle {
         if let Some(builtin) = &self.builtin {
             return builtin.check(outputs);
         }
-        let checks = self.outputs.iter().map(|output| self.check_output(output, outputs[output.index].as_bytes()));
+        let checks: Vec<_> =
+            self.outputs.iter().map(|output| self.check_output(output, outputs[output.index].as_bytes())).collect();
+        // Those of all outputs, not only of the one that is worst.
+        let mut wrong = WrongElements::default();
+        checks.iter().filter(|check| !check.passes()).for_each(|check| wrong.append(check.wrong.clone()));
         // The worst check counts. NaN, from 0/0, is the largest residual.
         let relative_residual = |check: &CheckResult| match check.tolerance {
             tolerance if tolerance > 0.0 => check.residual / tolerance,
             _ => check.residual,
         };
         let worst = checks
+            .into_iter()
             .max_by(|a, b| b.passes().cmp(&a.passes()).then(relative_residual(a).total_cmp(&relative_residual(b))));
-        Ok(worst.unwrap_or_else(|| elementwise(0.0, 0.0, String::new(), WrongElements::default())))
+        let worst = worst.unwrap_or_else(|| elementwise(0.0, 0.0, String::new(), WrongElements::default()));
+        Ok(CheckResult { wrong, ..worst })
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {

@@ -73,7 +73,12 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
     if args.ab {
-        return ab::judge_run(args, &request, requested.sections, setup, host);
+        let mut answer = ab::judge_run(args, &request, requested.sections, setup, host)?;
+        // A kernel without its barriers may well be the faster one.
+        if answer.exit != Exit::Rejected {
+            answer.notes.push_str(RACES_NOTE);
+        }
+        return Ok(answer);
     }
     let selected = requested.clone().only(&request.only)?;
     if args.dry_run {

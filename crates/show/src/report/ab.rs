@@ -47,7 +47,9 @@ fn is_same_driver(trials: &Trials) -> bool {
 fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
-    document.line(format!("{} {}{}", case.subject(), case.row(), case.of_input()));
+    let is_verified = |side: &SideResult| side.case.measured().is_some_and(|m| m.verification.verified().is_some());
+    let verified = if [&trial.a, &trial.b].into_iter().all(is_verified) { ", both answers verified" } else { "" };
+    document.line(format!("{} {}{}{verified}", case.subject(), case.row(), case.of_input()));
     if trials.turns == Turns::Batches {
         document.line(named(&trial.a.device));
     }
