@@ -1,6 +1,7 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::create_folder;
+use super::program_file::{DispatchEntry, write_dispatches};
 use super::reproducer::Reproducer;
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination;
@@ -11,15 +12,11 @@ use crate::case::check::WrongElements;
 use crate::compare::paired::{SideResult, Trials};
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
-use crate::kernel::buffer::{Binding, Descriptor, Role};
-use crate::kernel::interface::SlotKind;
-use crate::kernel::program::{ArgumentValue, BufferId, Dispatch, Step, TEXEL};
-use crate::kernel::shaders::Shader;
 use crate::tuning::tuned::{self, Configuration};
-use crate::user::options::{CASE, PROGRAM};
+use crate::user::options::CASE;
 use crate::{
-    BufferSpec, CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program,
-    Record, Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Record, Request,
+    Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
 };
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -100,88 +97,6 @@ fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
         let _ = writeln!(text, "{rest:5}  more, of {}", counted(kinds.len() - MAX_KINDS, "other kind"));
     }
     text
-}
-
-/// Writes what another program needs to run each inspected case, to a folder of its own in `folder`: `program.json`, with the
-/// SPIR-V that it names, and the command that measures the case. Returns a note that says how many, and which folders had
-/// their name already.
-pub(super) fn save_programs(
-    folder: &Path,
-    record: &Record,
-    plan: &Plan,
-    tuned: &Tuned,
-    tuned_path: Option<&PathBuf>,
-) -> Result<String> {
-    let mut saved = 0;
-    let mut renamed = String::new();
-    for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
-        let Some(device) = record.device(case.device) else { continue };
-        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
-        let mut write = || -> io::Result<()> {
-            let usual = folder.join(folder_name(case));
-            let folder = create_unique(folder, &folder_name(case))?;
-            if folder != usual {
-                let [folder, usual] = [&folder, &usual].map(|path| path.shown());
-                let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
-            }
-            let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
-            let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
-            let program = program.map_err(io::Error::other)?;
-            let specs = problem.buffers();
-            let of_problem = specs.len();
-            let specs: Vec<_> = specs.into_iter().chain(program.scratch.clone()).collect();
-            // The counters of built-in kernels start with all bits set, and each run leaves them so.
-            let buffer = |(at, spec): (usize, &BufferSpec)| {
-                let first = (at >= of_problem && !program.is_users()).then_some(u32::MAX);
-                let role = match spec.role {
-                    Role::Input => "input",
-                    Role::Output => "output",
-                    Role::InPlace => "in place",
-                    Role::Scratch => "scratch",
-                };
-                let is_viewed = program
-                    .dispatches()
-                    .flat_map(|dispatch| &dispatch.descriptors)
-                    .any(|descriptor| descriptor.at.kind == SlotKind::Texel && descriptor.at.buffer.0 == at);
-                let bytes = spec.bytes().0.next_multiple_of(if is_viewed { TEXEL } else { 4 });
-                json!({
-                    "name": spec.name, "role": role, "dtype": spec.dtype, "elements": spec.len, "bytes": bytes,
-                    "first_words": first
-                })
-            };
-            let buffers: Vec<_> = specs.iter().enumerate().map(buffer).collect();
-            let dispatches = write_dispatches(&folder, problem.as_ref(), &program, None)?;
-            let command = CATALOGUE.find(&case.algorithm).is_ok().then(|| {
-                let request = reproducing_request(&Request::default(), case, device);
-                Request { tuned: tuned_path.cloned(), ..request }.command()
-            });
-            let document = json!({ "schema": "gpukern-program/1", "case": case.id, "command": command, "steps": steps(&program, &specs), "tile": case.tile, "dispatches": dispatches, "buffers": buffers });
-            let text = serde_json::to_string_pretty(&document)? + "\n";
-            std::fs::write(folder.join(PROGRAM), printable::json(text))
-        };
-        write().map_err(|e| {
-            let reason = destination::explained(e);
-            Error::Failure(format!("cannot save the program of {} in '{}': {reason}", case.id, folder.shown()))
-        })?;
-        saved += 1;
-    }
-    Ok(format!("saved     {} with SPIR-V in '{}'\n{renamed}", counted(saved, "program"), folder.shown()))
-}
-
-/// Lists the steps of a program in order, those of a round behind the others: dispatches by number, fills and copies.
-fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<Value> {
-    let name = |buffer: &BufferId| specs.get(buffer.0).map_or("", |spec| &*spec.name);
-    let mut dispatches = 0..;
-    let mut step = |step: &Step| match step {
-        Step::Dispatch(_) => json!({ "dispatch": dispatches.next() }),
-        Step::Fill { buffer, word } => json!({ "fill": name(buffer), "word": word }),
-        Step::Copy { from, to } => json!({ "copy": name(from), "to": name(to) }),
-    };
-    let mut steps: Vec<_> = program.steps.iter().map(&mut step).collect();
-    if let Some(rounds) = &program.rounds {
-        steps.push(json!({ "rounds": rounds.body.iter().map(step).collect::<Vec<_>>() }));
-    }
-    steps
 }
 
 /// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
@@ -292,7 +207,7 @@ pub(super) fn is_failure(outcome: &Outcome) -> bool {
 }
 
 /// Returns the name of a case's folder, to which [`create_unique`] may add a number.
-fn folder_name(case: &Case) -> String {
+pub(super) fn folder_name(case: &Case) -> String {
     let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
     // A description's only kernel is often called as the description.
     let id = match case.id.split_once('/') {
@@ -324,7 +239,7 @@ pub(super) fn find_configuration<'a>(
 
 /// Creates a folder of this name in `folder`, with a number appended if it exists: an earlier reproducer may be an input of
 /// this run.
-fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
+pub(super) fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut numbered = (2..).map(|number| folder.join(format!("{name}_{number}")));
     let mut path = folder.join(name);
@@ -360,8 +275,7 @@ impl Failure<'_> {
         let dispatches = write_dispatches(folder, problem.as_ref(), &program, *substitute)?;
         let inputs = kept_inputs(problem.as_ref());
         let buffers = write_buffers(folder, problem.as_ref(), &inputs)?;
-        let sources: Vec<_> =
-            dispatches.iter().map(|dispatch| dispatch["spirv"].as_str().unwrap_or_default().to_string()).collect();
+        let sources: Vec<_> = dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
         let own = kernels.iter().find(|own| own.name == case.algorithm).map(|own| &own.problem);
         let point = own.and_then(|own| {
             own.points.iter().zip(own.sizes()).find(|(_, size)| *size == group.spec.size).map(|(point, _)| point)
@@ -444,7 +358,7 @@ fn write_wrong_elements(folder: &Path, wrong: &WrongElements) -> io::Result<Valu
 }
 
 /// Returns the request for this case only. For a user's kernel it repeats `request`, to be run in the same folder.
-fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
+pub(super) fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> Request {
     let is_of_table = request.config.is_some() && CATALOGUE.find(&case.algorithm).is_err();
     if request.kernels.is_some() || is_of_table {
         return Request { only: vec![case.id.clone()], no_peak: true, processes: None, ..request.clone() };
@@ -455,130 +369,27 @@ fn reproducing_request(request: &Request, case: &Case, device: &DeviceInfo) -> R
     Request { selection, no_peak: true, ..Request::default() }
 }
 
-/// Writes SPIR-V to a file that is called as its shader, unless it is there already. Returns the file's name.
-fn write_spirv(folder: &Path, shader: &Shader, spirv: &[u8]) -> io::Result<String> {
-    let label = shader.label();
-    // `matmul/tiled.f32`, or `softmax/softmax.comp#0+…`, which ends with a hash.
-    let users = label.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
-    let name = if shader.built_in { label.replace('/', "-") } else { users.into() };
-    for number in 1.. {
-        let number = if number == 1 { String::new() } else { format!("-{number}") };
-        let file = format!("{}{number}.spv", file_name(&name));
-        let path = folder.join(&file);
-        match std::fs::read(&path) {
-            Ok(known) if known == spirv => return Ok(file),
-            Ok(_) => {}
-            Err(_) => return std::fs::write(path, spirv).map(|()| file),
-        }
-    }
-    unreachable!("there is a number that no file has")
-}
-
-/// Writes the SPIR-V of each dispatch to a file. Returns the dispatches with their constants and grids.
-fn write_dispatches(
-    folder: &Path,
-    problem: &dyn Problem,
-    program: &Program,
-    substitute: Option<&(String, Vec<u8>)>,
-) -> io::Result<Vec<Value>> {
-    let specs = problem.buffers();
-    let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
-    let name = |buffer: BufferId| &*all[buffer.0].name;
-    let mut dispatches = vec![];
-    for dispatch in program.dispatches() {
-        let label = dispatch.shader.label();
-        let spirv = match substitute {
-            Some((replaced, spirv)) if *replaced == label => &spirv[..],
-            _ => &dispatch.shader.spirv[..],
-        };
-        let file = write_spirv(folder, &dispatch.shader, spirv)?;
-        let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
-        let words: Vec<_> = words.map(|constant| json!([constant.id, constant.bits as u32])).collect();
-        let mut arguments = vec![];
-        if dispatch.shader.built_in {
-            // Push constants in order; a buffer is its address, or a texel view.
-            arguments.extend(dispatch.values().map(|value| match value {
-                ArgumentValue::Buffer(buffer) => json!({ "buffer": name(buffer) }),
-                ArgumentValue::U32(value) => json!({ "u32": value }),
-                ArgumentValue::F32(value) => json!({ "f32": value }),
-            }));
-        }
-        let interface = &dispatch.shader.interface;
-        let names = interface.constants.iter().map(|constant| json!([constant.id, constant.name]));
-        let members = interface
-            .arguments
-            .iter()
-            .map(|member| json!({ "byte": member.offset, "bytes": member.kind.bytes(), "name": member.name }));
-        dispatches.push(json!({
-            "kernel": label,
-            "spirv": file,
-            "constants": words,
-            "constant_names": names.collect::<Vec<_>>(),
-            "entry_point": "main",
-            "push_constant_names": members.collect::<Vec<_>>(),
-            "capabilities": interface.capabilities,
-            "subgroup_size": dispatch.subgroup_size,
-            "groups": dispatch.groups,
-            "arguments": arguments,
-            "bindings": bindings_of(dispatch, &all),
-        }));
-    }
-    Ok(dispatches)
-}
-
 /// Writes a description with which `gpukern inspect` compiles the only kernel of a case as it was; none for several. `reason`
 /// says why `run` cannot repeat the case.
-fn write_description(folder: &Path, dispatches: &[Value], reason: &str) -> io::Result<()> {
-    let facts = |dispatch: &Value| ["spirv", "constants", "subgroup_size"].map(|name| dispatch[name].clone());
-    let kernels = distinct(dispatches.iter().map(|dispatch| json!(facts(dispatch)).to_string()));
-    let (Some(first), 1) = (dispatches.first(), kernels.len()) else {
+fn write_description(folder: &Path, dispatches: &[DispatchEntry], reason: &str) -> io::Result<()> {
+    let kernels = distinct(dispatches.iter().map(|own| (&own.spirv, &own.constants, own.subgroup_size)));
+    let [(spirv, constants, subgroup)] = kernels[..] else {
         let _ = std::fs::remove_file(folder.join(CASE));
         return Ok(());
     };
-    let [spirv, constants, subgroup] = facts(first);
     let reason = printable::printable(reason);
     let mut text = format!(
-        "# `gpukern inspect FOLDER` compiles it again; `run` cannot repeat it: {reason}\n[kernel]\nsource = {spirv}\n"
+        "# `gpukern inspect FOLDER` compiles it again; `run` cannot repeat it: {reason}\n[kernel]\nsource = {}\n",
+        json!(spirv)
     );
-    if let Some(size) = subgroup.as_u64() {
+    if let Some(size) = subgroup {
         let _ = writeln!(text, "subgroup = {size}");
     }
     let _ = writeln!(text, "\n[spec]");
-    for constant in constants.as_array().into_iter().flatten() {
-        let _ = writeln!(text, "{} = \"bits {:#x}\"", constant[0], constant[1].as_u64().unwrap_or_default());
+    for (id, bits) in constants {
+        let _ = writeln!(text, "{id} = \"bits {bits:#x}\"");
     }
     std::fs::write(folder.join(CASE), text)
-}
-
-/// Returns the descriptors, push constants, addresses and wide constants of a user's kernel.
-fn bindings_of(dispatch: &Dispatch, buffers: &[&BufferSpec]) -> Value {
-    let name = |buffer: BufferId| &*buffers[buffer.0].name;
-    let descriptors = dispatch.descriptors.iter().map(|Descriptor { at, bytes, .. }| {
-        let Binding { set, binding, element, kind, buffer, offset, range } = *at;
-        // Without what gpukern binds behind the data, to find writes out of bounds.
-        let bytes = bytes.map(|bytes| bytes.min(range.unwrap_or(buffers[buffer.0].bytes().0 - offset)));
-        // A view ends at a whole texel.
-        let view = buffers[buffer.0].bytes().0.saturating_sub(offset).next_multiple_of(TEXEL);
-        let bytes = if kind == SlotKind::Texel { Some(view) } else { bytes };
-        let buffer = name(buffer);
-        let format = (kind == SlotKind::Texel).then_some("R32G32B32A32_SFLOAT");
-        json!({
-            "set": set, "binding": binding, "element": element, "kind": kind, "buffer": buffer, "offset": offset,
-            "bytes": bytes, "format": format
-        })
-    });
-    let addresses = dispatch
-        .addresses
-        .iter()
-        .map(|address| json!({ "byte": address.offset, "buffer": name(address.buffer), "skipped": address.skipped }));
-    let sized = dispatch.constants.iter().filter(|constant| constant.bytes != 4);
-    let sized = sized.map(|constant| json!([constant.id, constant.data()]));
-    json!({
-        "descriptors": descriptors.collect::<Vec<_>>(),
-        "push_constants": dispatch.push,
-        "addresses": addresses.collect::<Vec<_>>(),
-        "sized_constants": sized.collect::<Vec<_>>(),
-    })
 }
 
 /// Returns the inputs of a problem, unless they are too large to be kept.
@@ -622,6 +433,7 @@ fn write_buffers(folder: &Path, problem: &dyn Problem, inputs: &Result<Vec<HostA
 mod tests {
     use super::*;
     use crate::device::fixture::software_device;
+    use crate::kernel::buffer::Role;
     use crate::record::fixture::six_cases;
     use crate::{BufferSpec, CaseOptions, DType, Goal, HostArray, Layout, Oracle, Work};
 

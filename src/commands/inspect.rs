@@ -1,8 +1,8 @@
 //! `gpukern inspect`.
 
 use super::{
-    CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, create_folder, failures, measuring, old_options,
-    origin, run as user_run,
+    CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, create_folder, measuring, old_options, origin,
+    program_file, run as user_run,
 };
 use crate::basis::file_name::file_name;
 use crate::case::compiled::Representation;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
         if !args.isa && !args.ir {
-            answer.add_late_note(failures::save_programs(folder, &record, &plan, &tuned, args.tuned.as_ref()));
+            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args.tuned.as_ref()));
         }
     }
     answer.deliver_json(json, &record);

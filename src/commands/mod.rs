@@ -27,6 +27,7 @@ mod old_options;
 mod options;
 mod origin;
 mod peak;
+mod program_file;
 pub(crate) mod progress;
 mod records;
 mod reproducer;

@@ -64,14 +64,14 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
             let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
-            let mut names: Vec<_> = options.filter_map(Arg::get_long).collect();
             // Nobody who means something else should switch off every refusal.
-            names.retain(|name| *name != "force");
+            let names: Vec<_> = options.filter_map(Arg::get_long).filter(|name| *name != "force").collect();
             // Dashes would make any two options similar.
             let spelt = || Some(meant(word.trim_start_matches('-'), &names)?.replacen('\'', "'--", 1));
-            let tip = option_tip(command, word, &value(word, words)).map(offered).or_else(spelt);
-            let list = format!("{typed} --help");
-            format!("unknown option '{}'; {}", brief(word), and_list(&tip.unwrap_or_default(), &list))
+            let tip = option_tip(command, word, &value(word, words)).map(offered);
+            let tip = tip.or_else(|| owners(word.trim_start_matches('-'), &root)).or_else(spelt);
+            let tip = and_list(&tip.unwrap_or_default(), &format!("{typed} --help"));
+            format!("unknown option '{}'; {tip}", brief(word))
         }
         ErrorKind::UnknownArgument => word_too_many(word, command, &usage),
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
@@ -165,6 +165,24 @@ fn value(option: &str, words: &[OsString]) -> String {
         }
     }
     String::new()
+}
+
+/// Most commands that are named as those that have an option.
+const MAX_OWNERS: usize = 3;
+
+/// Names the commands that have an option of this name.
+fn owners(option: &str, root: &Command) -> Option<String> {
+    let has = |command: &&Command| {
+        !command.is_hide_set()
+            && command.get_arguments().any(|own| own.get_long() == Some(option) && !own.is_hide_set())
+    };
+    let names: Vec<_> = root.get_subcommands().filter(has).map(|own| format!("`gpukern {}`", own.get_name())).collect();
+    let more = match names.len().saturating_sub(MAX_OWNERS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = names[..names.len().min(MAX_OWNERS)].join(", ");
+    (!names.is_empty()).then(|| format!("it is an option of {named}{more}"))
 }
 
 /// Returns whether `word` is in a list separated by spaces.
@@ -338,6 +356,10 @@ mod tests {
             ),
             ("benhc", "unknown command 'benhc'; did you mean 'bench'? `gpukern --help` lists all"),
             ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
+            (
+                "ab matmul --cache cold",
+                "unknown option '--cache'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`",
+            ),
             (
                 "compare a.json",
                 "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",

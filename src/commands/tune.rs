@@ -3,6 +3,7 @@
 use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::pattern::{self, is_pattern};
+use crate::basis::printable::brief;
 use crate::basis::units::rounded;
 use crate::case::method::CacheState;
 use crate::case::statistics::spilled;
@@ -14,7 +15,7 @@ use crate::plan::options::SamplingArgs;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
-use crate::tuning::{InspectedTiles, Refusal, SearchResult};
+use crate::tuning::{InspectedTiles, Refusal, Rivals, SearchResult};
 use crate::{
     Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
     Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Timing, Tuned, Variant, Work, about,
@@ -183,10 +184,16 @@ impl Tuning<'_> {
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
         let result = executor.tune(
             &single,
-            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: true, cache: self.cache },
+            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: Rivals::default(), cache: self.cache },
             &mut show_progress,
         );
         self.progress.advance();
+        let (result, rivals) = result;
+        for (variant, refusal) in &rivals.refused {
+            let problem = format!("{variant} {} {}", axes::brief(&group.spec), group.spec.size);
+            self.note_refusal(&problem, refusal);
+        }
+        self.save(&results(device, search, self.cache, &result, &rivals, work));
         let result = match result {
             Ok(None) if !self.host.is_interrupted() => {
                 let reason = "the built-in tile was not timed, so nothing replaces it; give it more --budget";
@@ -196,15 +203,17 @@ impl Tuning<'_> {
             Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);
+                let best = report::choice(&group.spec, &rivals.timed, work, true, self.cache);
+                self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
             }
         };
         self.answer.notes.extend(slow_preparation(&name, result.preparation, self.host.since(started)));
-        self.save(&results(device, search, self.cache, &result, work));
         for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
         }
-        Some(TunedRow { variant: tunable.variant, spec: group.spec, found: result, work })
+        let has_refused = !rivals.refused.is_empty();
+        Some(TunedRow { variant: tunable.variant, spec: group.spec, found: result, has_refused, work })
     }
 
     /// Compiles tiles of a variant for a problem, and saves the one that spills least at once.
@@ -267,6 +276,9 @@ impl Tuning<'_> {
 
     /// Saves results before the next search, so that nothing that ends the process later loses them.
     fn save(&mut self, results: &[TuningResult]) {
+        if results.is_empty() {
+            return;
+        }
         let saved = Tuned::keep(&self.path, results);
         self.has_saved |= saved.is_ok();
         self.answer.note_error(saved);
@@ -484,6 +496,8 @@ fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<
         sizes: tuned::class(group.spec.size),
         tile: None,
         gflops: None,
+        tie: false,
+        failure: None,
         spills: None,
         built_in_tile: None,
         built_in_gflops: None,
@@ -494,28 +508,52 @@ fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<
     }
 }
 
-/// Returns the results of a search: the best tile, and the times of other variants that `auto` may choose.
+/// Returns the results of a search: the best tile, the times of other variants that `auto` may choose, and what it must
+/// not choose.
 fn results(
     device: &DeviceInfo,
     search: &SearchTask<'_>,
     cache: CacheState,
-    found: &SearchResult,
+    found: &Result<Option<SearchResult>, Refusal>,
+    rivals: &Rivals,
     work: Work,
 ) -> Vec<TuningResult> {
     // Four digits exceed the reproducibility of a measurement.
-    let gflops = |time| rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE);
+    let gflops = |time| Some(rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE));
     let empty = TuningResult { cache, ..empty_result(device, search) };
-    let mut results = vec![TuningResult {
-        tile: Some(found.best.0),
-        gflops: Some(gflops(found.best.1)),
-        built_in_tile: Some(found.built_in.0),
-        built_in_gflops: found.built_in.1.map(gflops),
-        tried: Some(found.tried),
-        ..empty.clone()
-    }];
-    // Without a winner, `auto` keeps to its model.
-    for (variant, time) in found.rivals.iter().filter(|_| !found.are_close) {
-        results.push(TuningResult { variant: variant.clone(), gflops: Some(gflops(*time)), ..empty.clone() });
+    let (own, timed, are_close) = match found {
+        Ok(Some(found)) => {
+            let own = TuningResult {
+                tile: Some(found.best.0),
+                gflops: gflops(found.best.1),
+                built_in_tile: Some(found.built_in.0),
+                built_in_gflops: found.built_in.1.and_then(gflops),
+                tried: Some(found.tried),
+                ..empty.clone()
+            };
+            (Some(own), &found.rivals, found.are_close)
+        }
+        Err(refusal) => {
+            let failed = |reason: &str| TuningResult {
+                failure: Some(brief(reason).into_owned()),
+                tried: Some(0),
+                ..empty.clone()
+            };
+            (refusal.disqualifies().map(failed), &rivals.timed, true)
+        }
+        // An interruption, or no time for the built-in tile: the search has no result.
+        Ok(None) => (None, &vec![], true),
+    };
+    let of = |variant: &String| TuningResult { variant: variant.clone(), ..empty.clone() };
+    let mut results: Vec<_> = own.into_iter().collect();
+    results.extend(timed.iter().map(|(variant, time)| TuningResult { gflops: gflops(*time), ..of(variant) }));
+    if let Some(fastest) = results.iter_mut().max_by(|a, b| a.gflops.unwrap_or(0.0).total_cmp(&b.gflops.unwrap_or(0.0)))
+    {
+        fastest.tie = are_close && fastest.gflops.is_some();
+    }
+    for (variant, refusal) in &rivals.refused {
+        let failed = |reason: &str| TuningResult { failure: Some(brief(reason).into_owned()), ..of(variant) };
+        results.extend(refusal.disqualifies().map(failed));
     }
     results
 }
@@ -523,6 +561,35 @@ fn results(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_whose_tiles_all_failed_keeps_that_and_what_worked_as_a_tie() {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let spec = CaseSpec::new(algorithm, crate::Size::Uniform(32), DType::F32);
+        let variant = algorithm.variant("tiled").expect("a variant").clone();
+        let tunable = algorithm.tunable(&variant).expect("it has tiles");
+        let group = CaseGroup::new(algorithm.into(), spec, vec![variant]);
+        let rivals = Rivals {
+            timed: vec![("texel".into(), Nanos(9.0)), ("naive".into(), Nanos(10.0))],
+            refused: vec![
+                ("gemv".into(), Refusal::Rejected("C[0] is 3".into())),
+                ("local".into(), Refusal::TimedOut("slow".into())),
+            ],
+        };
+        let search = SearchTask { group: &group, tunable };
+        let work = Work { operations: 1 << 16, bytes: crate::basis::units::Bytes(1 << 12) };
+        let of = |found| {
+            let device = crate::device::fixture::software_device();
+            let kept = results(&device, &search, CacheState::Hot, &found, &rivals, work);
+            let brief = |own: TuningResult| (own.variant, own.gflops.is_some(), own.tie, own.failure.is_some());
+            kept.into_iter().map(brief).collect::<Vec<_>>()
+        };
+        let [tiled, gemv] = ["tiled", "gemv"].map(|name| (name.to_string(), false, false, true));
+        let [texel, naive] =
+            [("texel", true), ("naive", false)].map(|(name, tie)| (name.to_string(), true, tie, false));
+        assert_eq!(of(Err(Refusal::Failed("SIGILL".into()))), [tiled, texel, naive, gemv.clone()]);
+        assert_eq!(of(Ok(None)), [gemv]);
+    }
 
     #[test]
     fn a_search_that_mostly_compiled_says_so() {

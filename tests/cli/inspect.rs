@@ -3,8 +3,8 @@
 use super::failures::with_failing;
 use super::workers::with_bad_naive;
 use super::{
-    check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json, replaced,
-    statuses, stderr, stdout, steady, unmeasured, valid_record, words,
+    check_schema, check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json,
+    replaced, statuses, stderr, stdout, steady, unmeasured, valid_record, words,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,19 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert!(stderr(&output).contains("2 programs with SPIR-V"), "{}", stderr(&output));
     let case = folder.path().join("matmul_naive_f32_8x8x8_device-0");
     let program = read_json(&case.join("program.json"));
+    check_schema(&program, include_str!("../../docs/program.schema.json"));
+    let requires = &program["requires"];
+    assert_eq!((&requires["work_groups"], &requires["memory"]), (&program["dispatches"][0]["groups"], &json!(3 * 256)));
+    let features = requires["features"].as_array().expect("features");
+    assert!(
+        ["bufferDeviceAddress", "scalarBlockLayout"].iter().all(|name| features.contains(&json!(name))),
+        "{requires}"
+    );
+    assert_eq!(
+        requires["push_constants"].as_u64(),
+        program["dispatches"][0]["bindings"]["push_constants"].as_array().map(|bytes| bytes.len() as u64)
+    );
+    assert_eq!((&requires["shared_memory"], &requires["storage_buffer_range"]), (&json!(0), &json!(0)));
     let dispatch = &program["dispatches"][0];
     assert_eq!(dispatch["arguments"][0], json!({ "buffer": "A" }), "{program}");
     assert_eq!(dispatch["arguments"][3], json!({ "u32": 8 }), "{program}");
@@ -27,6 +40,11 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert_eq!((&names[3]["byte"], &names[3]["bytes"]), (&json!(24), &json!(4)));
     let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(&case), 2)).replace("\n  ", " ");
     assert!(refusal.contains("`gpukern bench matmul --variant=naive --size=8 "), "{refusal}");
+    // So do the folder around it, and the file.
+    for path in [folder.path().into(), case.join("program.json")] {
+        let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(path), 2)).replace("\n  ", " ");
+        assert!(refusal.contains("`gpukern bench matmul --variant=naive --size=8 "), "{refusal}");
+    }
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
     // A build that reads the usual folder would ship the old program.
@@ -41,7 +59,15 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     let descriptors = program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("descriptors");
     assert!(!descriptors.is_empty() && descriptors.iter().all(|own| own["bytes"] == 2 * 100 * 4), "{program}");
     assert!(cases.next().is_none(), "one choice");
-    // A texel view ends at a whole texel, so its buffer has to be larger than its elements.
+    let requires = &program["requires"];
+    assert_eq!((&requires["storage_buffer_range"], &requires["work_group_invocations"]), (&json!(800), &json!(64)));
+    check_schema(&program, include_str!("../../docs/program.schema.json"));
+}
+
+#[test]
+fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
+    // A texel view ends at a whole texel.
+    let folder = tempfile::tempdir().expect("a folder");
     let odd = folder.path().join("odd");
     expect_exit(
         gpukern(&["inspect", "matmul", "-V", "gemv-texel", "--layout=nt", "-s", "3x7x13", "--save"]).arg(&odd),
@@ -54,6 +80,7 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     };
     assert_eq!(["A", "B", "C"].map(|name| buffer(name, "bytes")), [160, 368, 84].map(Value::from), "{program}");
     assert_eq!(["A", "C"].map(|name| buffer(name, "role")), ["input", "output"].map(Value::from));
+    assert_eq!(program["requires"]["texel_buffer_elements"], 368 / 16);
     for view in program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("views") {
         assert_eq!(view["bytes"], buffer(view["buffer"].as_str().expect("a name"), "bytes"), "{program}");
     }

@@ -544,7 +544,13 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let names: Vec<_> = cases.iter().map(|case| case["variant"].as_str().expect("text")).collect();
     assert_eq!(names, ["mm", "matmul:tiled", "matmul:auto"]);
     let choice = cases[2]["notes"][0].as_str().expect("a note");
-    assert!(choice.starts_with("auto runs ") && cases[1]["notes"].as_array().is_some_and(Vec::is_empty), "{cases:?}");
+    let chosen =
+        cases[2]["chosen_by_auto"].as_str().and_then(|chosen| chosen.strip_prefix("matmul:")).expect("a variant");
+    assert!(choice.starts_with(&format!("auto runs {chosen}")), "{choice}");
+    assert!(
+        cases[1]["chosen_by_auto"].is_null() && cases[1]["notes"].as_array().is_some_and(Vec::is_empty),
+        "{cases:?}"
+    );
     check_verified(&cases);
     // A stated check replaces the bound of the built-in algorithm.
     let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");

@@ -197,6 +197,38 @@ fn a_search_that_is_cut_off_at_once_keeps_the_tile_that_an_earlier_one_found() {
 
 #[test]
 #[cfg(unix)]
+fn auto_leaves_out_what_crashed_the_driver_in_a_search_and_takes_what_worked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tuned.toml");
+    let auto = |more: &[&str]| {
+        let mut bench = gpukern(&["bench", "matmul", "-V", "auto", "-s", "32", "--json", "-"]);
+        cases(&stdout(&expect_exit(bench.args(BRIEF).args(more).env("GPUKERN_TUNED", &path), 0))).remove(0)
+    };
+    let (id, _) = auto(&["--no-tuned"]);
+    let first = id.split('/').nth(1).expect("a variant").to_string();
+    let shader = find_shader(&format!("matmul/{first}"), DType::F32).expect("it is compiled");
+    let tune = ["tune", "matmul", "-s", "32", "--budget", "1ms", "--tuned"];
+    let mut tune = with_failing("vkWaitForFences", &tune, folder.path());
+    tune.env("GPUKERN_TEST_HOW", "abort").env("GPUKERN_TEST_KERNEL", shader.spirv.len().to_string());
+    let output = expect_exit(tune.arg(&path), 3);
+    line(&stderr(&output), &format!("failed    {first} f32 32: SIGABRT"));
+    let kept = results(&std::fs::read_to_string(&path).expect("kept"));
+    let of = |variant: &str| kept.iter().find(|result| result["variant"].as_str() == Some(variant));
+    let failed = of(&first).expect("the failure is kept");
+    assert!(failed["failure"].as_str().is_some_and(|failure| failure.contains("SIGABRT")), "{failed}");
+    let (id, notes) = auto(&[]);
+    let chosen = id.split('/').nth(1).expect("a variant");
+    assert!(chosen != first && of(chosen).expect("a result")["gflops"].is_float(), "{id}: {kept:?}");
+    assert!(notes.contains("chosen by auto, the fastest of the results of "), "{notes}");
+    assert!(
+        stdout(&output).contains(&format!("f32 32: `auto` picks {chosen} from now on")),
+        "{id}: {}",
+        stdout(&output)
+    );
+}
+
+#[test]
+#[cfg(unix)]
 fn results_behind_a_link_are_replaced_there_with_their_mode() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a folder");

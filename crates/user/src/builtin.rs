@@ -122,7 +122,8 @@ impl Counterpart {
                     let tile = candidate.tile.map_or_else(String::new, |tile| format!(", tile {tile}"));
                     let choice = format!("auto runs {}{tile}", candidate.variant);
                     let note = program.note.map_or_else(|| choice.clone(), |note| format!("{choice}; {note}"));
-                    return Ok(Program { note: Some(note.into()), ..program });
+                    let chosen = format!("{}:{}", self.algorithm.name, candidate.variant);
+                    return Ok(Program { note: Some(note.into()), chosen_by_auto: Some(chosen), ..program });
                 }
                 Err(reason) => first_reason = first_reason.or(Some(reason)),
             }

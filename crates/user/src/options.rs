@@ -41,6 +41,10 @@ pub fn problems(
 /// Reads the descriptions of one problem: those of `config`, of `.toml` files, and of a folder among `kernels`. Other
 /// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
 pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOptions) -> Result<Vec<Described>, Error> {
+    if let Some(program) = kernels.iter().find(|path| path.file_name().is_some_and(|name| name == PROGRAM)) {
+        let folder = program.parent().unwrap_or(Path::new("."));
+        return Err(Error::Usage(format!("{} is no kernel; {}", program.shown(), exported(folder))));
+    }
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let (files, sources): (Vec<&PathBuf>, Vec<&PathBuf>) = kernels.iter().partition(is_description);
     let files = config.into_iter().chain(files.into_iter().map(PathBuf::as_path));
@@ -102,6 +106,24 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
     Ok(named.iter().copied().zip(extents).collect())
 }
 
+/// Refuses what lists shapes of built-in algorithms: the axes of a user's kernel have values of their own, and a run measures
+/// each with each.
+fn refuse_shapes(text: &str) -> Result<(), String> {
+    let is_shape =
+        |text: &str| text.contains('x') && text.split('x').all(|extent| extent.trim().parse::<u64>().is_ok());
+    let shapes: Vec<&str> = text.split(',').map(str::trim).collect();
+    let listed = match text.strip_prefix('@') {
+        Some(file) => format!("$(cat {})", shell_word(file)),
+        None if shapes.len() > 1 && shapes.iter().all(|shape| is_shape(shape)) => shapes.join(" "),
+        None => return Ok(()),
+    };
+    Err(format!(
+        "--size '{}' lists shapes, and a run of your own kernel takes one, or each value of an axis with each of the others; \
+         run each: for s in {listed}; do gpukern run KERNEL -s $s; done",
+        brief(text)
+    ))
+}
+
 /// Asks for the description or the kernel in the folder of `path` whose name is nearest to the file's.
 pub(crate) fn similar(path: &Path) -> Option<String> {
     similar_file(path, &[&ENDINGS[..], &["toml"]].concat())
@@ -114,9 +136,12 @@ fn read(path: &Path) -> Result<Described, Error> {
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     if of_case && !path.exists() {
         let inner = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let cases = inner.filter(|entry| entry.path().join(CASE).exists()).count();
+        let inner: Vec<_> = inner.map(|entry| entry.path()).collect();
+        let cases = inner.iter().filter(|inner| inner.join(CASE).exists()).count();
+        let program = inner.iter().find(|inner| inner.join(PROGRAM).exists());
         let remedy = match cases {
             0 if folder.join(PROGRAM).exists() => exported(&folder),
+            0 if let Some(program) = program => format!("{}: {}", program.shown(), exported(program)),
             0 => "name a kernel, or a case that `gpukern capture -o` wrote".into(),
             _ => format!(
                 "it holds {}; name one of them, or run each: for c in {}/*/{CASE}; do gpukern run \"$c\"; done",
@@ -236,6 +261,7 @@ impl Described {
                 }
                 continue;
             }
+            refuse_shapes(text)?;
             // The values of the only axis need no name.
             let only = match (&axes[..], &independent[..]) {
                 ([only], _) => only,

@@ -50,7 +50,9 @@ impl Inspector {
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,
                 Ok(program) => {
                     case.notes.extend(program.note.as_deref().map(String::from));
+                    case.chosen_by_auto.clone_from(&program.chosen_by_auto);
                     case.notes.extend(chosen.notes());
+                    case.chosen_by_auto = case.chosen_by_auto.or_else(|| chosen.chosen_by_auto());
                     case.tile.clone_from(&chosen.tile);
                     case.launches = program.launches();
                     case.computes = program.computes;

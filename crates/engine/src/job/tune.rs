@@ -4,7 +4,7 @@
 use super::group::SentGroup;
 use super::{Job, JobContext, Report};
 use crate::algorithms::tile::Tile;
-use crate::algorithms::{CaseSpec, Problem, Variant};
+use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::case::method::CacheState;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -15,7 +15,7 @@ use crate::record::Outcome;
 use crate::runner::{Runner, TimedProgram};
 use crate::timekeeper::CaseState;
 use crate::tuning::tuned::{self, Configuration};
-use crate::tuning::{Refusal, Search, SearchResult};
+use crate::tuning::{Refusal, Rivals, Search, SearchResult};
 use crate::workbench::LoadedProblem;
 use crate::worker::{EndKind, WorkerEnd};
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,8 @@ pub struct SearchRequest {
     pub avoid: Vec<Tile>,
     /// Host time budget.
     pub budget: Duration,
-    /// Whether other variants are timed too; not after one crashed its worker.
-    pub rivals: bool,
+    /// Other variants that need not be timed again: earlier attempts timed them, or they crashed their worker.
+    pub rivals: Rivals,
     /// Caches before each run.
     pub cache: CacheState,
 }
@@ -60,11 +60,22 @@ pub struct SearchRequest {
 /// Callback with every tile before it is tried and after it is timed, and with the best so far and its time.
 pub type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 
+/// Event of a search. A worker's death loses nothing that was reported.
+#[derive(Serialize, Deserialize)]
+pub enum SearchEvent {
+    /// A tile, before it is tried and after it is timed, and the best so far with its time.
+    Tile(Tile, Option<(Tile, Nanos)>),
+    /// Time of another variant.
+    Timed(String, Nanos),
+    /// Another variant that failed or was wrong.
+    Refused(String, Refusal),
+}
+
 /// Result of a search; `None` if it was interrupted before it had timed a tile. The error is the reason why the device
 /// cannot run the case, or why no tile works.
 type TuneResult = Result<Option<SearchResult>, Refusal>;
 
-/// Job that searches the fastest tile of the group's variant. Its events are the arguments of [`Progress`].
+/// Job that searches the fastest tile of the group's variant.
 #[derive(Serialize, Deserialize)]
 pub struct Tune {
     pub group: SentGroup,
@@ -73,16 +84,16 @@ pub struct Tune {
 
 impl Job for Tune {
     type Done = TuneResult;
-    type Event = (Tile, Option<(Tile, Nanos)>);
+    type Event = SearchEvent;
     const NAME: &'static str = "tune";
 
     fn run(self, context: &mut JobContext<'_>, report: Report<'_, Self::Event>) -> Result<TuneResult, String> {
         let group = self.group.resolve(&context.algorithms)?;
         let runner = context.runner()?;
-        let mut progress = |tile, best| {
-            report((tile, best));
+        let mut events = |event| {
+            report(event);
         };
-        let search = TileSearch::new(runner, &group, self.request, &mut progress);
+        let search = TileSearch::new(runner, &group, self.request, &mut events);
         Ok(search.and_then(|search| search.run(runner)))
     }
 }
@@ -102,11 +113,9 @@ struct SearchAttempts {
 
 impl Executor<'_> {
     /// Searches the tiles of the variant of `group` on its problem, in a new worker after each death. An interrupted
-    /// search returns its best tile so far; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the device cannot run the case, or every tried tile gave a wrong answer.
-    pub fn tune(&mut self, group: &CaseGroup, request: SearchRequest, progress: Progress<'_>) -> TuneResult {
+    /// search returns its best tile so far; `None` if there is none. The error says why the device cannot run the case,
+    /// or why no tile works; what was found of other variants holds nevertheless.
+    pub fn tune(&mut self, group: &CaseGroup, request: SearchRequest, progress: Progress<'_>) -> (TuneResult, Rivals) {
         let budget = request.budget;
         let start = Instant::now();
         let mut attempts = SearchAttempts { request, tried: vec![], best: None, dead_tiles: vec![], was_killed: false };
@@ -114,22 +123,25 @@ impl Executor<'_> {
             attempts.request.budget = budget.saturating_sub(start.elapsed());
             attempts.tried.clear();
             let job = Tune { group: group.into(), request: attempts.request.clone() };
-            let answer = self.perform(job, &mut |(tile, best)| {
-                attempts.note_progress(tile, best);
-                progress(tile, best);
+            let answer = self.perform(job, &mut |event| {
+                attempts.note_event(event, progress);
                 true
             });
-            match answer {
+            let result = match answer {
                 // The interruption may have ended the worker within a driver call: earlier times still count.
-                Ok(Ok(None)) | Err(_) if self.is_interrupted() => return Ok(self.interrupted_result(group, attempts)),
-                Ok(result) => return attempts.complete(result),
-                Err(ended) => attempts.avoid_dead_tile(&ended)?,
-            }
+                Ok(Ok(None)) | Err(_) if self.is_interrupted() => Ok(self.interrupted_result(group, &attempts)),
+                Ok(result) => attempts.complete(result),
+                Err(ended) => match attempts.avoid_dead(&ended, &group.algorithm) {
+                    Ok(()) => continue,
+                    Err(refusal) => Err(refusal),
+                },
+            };
+            return (result, attempts.request.rivals);
         }
     }
 
     /// Returns the result of a search that was interrupted; `None` if it has timed no tile.
-    fn interrupted_result(&self, group: &CaseGroup, attempts: SearchAttempts) -> Option<SearchResult> {
+    fn interrupted_result(&self, group: &CaseGroup, attempts: &SearchAttempts) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let best = attempts.best?;
         let tunable = algorithm.tunable(&variants[0])?;
@@ -145,12 +157,24 @@ impl Executor<'_> {
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
             preparation: Duration::ZERO,
-            refused: attempts.dead_tiles,
+            refused: attempts.dead_tiles.clone(),
         })
     }
 }
 
 impl SearchAttempts {
+    /// Notes an event, of which a further attempt makes use.
+    fn note_event(&mut self, event: SearchEvent, progress: Progress<'_>) {
+        match event {
+            SearchEvent::Tile(tile, best) => {
+                self.note_progress(tile, best);
+                progress(tile, best);
+            }
+            SearchEvent::Timed(name, time) => self.request.rivals.timed.push((name, time)),
+            SearchEvent::Refused(name, refusal) => self.request.rivals.refuse(name, refusal),
+        }
+    }
+
     /// Notes a tile that is being tried, and the best so far, with which a further attempt would begin.
     fn note_progress(&mut self, tile: Tile, best: Option<(Tile, Nanos)>) {
         if !self.tried.contains(&tile) {
@@ -162,8 +186,9 @@ impl SearchAttempts {
         }
     }
 
-    /// Excludes the tile that killed its worker from the next attempt. Fails if no tile did, or too many have.
-    fn avoid_dead_tile(&mut self, ended: &WorkerEnd) -> Result<(), Refusal> {
+    /// Excludes the tile, or the other variant, that killed its worker from the next attempt. Fails if neither did, or too
+    /// many have.
+    fn avoid_dead(&mut self, ended: &WorkerEnd, algorithm: &Algorithm) -> Result<(), Refusal> {
         // A kill from outside is not the fault of the tile on the device: continue once.
         if ended.how == EndKind::Killed && !self.was_killed {
             self.was_killed = true;
@@ -172,11 +197,17 @@ impl SearchAttempts {
         let refusal = Refusal::Failed(ended.to_string());
         let dead_tile = self.tried.iter().copied().find(|tile| ended.was_on_device(&tile.to_string()));
         let Some(tile) = dead_tile else {
-            // Another variant may have died in its place.
-            return if std::mem::take(&mut self.request.rivals) { Ok(()) } else { Err(refusal) };
+            // Another variant may have died in its place. It dies once: the next attempt leaves it out.
+            let rival = ended.on_device.as_deref().filter(|name| algorithm.variant(name).is_ok());
+            let Some(rival) = rival.filter(|name| !self.request.rivals.is_refused(name)) else { return Err(refusal) };
+            let is_at_fault = ended.how == EndKind::Crashed;
+            let refusal = if is_at_fault { refusal } else { Refusal::TimedOut(ended.to_string()) };
+            self.request.rivals.refuse(rival.to_string(), refusal);
+            return Ok(());
         };
         if self.dead_tiles.len() >= MAX_DEAD_TILES {
-            return Err(refusal);
+            let dead = self.dead_tiles.len() + 1;
+            return Err(Refusal::Failed(format!("{dead} tiles ended the driver's process, the last, {tile}: {ended}")));
         }
         // Beside a tile that was timed, one that takes too long has lost: that is no failure of the search.
         let has_lost = ended.how == EndKind::Hung && self.best.is_some_and(|(best, _)| best != tile);
@@ -189,15 +220,15 @@ impl SearchAttempts {
     }
 
     /// Adds the tiles that killed their workers to the result of the last attempt.
-    fn complete(self, result: TuneResult) -> TuneResult {
+    fn complete(&self, result: TuneResult) -> TuneResult {
         let Some(mut result) = result? else {
-            return match self.dead_tiles.into_iter().next() {
-                Some((_, refusal)) => Err(refusal),
+            return match self.dead_tiles.first() {
+                Some((_, refusal)) => Err(refusal.clone()),
                 None => Ok(None),
             };
         };
         result.tried += self.dead_tiles.len();
-        result.refused.extend(self.dead_tiles);
+        result.refused.extend(self.dead_tiles.iter().cloned());
         Ok(Some(result))
     }
 }
@@ -205,7 +236,7 @@ impl SearchAttempts {
 /// Search in progress.
 struct TileSearch<'a> {
     group: &'a CaseGroup,
-    progress: Progress<'a>,
+    events: &'a mut dyn FnMut(SearchEvent),
     variant: &'a Variant,
     info: DeviceInfo,
     problem: Box<dyn Problem>,
@@ -221,8 +252,6 @@ struct TileSearch<'a> {
     /// Time at which the run-off has to end.
     end: Duration,
     tiles: TriedTiles,
-    /// Whether other variants are timed too.
-    has_rivals: bool,
     /// Sampling of each candidate.
     sampling: Sampling,
     /// Host time of compilation and first run, in seconds per [`Tile::compile_cost`]: the largest so far.
@@ -233,8 +262,8 @@ struct TileSearch<'a> {
 #[derive(Default)]
 struct TriedTiles {
     timed: Vec<(Tile, Nanos)>,
-    /// Other variants, timed before the search.
-    rivals: Vec<(String, Nanos)>,
+    /// Other variants, timed before the search, and those that failed.
+    rivals: Rivals,
     refused: Vec<(Tile, Refusal)>,
     tried: usize,
     /// Time of compilation, first runs and checks.
@@ -351,7 +380,7 @@ impl<'a> TileSearch<'a> {
         runner: &mut Runner,
         group: &'a CaseGroup,
         request: SearchRequest,
-        progress: Progress<'a>,
+        events: &'a mut dyn FnMut(SearchEvent),
     ) -> Result<Self, Refusal> {
         let SearchRequest { first_tile, avoid, budget, rivals, cache } = request;
         let CaseGroup { algorithm, spec, variants, .. } = group;
@@ -388,7 +417,7 @@ impl<'a> TileSearch<'a> {
         let required = if avoid.is_empty() || first_tile == Some(built_in) { 1 } else { 2.min(first_tiles.len()) };
         Ok(Self {
             group,
-            progress,
+            events,
             variant,
             info,
             problem,
@@ -401,9 +430,9 @@ impl<'a> TileSearch<'a> {
             end: start.saturating_add(budget),
             tiles: TriedTiles {
                 needs_no_built_in: keeps_earlier || avoid.contains(&built_in),
+                rivals,
                 ..TriedTiles::default()
             },
-            has_rivals: rivals,
             sampling: Sampling { cache, ..Sampling::default() },
             seconds_per_cost: 0.0,
         })
@@ -420,22 +449,25 @@ impl<'a> TileSearch<'a> {
             self.time_batch(runner, batch);
         }
         // Loading the problem may have used the time up.
-        if self.tiles.rivals.is_empty() {
+        if self.tiles.rivals.timed.is_empty() {
             self.time_rivals(runner, 1);
         }
         let mut entries = self.run_off_entries();
         self.run_off(runner, &mut entries);
+        for RunOffEntry { name, wrong, .. } in entries.iter().filter(|entry| entry.tile.is_none()) {
+            if let Some(wrong) = wrong {
+                self.refuse_rival(name.clone(), Refusal::Rejected(wrong.clone()));
+            }
+        }
         self.tiles.decide(self.built_in, self.space, &entries)
     }
 
     /// Returns the other variants that `auto` may select here, with their programs.
     fn rivals(&self) -> Vec<(String, Program)> {
-        if !self.has_rivals {
-            return vec![];
-        }
         let CaseGroup { algorithm, spec, .. } = self.group;
         let program = |rival: &Variant| algorithm.feasible(rival, spec, self.problem.as_ref(), &self.info);
-        let rivals = tuned::rivals(algorithm, spec, &self.info, &self.variant.name);
+        let is_refused = |name: &str| self.tiles.rivals.is_refused(name);
+        let rivals = tuned::rivals(algorithm, spec, &self.info, &self.variant.name, is_refused);
         rivals.into_iter().filter_map(|rival| Some((rival.name.to_string(), program(rival).ok()?))).collect()
     }
 
@@ -446,13 +478,28 @@ impl<'a> TileSearch<'a> {
             if self.is_stopped(runner) || index >= required && self.time_left(runner).is_zero() {
                 return;
             }
-            let Ok(candidate) = runner.verify_candidate(name.clone(), &self.loaded, program) else { continue };
-            if let Ok(Some(time)) =
-                runner.time_candidate(&candidate, &self.loaded, None, &self.sampling, self.search_until)
-            {
-                self.tiles.rivals.push((name, time));
+            if self.tiles.rivals.timed.iter().any(|(timed, _)| *timed == name) {
+                continue;
+            }
+            let time = runner.verify_candidate(name.clone(), &self.loaded, program).and_then(|candidate| {
+                let timed = runner.time_candidate(&candidate, &self.loaded, None, &self.sampling, self.search_until);
+                timed.map_err(Refusal::Failed)
+            });
+            match time {
+                Ok(Some(time)) => {
+                    (self.events)(SearchEvent::Timed(name.clone(), time));
+                    self.tiles.rivals.timed.push((name, time));
+                }
+                Ok(None) => {}
+                Err(refusal) => self.refuse_rival(name, refusal),
             }
         }
+    }
+
+    /// Leaves another variant out, and reports why.
+    fn refuse_rival(&mut self, name: String, refusal: Refusal) {
+        (self.events)(SearchEvent::Refused(name.clone(), refusal.clone()));
+        self.tiles.rivals.refuse(name, refusal);
     }
 
     fn program(&self, tile: Tile) -> Result<Program, String> {
@@ -488,7 +535,7 @@ impl<'a> TileSearch<'a> {
             let Some(tile) = next else { break };
             has_tiles = true;
             let Ok(program) = self.program(tile) else { continue };
-            (self.progress)(tile, best);
+            (self.events)(SearchEvent::Tile(tile, best));
             self.tiles.tried += 1;
             let start = runner.keeper.time.now();
             let verified = runner.verify_candidate(tile.to_string(), &self.loaded, program);
@@ -517,7 +564,7 @@ impl<'a> TileSearch<'a> {
                 Ok(Some(time)) => {
                     self.tiles.timed.push((tile, time));
                     // Report at once, because the next driver call may crash.
-                    (self.progress)(tile, fastest(&self.tiles.timed));
+                    (self.events)(SearchEvent::Tile(tile, fastest(&self.tiles.timed)));
                 }
                 Ok(None) => {}
                 Err(error) => self.tiles.refused.push((tile, Refusal::Failed(error))),
@@ -581,7 +628,7 @@ impl TriedTiles {
         }
         if ranked.is_empty() {
             ranked.clone_from(&self.timed);
-            rivals.append(&mut self.rivals);
+            rivals.append(&mut self.rivals.timed);
         }
         let Some(mut best) = fastest(&ranked) else {
             return match self.no_tile_works() {
@@ -614,11 +661,7 @@ impl TriedTiles {
     fn no_tile_works(&self) -> Option<Refusal> {
         let wrong = self.refused.iter().find(|(_, refusal)| !matches!(refusal, Refusal::Failed(_)));
         let (tile, refusal) = wrong.or(self.refused.first())?;
-        let (Refusal::Rejected(reason)
-        | Refusal::Failed(reason)
-        | Refusal::Unsupported(reason)
-        | Refusal::TimedOut(reason)) = refusal;
-        let message = format!("none of {} tiles worked, for example {tile}: {reason}", self.tried);
+        let message = format!("none of {} tiles worked, for example {tile}: {}", self.tried, refusal.reason());
         Some(match refusal {
             Refusal::Rejected(_) => Refusal::Rejected(message),
             Refusal::Failed(_) | Refusal::Unsupported(_) | Refusal::TimedOut(_) => Refusal::Failed(message),
@@ -671,7 +714,7 @@ mod tests {
             tried: timed.len() + refused.len(),
             preparation: Duration::ZERO,
             timed,
-            rivals,
+            rivals: Rivals { timed: rivals, refused: vec![] },
             refused: refused.to_vec(),
             needs_no_built_in: false,
         }
@@ -747,16 +790,46 @@ mod tests {
                 first_tile: None,
                 avoid: vec![],
                 budget: Duration::ZERO,
-                rivals: true,
+                rivals: Rivals::default(),
                 cache: CacheState::Hot,
             };
             let mut attempts =
                 SearchAttempts { request, tried: vec![OTHER], best, dead_tiles: vec![], was_killed: false };
             let on_device = Some(OTHER.to_string());
             let end = WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None };
-            attempts.avoid_dead_tile(&end).expect("the search goes on");
+            attempts.avoid_dead(&end, &crate::kernels::matmul::MATMUL).expect("the search goes on");
             let refusal = &attempts.dead_tiles[0].1;
             assert_eq!(matches!(refusal, Refusal::TimedOut(_)), has_lost, "{how:?} {best:?}");
+        }
+    }
+
+    #[test]
+    fn another_variant_that_dies_is_left_out_once_and_the_search_goes_on() {
+        for (how, is_at_fault) in [(EndKind::Crashed, true), (EndKind::Hung, false)] {
+            let request = SearchRequest {
+                first_tile: None,
+                avoid: vec![],
+                budget: Duration::ZERO,
+                rivals: Rivals { timed: vec![("texel".into(), Nanos(1.0))], refused: vec![] },
+                cache: CacheState::Hot,
+            };
+            let mut attempts =
+                SearchAttempts { request, tried: vec![OTHER], best: None, dead_tiles: vec![], was_killed: false };
+            let end = |name: &str| WorkerEnd {
+                how,
+                cause: "SIGILL".into(),
+                stderr_tail: vec![],
+                on_device: Some(name.into()),
+                compiling: None,
+            };
+            let matmul = &crate::kernels::matmul::MATMUL;
+            assert_eq!(attempts.avoid_dead(&end("texel"), matmul), Ok(()));
+            let Rivals { timed, refused } = &attempts.request.rivals;
+            assert_eq!((timed.len(), &*refused[0].0), (0, "texel"));
+            assert_eq!(refused[0].1.disqualifies().is_some(), is_at_fault, "{how:?}");
+            // It cannot die twice, and what is no variant is no rival.
+            assert!(attempts.avoid_dead(&end("texel"), matmul).is_err());
+            assert!(attempts.avoid_dead(&end("canary"), matmul).is_err());
         }
     }
 

@@ -585,6 +585,7 @@ impl Runner {
         let mut case = shared.group.case(&chosen.variant.name, problem, self.device.info.index, Outcome::Interrupted);
         if let Some(program) = program {
             case.notes.extend(program.note.as_deref().map(String::from));
+            case.chosen_by_auto.clone_from(&program.chosen_by_auto);
             case.notes.extend(program.blind_spot());
             case.launches = program.launches();
             case.computes = program.computes;
@@ -592,6 +593,7 @@ impl Runner {
         // A tile and its source only matter for times.
         if self.timing == Timing::Sample {
             case.notes.extend(chosen.notes());
+            case.chosen_by_auto = case.chosen_by_auto.or_else(|| chosen.chosen_by_auto());
             case.tile.clone_from(&chosen.tile);
         }
         case.notes.extend(problem.warnings());

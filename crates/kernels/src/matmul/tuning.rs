@@ -153,8 +153,18 @@ impl Tiles for TileTable {
                 tiles.extend(SLABS.iter().flat_map(|bk| self.tiles_of_block([bm, bn, *bk], case, device)));
             }
         }
-        tiles.into_iter().flat_map(|tile| subdivisions(tile, self.division, case, device)).map(Into::into).collect()
+        let built_in = Self::built_in(self, case, device);
+        let subdivided = tiles.into_iter().flat_map(|tile| subdivisions(tile, self.division, case, device));
+        subdivided.filter(|tile| *tile == built_in || fits(tile, Dims::from(case.size))).map(Into::into).collect()
     }
+}
+
+/// Whether no smaller candidate block covers the product as well: rows beyond the last one would be computed in vain.
+fn fits(tile: &ProductTile, dims: Dims) -> bool {
+    let is_needed = |extent: u32, candidates: &[u32], whole: u64| {
+        candidates.iter().all(|smaller| *smaller >= extent || u64::from(*smaller) < whole)
+    };
+    is_needed(tile.bm, &BLOCKS, dims.m) && is_needed(tile.bn, &BLOCKS, dims.n) && is_needed(tile.bk, &SLABS, dims.k)
 }
 
 /// Returns the sort key of a candidate: the predicted time, in steps smaller than which the model cannot resolve; then
@@ -301,6 +311,25 @@ mod tests {
 
     fn case(n: u64) -> CaseSpec {
         CaseSpec::new(&MATMUL, Size::Uniform(n), DType::F32)
+    }
+
+    #[test]
+    fn no_tile_of_a_search_reaches_further_beyond_the_product_than_it_has_to() {
+        for device in [software_device(), gpu()] {
+            for tunable in TUNABLE {
+                let dtype = dtypes_of(tunable).next().expect("it has a type");
+                for (size, most) in [("1x4096x4096", [16, 256, 64]), ("512x20x24", [256, 32, 32])] {
+                    let case = CaseSpec::new(&MATMUL, size.parse().expect("a size"), dtype);
+                    let built_in = table(tunable).built_in(&case, &device);
+                    let space = space(tunable, &case, &device);
+                    for tile in space.into_iter().filter(|tile| *tile != built_in) {
+                        let extents = [tile.bm, tile.bn, tile.bk];
+                        let is_within = extents.iter().zip(most).all(|(extent, most)| *extent <= most);
+                        assert!(is_within, "{} {size}: {tile}", tunable.variant);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

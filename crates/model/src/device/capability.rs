@@ -686,6 +686,15 @@ const OF_OTHER_STAGES: [&str; 50] = [
     "GraphARM",
 ];
 
+/// Returns the oldest Vulkan version that takes this version of SPIR-V ("Versions and formats", appendix A of the Vulkan
+/// specification); `None` for an unknown one.
+pub fn vulkan_for(spirv: [u8; 2]) -> Option<[u32; 2]> {
+    // Vulkan versions, each with the newest SPIR-V version that it accepts.
+    const NEWEST_SPIRV: [([u32; 2], [u8; 2]); 4] =
+        [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
+    NEWEST_SPIRV.iter().find(|(_, newest)| spirv <= *newest).map(|(vulkan, _)| *vulkan)
+}
+
 /// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
 /// specification); `None` if Vulkan has no such capability.
 pub fn requirement(name: &str) -> Option<Requirement> {
@@ -869,19 +878,15 @@ impl DeviceInfo {
         features.iter().map(AsRef::as_ref).find(|name| !has(name)).map(need)
     }
 
-    /// Returns why the device is too old for this version of SPIR-V, if it is ("Versions and formats", appendix A of
-    /// the Vulkan specification).
+    /// Returns why the device is too old for this version of SPIR-V, if it is.
     pub fn too_old_for(&self, spirv: [u8; 2]) -> Option<String> {
-        // Vulkan versions, each with the newest SPIR-V version that it accepts.
-        const NEWEST_SPIRV: [([u32; 2], [u8; 2]); 4] =
-            [([1, 0], [1, 0]), ([1, 1], [1, 3]), ([1, 2], [1, 5]), ([1, 3], [1, 6])];
         let mut numbers = self.api_version.split('.').map_while(|number| number.parse::<u32>().ok());
         let vulkan = [numbers.next()?, numbers.next()?];
         let [major, minor] = spirv;
-        let Some((needed, _)) = NEWEST_SPIRV.iter().find(|(_, newest)| spirv <= *newest) else {
+        let Some(needed) = vulkan_for(spirv) else {
             return Some(format!("needs SPIR-V {major}.{minor}, which gpukern does not know"));
         };
-        if vulkan >= *needed {
+        if vulkan >= needed {
             return None;
         }
         let [x, y] = needed;

@@ -23,6 +23,8 @@ pub struct Program {
     pub rounds: Option<Rounds>,
     /// Device-specific choice that matters to a reader of the figures: `float atomics: native`.
     pub note: Option<Cow<'static, str>>,
+    /// Variant that the rule of `auto` chose, as if it had been named, if it did: `matmul:gemv`.
+    pub chosen_by_auto: Option<String>,
     /// Error allowed beyond the problem's tolerance, in units of the residual: above zero if the variant computes with
     /// less precision than the element type has.
     pub allowance: f64,

@@ -21,6 +21,7 @@ pub fn case(variant: &str, outcome: Outcome) -> Case {
         id: format!("matmul/{variant}/f32/64x64x64"),
         algorithm: "matmul".into(),
         variant: variant.into(),
+        chosen_by_auto: None,
         choice: std::collections::BTreeMap::new(),
         size: "64".into(),
         entry: CatalogueEntry {

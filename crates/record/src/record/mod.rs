@@ -214,6 +214,10 @@ pub struct Case {
     pub algorithm: String,
     /// Variant.
     pub variant: String,
+    /// The variant that `auto` chose, as if it had been named: `texel`, or `matmul:gemv` beside a user's kernel. Absent for
+    /// others, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_by_auto: Option<String>,
     /// Chosen constants and sub-group size of a user's kernel, as its description has them. Absent if there is nothing to
     /// choose, and in older records.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -337,6 +341,7 @@ impl CaseGroup {
             id: self.id_of(variant).to_string(),
             algorithm: self.algorithm.name.to_string(),
             variant: variant.into(),
+            chosen_by_auto: None,
             choice: entry.map_or_else(BTreeMap::new, |entry| entry.choice.clone()),
             options: self.spec.options,
             entry: CatalogueEntry::default(),

@@ -87,6 +87,27 @@ pub struct SearchResult {
     pub refused: Vec<(Tile, Refusal)>,
 }
 
+/// Other variants that `auto` may select, as a search found them before it tried tiles. Those that crashed the driver or
+/// were wrong matter even if no tile works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rivals {
+    pub timed: Vec<(String, Nanos)>,
+    pub refused: Vec<(String, Refusal)>,
+}
+
+impl Rivals {
+    /// Leaves a variant out, with the reason.
+    pub fn refuse(&mut self, name: String, refusal: Refusal) {
+        self.timed.retain(|(timed, _)| *timed != name);
+        self.refused.push((name, refusal));
+    }
+
+    /// Whether a variant was left out.
+    pub fn is_refused(&self, name: &str) -> bool {
+        self.refused.iter().any(|(refused, _)| refused == name)
+    }
+}
+
 /// Result of a search that only compiles tiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InspectedTiles {
@@ -142,8 +163,22 @@ pub enum Refusal {
     Rejected(String),
     /// Failure of the device or its driver.
     Failed(String),
-    /// Driver call that took too long, beside a tile that was timed.
+    /// Driver call that took too long, beside a tile that was timed; or another variant's, or a kill from outside. It says
+    /// nothing of the kernel's correctness.
     TimedOut(String),
+}
+
+impl Refusal {
+    /// Returns the reason.
+    pub fn reason(&self) -> &str {
+        let (Self::Unsupported(reason) | Self::Rejected(reason) | Self::Failed(reason) | Self::TimedOut(reason)) = self;
+        reason
+    }
+
+    /// Returns why a variant must not be used on a device with this driver: it failed or gave a wrong answer.
+    pub fn disqualifies(&self) -> Option<&str> {
+        matches!(self, Self::Rejected(_) | Self::Failed(_)).then(|| self.reason())
+    }
 }
 
 impl From<String> for Refusal {

@@ -32,7 +32,8 @@ const HEAD: &str = "\
 # A tile is block/warp/part: rows x columns x depth of a work-group's block, rows x columns of a warp and of a part of
 # it, which an invocation or a cooperative matrix holds; of a factorization it is the columns of an outer block. A result
 # without a tile is a variant that was measured beside them, for `--variant auto`. A result with spills instead of a rate
-# was compiled but never run (--by-inspection).
+# was compiled but never run (--by-inspection), and one with a failure is of a variant that `--variant auto` leaves out:
+# it crashed the driver, failed or was wrong. With `tie = true`, others may be as fast as the fastest.
 # Delete a result, or the file, to forget it.
 ";
 
@@ -100,6 +101,12 @@ pub struct TuningResult {
     /// Rate of the best tile, or of the variant, in GFLOP/s; `None` if it was only compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gflops: Option<f64>,
+    /// Whether it is the fastest of its search by less than the times are certain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tie: bool,
+    /// Why the variant must not be used: it crashed the driver, failed, or was wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Registers that the tile spills, if it was chosen by the compiler's statistics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spills: Option<f64>,
@@ -238,13 +245,13 @@ impl Tuned {
             None => return Err(unusable(path, &format!(": it has no schema '{SCHEMA}'"))),
         }
         let tuned: Self = toml::from_str(text).map_err(|e| unusable(path, &toml_mistake(text, &e)))?;
-        for TuningResult { variant, sizes, gflops, built_in_gflops, spills, .. } in &tuned.results {
+        for TuningResult { variant, sizes, gflops, built_in_gflops, spills, failure, .. } in &tuned.results {
             for rate in [gflops, built_in_gflops].into_iter().flatten() {
                 if !rate.is_finite() || *rate <= 0.0 {
                     return Err(unusable(path, &format!(": the rate of {variant} at {sizes}, {rate}, cannot be")));
                 }
             }
-            if gflops.is_none() && spills.is_none() {
+            if gflops.is_none() && spills.is_none() && failure.is_none() {
                 return Err(unusable(path, &format!(": {variant} at {sizes} has no gflops")));
             }
         }
@@ -282,12 +289,13 @@ impl Tuned {
         written.map_err(|e| Error::Failure(format!("cannot keep tuning results in '{file}': {e}")))
     }
 
-    /// Adds results, each in place of the earlier one with the same key. A variant that was only measured, with its
-    /// built-in tile, does not replace the result of its own search, nor a compiled one a measured one.
+    /// Adds results, each in place of the earlier one with the same key. A variant that was only tried with its built-in
+    /// tile does not replace the result of its own search, nor a compiled one that of a run.
     fn add(&mut self, results: &[TuningResult]) {
         for new in results {
             let is_weaker = |old: &TuningResult| {
-                (new.tile.is_none() && old.tile.is_some()) || (new.gflops.is_none() && old.gflops.is_some())
+                let is_beside = new.tile.is_none() && new.tried.is_none() && old.tile.is_some();
+                is_beside || (new.spills.is_some() && old.spills.is_none())
             };
             if self.results.iter().any(|old| old.key() == new.key() && is_weaker(old)) {
                 continue;
@@ -316,6 +324,7 @@ impl Tuned {
     /// Returns the results of all variants for a case of `algorithm` on `device`, which are of one size and cache state.
     pub fn results(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let mut results = self.nearest(device, algorithm, spec);
+        results.retain(|result| result.failure.is_none());
         let first = results.first().map(|first| (first.measured_at.clone(), first.cache));
         results.retain(|result| {
             first.as_ref().is_some_and(|(at, cache)| result.measured_at == *at && result.cache == *cache)
@@ -342,6 +351,19 @@ impl Tuned {
             None => None,
         };
         (usable, reason)
+    }
+
+    /// Returns why `variant` must not be used for a case of `algorithm` on `device`, and the day when that was found.
+    pub fn failure(
+        &self,
+        device: &DeviceInfo,
+        algorithm: &Algorithm,
+        variant: &str,
+        spec: &CaseSpec,
+    ) -> Option<(&str, &str)> {
+        let nearest = self.nearest(device, algorithm, spec);
+        let result = nearest.into_iter().find(|result| result.variant == variant)?;
+        Some((result.failure.as_deref()?, result.day()))
     }
 
     /// Returns the tile and result of `variant` for a case of `algorithm` on `device`, if a search found one.
@@ -406,6 +428,11 @@ pub struct Configuration<'a> {
 }
 
 impl Configuration<'_> {
+    /// Returns the name of the variant if `auto` chose it.
+    pub fn chosen_by_auto(&self) -> Option<String> {
+        self.automatic.as_ref().map(|_| self.variant.name.to_string())
+    }
+
     /// Returns the sources of tile and variant, for the notes of the case.
     pub fn notes(&self) -> Vec<String> {
         self.tile.iter().map(ToString::to_string).chain(self.automatic.clone()).collect()
@@ -469,15 +496,19 @@ pub fn with_tile<'a>(
 }
 
 /// Returns the choice of `auto`, and the reason. Stored rates decide if they include the model's choice: otherwise
-/// nothing shows that another variant is faster. They only decide among the variants of the model, because others use a
-/// different arithmetic, which users have to request by name.
+/// nothing shows that another variant is faster; or if that failed when it was tried, because the others are known to
+/// work. They only decide among the variants of the model, because others use a different arithmetic, which users have
+/// to request by name.
 fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
-    let by_model = favorite(algorithm, spec, device)?;
+    let mut candidates = favorites(algorithm, spec, device);
+    let first = favorite(&candidates, algorithm, spec, device)?;
+    let failure = |variant: &Variant| tuned.failure(device, algorithm, &variant.name, spec);
+    candidates.retain(|variant| failure(variant).is_none());
+    let by_model = favorite(&candidates, algorithm, spec, device).unwrap_or(first);
     let (measured, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).into_iter().partition(|result| result.gflops.is_some());
-    let candidates = favorites(algorithm, spec, device);
-    if measured.iter().any(|result| result.variant == by_model.name) {
+    if failure(first).is_some() || measured.iter().any(|result| result.variant == by_model.name) {
         let mut fastest: Option<(&Variant, &TuningResult)> = None;
         for result in measured {
             let variant = candidates.iter().copied().find(|candidate| candidate.name == result.variant);
@@ -490,7 +521,8 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
         }
         if let Some((variant, result)) = fastest {
             let caches = CacheState::suffix(tuned.noted_cache(result));
-            return Some((variant, format!("the fastest of the results of {}{caches}", result.day())));
+            let tie = if result.tie { ", too close to others to tell" } else { "" };
+            return Some((variant, format!("the fastest of the results of {}{caches}{tie}", result.day())));
         }
     }
     // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
@@ -505,12 +537,19 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
             return Some((next, format!("by inspection: {} spills here ({count})", by_model.name)));
         }
     }
-    Some((by_model, "by the model".into()))
+    Some(match failure(first) {
+        Some((reason, day)) => (by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))),
+        None => (by_model, "by the model".into()),
+    })
 }
 
-/// Returns the model's first choice that `device` can run, or its last, whose case reports why it cannot.
-fn favorite<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Option<&'a Variant> {
-    let variants = favorites(algorithm, spec, device);
+/// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
+fn favorite<'a>(
+    variants: &[&'a Variant],
+    algorithm: &Algorithm,
+    spec: &CaseSpec,
+    device: &DeviceInfo,
+) -> Option<&'a Variant> {
     let first = variants.iter().find(|variant| feasible(algorithm, variant, spec, device).is_ok());
     first.or(variants.last()).copied()
 }
@@ -534,10 +573,18 @@ fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo)
 const MAX_RIVALS: usize = 3;
 const MAX_RIVAL_RATIO: f64 = 2.0;
 
-/// Returns the variants to time beside the tiles of `variant`: those that `auto` would select here, or nearly.
-pub fn rivals<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo, variant: &str) -> Vec<&'a Variant> {
+/// Returns the variants to time beside the tiles of `variant`: those that `auto` would select here, or nearly, without
+/// those that were refused.
+pub fn rivals<'a>(
+    algorithm: &'a Algorithm,
+    spec: &CaseSpec,
+    device: &DeviceInfo,
+    variant: &str,
+    is_refused: impl Fn(&str) -> bool,
+) -> Vec<&'a Variant> {
     let Some(model) = algorithm.candidates else { return vec![] };
-    let candidates = model(algorithm, spec, device);
+    let mut candidates = model(algorithm, spec, device);
+    candidates.retain(|own| !is_refused(own.variant));
     let is_near = |own: &&Candidate| own.predicted.0 <= MAX_RIVAL_RATIO * candidates[0].predicted.0;
     let names = distinct(candidates.iter().filter(is_near).map(|own| own.variant));
     let others = names.into_iter().filter(|name| *name != variant);
@@ -573,6 +620,8 @@ mod tests {
             sizes: sizes.into(),
             tile,
             gflops: Some(gflops),
+            tie: false,
+            failure: None,
             spills: None,
             built_in_tile: tile,
             built_in_gflops: tile.map(|_| gflops / 2.0),
@@ -668,7 +717,7 @@ mod tests {
             (String::new(), "it has no schema 'gpukern-tuned/1'"),
             ("[[bench]]\nalgorithm = 'matmul'".into(), "it has no schema"),
             ("schema = 'gpukern-tuned/2'".into(), "its schema is 'gpukern-tuned/2'"),
-            (whole[..whole.len() - 40].into(), ":26: "),
+            (whole[..whole.len() - 40].into(), ":27: "),
             (whole.replace("gflops = 4.5", "gflops = -1.0"), "the rate of tiled at 1024, -1, cannot be"),
             (whole.replace("gflops = 4.5", "gflops = nan"), "cannot be"),
             (whole.replace(TILE, "64x128x16/48x32/16x16"), "48 does not divide 64"),
@@ -855,6 +904,67 @@ mod tests {
         // A variant with different arithmetic is never chosen, however fast.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
         assert_eq!(auto(&split).variant.name, "texel");
+    }
+
+    #[test]
+    fn auto_leaves_out_what_failed_and_says_so_and_names_a_tie() {
+        let device = software_device();
+        let auto_group = group(&[], true, 1024);
+        let failed = |variant: &str| TuningResult {
+            tile: None,
+            gflops: None,
+            tried: None,
+            failure: Some("SIGILL".into()),
+            ..kept(&device, variant, "1024", 1.0)
+        };
+        let reason = |results: &[TuningResult]| {
+            let text = tuned(results).text();
+            let read = Tuned::parse(&text, Path::new("tuned.toml")).expect(&text);
+            notes(&auto_group, &device, &read).concat().pop().expect("a reason")
+        };
+        let [first, next] = [0, 1].map(|at| favorites(&MATMUL, &auto_group.spec, &device)[at].name.to_string());
+        let by_model = format!("{next} chosen by auto, by the model; {first} failed on 2026-11-21: SIGILL");
+        assert_eq!(reason(&[failed(&first)]), by_model);
+        // What is known to work is better than what the model thinks.
+        let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
+        let by_time = "naive chosen by auto, the fastest of the results of 2026-11-21, too close to others to tell";
+        assert_eq!(reason(&[failed(&first), measured]), by_time);
+        // A failure holds for the sizes nearest to it, and every choice of the model may have failed.
+        let worked = TuningResult { measured_at: "1000".into(), ..kept(&device, &first, "1024", 9.0) };
+        assert!(
+            !reason(&[failed(&first), TuningResult { measured_at: "1024".into(), ..worked.clone() }])
+                .contains("failed")
+        );
+        assert_eq!(reason(&[failed(&first), worked]), by_model);
+        let all: Vec<_> = favorites(&MATMUL, &auto_group.spec, &device).iter().map(|own| failed(&own.name)).collect();
+        assert!(reason(&all).starts_with(&format!("{first} chosen by auto, by the model; {first} failed")));
+    }
+
+    #[test]
+    fn a_failure_of_a_search_replaces_its_tile_and_one_beside_another_search_does_not() {
+        let device = software_device();
+        let searched = kept(&device, "tiled", "1024", 40.0);
+        let failed = |tried| TuningResult {
+            tile: None,
+            gflops: None,
+            tried,
+            failure: Some("SIGILL".into()),
+            ..searched.clone()
+        };
+        let [own, beside] = [failed(Some(0)), failed(None)];
+        let compiled = inspected(&device, "tiled", 0.0);
+        for (added, expected) in [
+            ([&searched, &own], &own),
+            ([&searched, &beside], &searched),
+            ([&own, &searched], &searched),
+            ([&own, &compiled], &own),
+        ] {
+            let mut tuned = Tuned::none();
+            for result in added {
+                tuned.add(std::slice::from_ref(result));
+            }
+            assert_eq!(tuned.results, std::slice::from_ref(expected));
+        }
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct Race {
     /// the shortest median, none with too few samples (no `error`) or beyond 1.5 times that median is among them. Empty if no variant
     /// has a right answer there.
     pub(super) fastest: Vec<String>,
+    /// All that are too close to the fastest to tell, as the table of one device has them, beside the fastest.
+    #[serde(skip)]
+    pub(super) tied: Vec<String>,
     /// Why the times do not tell for certain which variant is the fastest; absent if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     undecided: Option<Undecided>,
@@ -86,6 +89,30 @@ pub struct Race {
     /// Variants that the driver or the device failed to run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<String>,
+    /// Variants without a time, also those that the device cannot run, with the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    untimed: Vec<UntimedVariant>,
+}
+
+/// Variant that was asked for and has no time.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+struct UntimedVariant {
+    /// Its name.
+    variant: String,
+    /// Id of the case.
+    id: String,
+    /// How the case ended: `skipped`, `rejected`, `failed`, `crashed`, `timed out` or `interrupted`.
+    status: &'static str,
+    /// Why; absent if it was interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl UntimedVariant {
+    fn of(case: &Case) -> Self {
+        let outcome = &case.outcome;
+        Self { variant: case.variant.clone(), id: case.id.clone(), status: outcome.status(), reason: outcome.reason() }
+    }
 }
 
 /// Why the fastest variant of a problem is uncertain.
@@ -114,6 +141,9 @@ impl Undecided {
 struct TimedVariant {
     /// Its name.
     variant: String,
+    /// The variant that `auto` chose, by its name in sets: `matmul:gemv`; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chosen: Option<String>,
     /// Its chosen constants and sub-group size: `{"A": "2"}` of `k[A=2]`; absent without a choice, and in older records.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     choice: BTreeMap<String, String>,
@@ -139,9 +169,16 @@ struct TimedVariant {
     /// The numbers of the tile: those of the block per work-group, per sub-group, per operation of a matrix unit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tile_extents: Vec<Vec<u32>>,
-    /// Remarks on the case, such as the built-in variant that `matmul:auto` runs.
+    /// Remarks on the case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+}
+
+impl TimedVariant {
+    /// Returns the name of what would be shipped.
+    fn name(&self) -> &str {
+        self.chosen.as_ref().unwrap_or(&self.variant)
+    }
 }
 
 /// Set of variants that together solve every problem of a kind that any variant solves, with what it loses to the fastest.
@@ -149,7 +186,7 @@ struct TimedVariant {
 pub struct VariantSet {
     /// The kind of problem: `matmul f32`.
     pub(super) problem: String,
-    /// The variants.
+    /// The variants; of `auto`, those that it chose.
     pub variants: Vec<String>,
     /// Geometric mean of the time of the set's best variant divided by that of the fastest: over the sizes of each device, and of
     /// these over the devices, however many sizes each has.
@@ -194,13 +231,9 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let is_mistake = |case: &Case| matches!(case.outcome, Outcome::Failed { mistake: true, .. });
     let is_rejected = |case: &Case| is_wrong(case) || case.outcome.failure().is_some() && !is_mistake(case);
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
-    // Nobody ships the host's own baselines.
-    let is_of_host =
-        |record: &Record, case: &Case| record.device(case.device).is_none_or(|device| device.kind == DeviceKind::Host);
-    let all = all.filter(|(record, case)| !is_of_host(record, case) && (is_verified(case) || is_rejected(case)));
-    let driver = |record: &Record, case: &Case| {
-        record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
-    };
+    let all = all.filter(|(record, case)| !is_of_host(record, case));
+    let mut untimed = untimed(all.clone());
+    let all = all.filter(|(_, case)| is_verified(case) || is_rejected(case));
     let mut races = vec![];
     for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
         if distinct(problem.iter().map(|(_, case)| &*case.variant)).len() < 2 {
@@ -223,6 +256,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.
             let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
             let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)));
+            let tied = names.iter().map(ToString::to_string).collect();
             let shortest = names.first().copied();
             let is_near =
                 |name: &str| time(&cases, name) <= MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
@@ -241,14 +275,42 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
                 device_id: info.map_or(0, |info| info.device_id),
                 driver: driver(record, first),
                 fastest: names.into_iter().map(String::from).collect(),
+                tied,
                 undecided,
                 variants: timed(&cases),
                 rejected: names_of(&rejected, true),
                 failed: names_of(&rejected, false),
+                untimed: untimed.remove(&key(record, first)).unwrap_or_default(),
             });
         }
     }
     races
+}
+
+/// Whether a case is one of the host's own baselines, which nobody ships.
+fn is_of_host(record: &Record, case: &Case) -> bool {
+    record.device(case.device).is_none_or(|device| device.kind == DeviceKind::Host)
+}
+
+/// Names the version of the driver of a case.
+fn driver(record: &Record, case: &Case) -> String {
+    record.device(case.device).map_or_else(String::new, |device| device.driver.info.clone())
+}
+
+/// Problem of a record on a device.
+type Key = (*const Record, usize, String, String);
+
+fn key(record: &Record, case: &Case) -> Key {
+    (std::ptr::from_ref(record), case.device, case.kind(), row(case))
+}
+
+/// Returns the variants without a time, by problem.
+fn untimed<'r>(all: impl Iterator<Item = (&'r Record, &'r Case)>) -> HashMap<Key, Vec<UntimedVariant>> {
+    let mut untimed: HashMap<_, Vec<_>> = HashMap::new();
+    for (record, case) in all.filter(|(_, case)| median(case).is_none()) {
+        untimed.entry(key(record, case)).or_default().push(UntimedVariant::of(case));
+    }
+    untimed
 }
 
 /// Returns the median of a variant.
@@ -270,6 +332,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
     let best = fastest::best_of(&exact);
     let variant = |(case, time): &(&Case, f64)| TimedVariant {
         variant: case.variant.clone(),
+        chosen: case.chosen_by_auto.clone(),
         choice: case.choice.clone(),
         id: case.id.clone(),
         time: *time,
@@ -290,9 +353,15 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
     let exact = |race: &'_ Race| race.variants.iter().filter(|own| own.caveats.is_empty()).count();
     let (races, unsolved): (Vec<&Race>, Vec<&Race>) = races.iter().copied().partition(|race| exact(race) > 0);
     let unsolved: Vec<_> = unsolved.iter().map(|race| format!("{} on {}", race.size, race.device)).collect();
-    let wins = |name: &str| races.iter().filter(|race| race.fastest.iter().any(|own| own == name)).count();
+    let wins = |name: &str| {
+        let is_won = |race: &&&Race| {
+            let mut own = race.variants.iter().filter(|own| own.name() == name);
+            own.any(|own| race.fastest.contains(&own.variant))
+        };
+        races.iter().filter(is_won).count()
+    };
     let own = races.iter().flat_map(|race| race.variants.iter().filter(|own| own.caveats.is_empty()));
-    let mut names = distinct(own.map(|own| own.variant.as_str()));
+    let mut names = distinct(own.map(TimedVariant::name));
     names.sort_by_key(|name| std::cmp::Reverse(wins(name)));
     names.truncate(MAX_CANDIDATES);
     // Logarithms of the ratios of each variant, one for each race.
@@ -333,7 +402,7 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
 
 /// Returns the logarithm of what a variant loses in a race; infinity if it is not in it.
 fn loss(race: &Race, variant: &str) -> f64 {
-    let own = race.variants.iter().find(|own| own.variant == variant && own.caveats.is_empty());
+    let own = race.variants.iter().find(|own| own.name() == variant && own.caveats.is_empty());
     own.and_then(|own| own.ratio).map_or(f64::INFINITY, f64::ln)
 }
 
@@ -367,6 +436,7 @@ mod tests {
         let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let variant = |(name, time): &(&str, f64)| TimedVariant {
             variant: (*name).into(),
+            chosen: None,
             choice: BTreeMap::new(),
             id: String::new(),
             time: *time,
@@ -392,10 +462,12 @@ mod tests {
             device_id: 0,
             driver: String::new(),
             fastest,
+            tied: vec![],
             undecided: None,
             variants: times.iter().map(variant).collect(),
             rejected: vec![],
             failed: vec![],
+            untimed: vec![],
         }
     }
 
@@ -423,8 +495,34 @@ mod tests {
     }
 
     #[test]
+    fn a_set_names_what_auto_chose() {
+        let mut races = [
+            race("A", "1x64x64", &[("matmul:auto", 1.0), ("own", 2.0)]),
+            race("A", "64", &[("matmul:auto", 1.0), ("own", 2.0)]),
+        ];
+        for (race, chosen) in races.iter_mut().zip(["matmul:gemv", "matmul:tiled"]) {
+            race.variants[0].chosen = Some(chosen.into());
+        }
+        let sets = sets(&races.iter().collect::<Vec<_>>());
+        let names: Vec<_> = sets.iter().map(|set| set.variants.join("+")).collect();
+        assert_eq!(names, ["own", "matmul:gemv+matmul:tiled"]);
+    }
+
+    #[test]
+    fn variants_without_a_time_are_there_with_their_reasons() {
+        let mut record = four_cases();
+        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        record.cases.push(case("subgroup", Outcome::Skipped { reason: "needs int8".into(), unsupported: true }));
+        record.cases.push(case("split", Outcome::failed("SIGILL".into())));
+        let document = serde_json::to_value(Choices::new(&[&record])).expect("JSON");
+        let untimed = document["problems"][0]["untimed"].as_array().expect("a list");
+        let told: Vec<_> = untimed.iter().map(|own| [&own["variant"], &own["status"], &own["reason"]]).collect();
+        assert_eq!(told, [["subgroup", "skipped", "needs int8"], ["split", "failed", "SIGILL"]]);
+    }
+
+    #[test]
     fn a_choice_that_the_times_do_not_settle_says_why() {
-        let undecided = |local: f64, samples: usize| {
+        let document = |local: f64, samples: usize| {
             let mut record = four_cases();
             record.cases =
                 [("naive", 100.0), ("local", local)].map(|(name, time)| case(name, timed(time, vec![]))).into();
@@ -432,8 +530,14 @@ mod tests {
             let times: Vec<_> = measured.samples.iter().take(samples).map(|sample| sample.time).collect();
             measured.summary = Summary::of(&times).expect("samples");
             measured.samples.truncate(samples);
-            let mut document = serde_json::to_value(Choices::new(&[&record])).expect("JSON");
-            document["problems"][0]["undecided"].take()
+            Choices::new(&[&record])
+        };
+        // The table over devices names what that of one device names.
+        let Race { tied, fastest, .. } = document(104.0, 2).problems.remove(0);
+        assert_eq!((tied, fastest), (vec!["naive".into(), "local".into()], vec!["naive".to_string()]));
+        let undecided = |local: f64, samples: usize| {
+            let mut json = serde_json::to_value(document(local, samples)).expect("JSON");
+            json["problems"][0]["undecided"].take()
         };
         assert_eq!(undecided(50.0, 6), Value::Null);
         assert_eq!(undecided(100.0, 6), "too-close");

@@ -78,7 +78,7 @@ fn winners(records: &[&Record], max_name: usize) -> Option<Table> {
                 few => few.join(" or "),
             }
         };
-        let races: Vec<_> = problem.into_iter().map(|race| (sorted(race.fastest), race.device)).collect();
+        let races: Vec<_> = problem.into_iter().map(|race| (sorted(race.tied), race.device)).collect();
         if races.len() > 1 {
             let mut wins = grouped(races, |(fastest, _)| fastest.clone());
             wins.sort_by_key(|wins| std::cmp::Reverse(wins.len()));

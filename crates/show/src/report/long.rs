@@ -14,7 +14,7 @@ use crate::basis::units::{percent, significant};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, RANGE, Record, Share, Verification};
+use crate::record::{AT_LEAST, Case, RANGE, Record, Share, Verification};
 
 /// Options for showing a record.
 pub struct View {
@@ -237,10 +237,16 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     if is_shown("of bound") && cases.iter().any(has_error) {
         marks.push(Mark::new("of bound", "largest error, as a share of what is allowed"));
     }
-    let is_range = |share: Option<Share>| share.and_then(Share::bounds).is_some();
-    let has_ranges = (is_shown("of hardware") && cases.iter().any(|case| is_range(case.share)))
-        || (is_shown("of its structure") && cases.iter().any(|case| is_range(case.structure)));
-    marks.extend(bound_mark(|sign| has_ranges && sign == RANGE));
+    let signs = |share: Option<Share>| {
+        let share = share.filter(|share| share.bounds().is_some())?;
+        Some(if beyond_limit(share).is_some() { AT_LEAST } else { RANGE })
+    };
+    let has_sign = |sign: &str| {
+        let shows = |share| signs(share) == Some(sign);
+        (is_shown("of hardware") && cases.iter().any(|case| shows(case.share)))
+            || (is_shown("of its structure") && cases.iter().any(|case| shows(case.structure)))
+    };
+    marks.extend(bound_mark(has_sign));
     marks
 }
 
@@ -270,11 +276,21 @@ pub(super) fn number_text(value: f64) -> String {
     }
 }
 
+/// Returns the lower end of a share whose upper end is beyond the limit and says nothing: the limit was measured on a busy
+/// device, by a factor of two or more.
+fn beyond_limit(share: Share) -> Option<f64> {
+    let [_, high] = share.bounds()?;
+    share.sole_bound().filter(|(sign, _)| *sign == AT_LEAST && high > 1.0).map(|(_, low)| low)
+}
+
 /// Formats the share of its limit that a case reaches, with the limit.
 pub fn share_text(share: Share) -> String {
     let limit = share.limit.name();
     let Some([low, high]) = share.bounds() else { return format!("{} {limit}", percent(share.fraction)) };
     let decimals = [MAX_TWO_DECIMALS, MAX_DECIMAL_SHARE].iter().filter(|most| share.fraction < **most).count();
+    if let Some(low) = beyond_limit(share) {
+        return format!("{AT_LEAST} {:.decimals$} % {limit}", 100.0 * low);
+    }
     let [low, high] = [low, high].map(|end| format!("{:.decimals$}", 100.0 * end));
     if low == high { format!("{high} % {limit}") } else { format!("{low} … {high} % {limit}") }
 }
@@ -355,7 +371,9 @@ mod tests {
             ["0.21 … 0.63 % memory", "4.7 … 14.0 % memory", "24 … 70 % memory"]
         );
         let lopsided = Share { interval: Some([0.48, 4.75]), fraction: 4.24, ..of_busy };
-        assert_eq!(share_text(lopsided), "48 … 475 % memory");
+        assert_eq!(share_text(lopsided), "≥ 48 % memory");
+        let faster = Share { interval: Some([1.05, 1.2]), fraction: 1.1, ..of_busy };
+        assert_eq!(share_text(faster), "105 … 120 % memory");
         assert_eq!(share_text(Share { interval: Some([0.45, 0.47]), fraction: 0.46, ..of_busy }), "46.0 % memory");
     }
 

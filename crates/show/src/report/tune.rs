@@ -5,7 +5,7 @@ use super::document::Document;
 use super::or_dash;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::units::Work;
+use crate::basis::units::{Nanos, Work};
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
@@ -16,6 +16,8 @@ pub struct TunedRow {
     pub variant: &'static str,
     pub spec: CaseSpec,
     pub found: SearchResult,
+    /// Whether another variant failed or was wrong: then `auto` takes what worked.
+    pub has_refused: bool,
     /// Nominal work.
     pub work: Work,
 }
@@ -99,7 +101,7 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         document.gap();
         document.table(table);
     }
-    for TunedRow { variant, spec, work, found } in rows {
+    for TunedRow { variant, spec, work, found, has_refused } in rows {
         let problem = format!("{} {}", axes::brief(spec), spec.size);
         if let Some((tile, time)) = found.unclear {
             document.line(format!(
@@ -108,7 +110,7 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
                 work.rate(time)
             ));
         }
-        if found.rivals.is_empty() {
+        if found.rivals.is_empty() && !has_refused {
             document.line(format!(
                 "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
             ));
@@ -116,22 +118,34 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         }
         // `auto` never picks a variant that is less accurate.
         let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
-        let best = is_exact.then(|| (variant.to_string(), found.best.1));
-        let mut all: Vec<_> = found.rivals.iter().chain(&best).collect();
-        all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let (fastest, _) = all[0];
-        let rates: Vec<_> = all.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
-        let rates = rates.join(", ");
-        document.line(if found.are_close {
-            format!(
-                "{problem}: the times are too close, or too few, to tell which variant is the fastest, so `auto` keeps its choice; \
-                 more --budget may tell; GFLOP/s: {rates}"
-            )
-        } else {
-            format!("{problem}: `auto` picks {fastest} from now on{caches}; GFLOP/s: {rates}")
-        });
+        let own = is_exact.then(|| (variant.to_string(), found.best.1));
+        let all: Vec<_> = found.rivals.iter().cloned().chain(own).collect();
+        document.lines(choice(spec, &all, *work, found.are_close, cache));
     }
     document.terminal(width)
+}
+
+/// Says which of these variants `auto` picks from now on; `None` if there are none.
+pub fn choice(
+    spec: &CaseSpec,
+    times: &[(String, Nanos)],
+    work: Work,
+    are_close: bool,
+    cache: CacheState,
+) -> Option<String> {
+    let mut times: Vec<_> = times.iter().collect();
+    times.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let (fastest, _) = times.first()?;
+    let rates: Vec<_> = times.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
+    let is_tie = are_close && times.len() > 1;
+    let tie = if is_tie { ", a tie: the times are too close or too few, and more --budget may tell" } else { "" };
+    let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
+    Some(format!(
+        "{} {}: `auto` picks {fastest} from now on{caches}{tie}; GFLOP/s: {}",
+        axes::brief(spec),
+        spec.size,
+        rates.join(", ")
+    ))
 }
 
 /// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
@@ -178,7 +192,7 @@ mod tests {
     use crate::basis::dtype::DType;
     use crate::basis::layout::Layout;
     use crate::basis::size::Size;
-    use crate::basis::units::{Bytes, Nanos};
+    use crate::basis::units::Bytes;
     use crate::device::fixture::software_device;
     use crate::kernels::CATALOGUE;
 
@@ -202,6 +216,7 @@ mod tests {
             variant,
             spec: CaseSpec::new(algorithm, size, DType::F32),
             found,
+            has_refused: false,
             work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
         }
     }

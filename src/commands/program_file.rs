@@ -1,0 +1,474 @@
+//! `inspect --save`: `program.json`, with all that a program of the user's own needs to run a case, and its SPIR-V.
+
+use super::failures::{create_unique, find_configuration, folder_name, reproducing_request};
+use crate::basis::destination;
+use crate::basis::file_name::file_name;
+use crate::basis::printable;
+use crate::case::tile::CaseTile;
+use crate::device::capability::{Requirement, requirement, vulkan_for};
+use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
+use crate::kernel::interface::{Argument, Interface, SlotKind};
+use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
+use crate::kernel::shaders::Shader;
+use crate::tuning::tuned::Configuration;
+use crate::user::options::PROGRAM;
+use crate::{
+    BufferSpec, CATALOGUE, Case, CaseGroup, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem, Program, Record,
+    Request, Result, Shown, Tuned, counted,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of the schema of `program.json`.
+const SCHEMA: &str = "gpukern-program/1";
+
+/// What a program needs to run a case without gpukern. Make the buffers, then run the steps in order, with a barrier
+/// between each two.
+#[derive(Serialize, JsonSchema)]
+struct ProgramFile {
+    /// Schema name, `gpukern-program/1`.
+    schema: &'static str,
+    /// Id of the case.
+    case: String,
+    /// Command that measures a built-in kernel here.
+    command: Option<String>,
+    /// What a device must have and be asked for.
+    requires: Requires,
+    /// Steps in order.
+    steps: Vec<StepEntry>,
+    /// Tile or block width, if it has one.
+    tile: Option<CaseTile>,
+    /// Dispatches, by number.
+    dispatches: Vec<DispatchEntry>,
+    /// All buffers.
+    buffers: Vec<BufferEntry>,
+}
+
+/// What a device must have, and be asked for when it is opened: the most of any dispatch.
+#[derive(Default, Serialize, JsonSchema)]
+struct Requires {
+    /// Oldest version of Vulkan that takes the SPIR-V: `1.2`. A feature may be newer, or an extension there.
+    vulkan: String,
+    /// Version of the SPIR-V.
+    spirv: String,
+    /// Features to enable, by the names of their members in Vulkan; `VK_...` is an extension without features.
+    features: BTreeSet<&'static str>,
+    /// Features of which one of each list suffices.
+    one_feature_of: BTreeSet<Vec<&'static str>>,
+    /// Classes of sub-group operations in compute shaders.
+    subgroup_operations: BTreeSet<&'static str>,
+    /// Sizes of sub-groups to be required of pipelines, where the device has others too (`subgroupSizeControl`).
+    subgroup_sizes: BTreeSet<u32>,
+    /// Cooperative matrices, as M×N×K with types.
+    cooperative_matrices: BTreeSet<String>,
+    /// Extents of work-groups: the largest along each axis.
+    work_group_size: [u32; 3],
+    /// Invocations of a work-group.
+    work_group_invocations: u64,
+    /// Work-groups of a dispatch: the most along each axis.
+    work_groups: [u64; 3],
+    /// Bytes of shared memory of a work-group.
+    shared_memory: u64,
+    /// Bytes of push constants.
+    push_constants: u64,
+    /// Elements of the longest texel view (`maxTexelBufferElements`).
+    texel_buffer_elements: u64,
+    /// Bytes of the largest storage-buffer descriptor (`maxStorageBufferRange`).
+    storage_buffer_range: u64,
+    /// Bytes of the largest uniform-buffer descriptor (`maxUniformBufferRange`).
+    uniform_buffer_range: u64,
+    /// Bytes of all buffers together.
+    memory: u64,
+}
+
+/// Step of a program.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum StepEntry {
+    /// A dispatch by number.
+    Dispatch { dispatch: usize },
+    /// A buffer whose words all get a value.
+    Fill { fill: String, word: u32 },
+    /// A buffer that is copied to another.
+    Copy { copy: String, to: String },
+    /// Steps that repeat until the values converge.
+    Rounds { rounds: Vec<StepEntry> },
+}
+
+/// Buffer to allocate.
+#[derive(Serialize, JsonSchema)]
+struct BufferEntry {
+    name: String,
+    /// `input`, `output`, `in place` or `scratch`.
+    role: &'static str,
+    dtype: DType,
+    /// Number of elements.
+    elements: u64,
+    /// Bytes to allocate, aligned to 16.
+    bytes: u64,
+    /// Value of all words of a scratch buffer before the first run.
+    first_words: Option<u32>,
+}
+
+/// Dispatch of a kernel.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DispatchEntry {
+    /// Name of the kernel.
+    kernel: String,
+    /// File with its SPIR-V.
+    pub(super) spirv: String,
+    /// Specialization constants of four bytes: id and value.
+    pub(super) constants: Vec<(u32, u32)>,
+    /// Their names by id.
+    constant_names: Vec<(u32, String)>,
+    entry_point: &'static str,
+    push_constant_names: Vec<PushConstant>,
+    /// Capabilities that the SPIR-V declares.
+    capabilities: Vec<String>,
+    /// Size of sub-groups to require of the pipeline.
+    pub(super) subgroup_size: Option<u32>,
+    /// Number of work-groups along each axis.
+    groups: [u64; 3],
+    /// Push constants of a built-in kernel, in order.
+    arguments: Vec<ArgumentEntry>,
+    bindings: Bindings,
+}
+
+/// Member of the push constants.
+#[derive(Serialize, JsonSchema)]
+struct PushConstant {
+    byte: u32,
+    bytes: u32,
+    /// Empty if the SPIR-V has none.
+    name: String,
+}
+
+/// Argument of a built-in kernel.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ArgumentEntry {
+    /// The address of a buffer, or a texel view of it.
+    Buffer { buffer: String },
+    /// An integer.
+    U32 { u32: u32 },
+    /// A float.
+    F32 { f32: f32 },
+}
+
+/// What a dispatch binds.
+#[derive(Serialize, JsonSchema)]
+struct Bindings {
+    descriptors: Vec<DescriptorEntry>,
+    /// Bytes of the push constants, with zeros where addresses belong.
+    push_constants: Vec<u8>,
+    addresses: Vec<AddressEntry>,
+    /// Specialization constants of other sizes than four bytes: id and bytes.
+    sized_constants: Vec<(u32, Vec<u8>)>,
+}
+
+/// Descriptor of a buffer.
+#[derive(Serialize, JsonSchema)]
+struct DescriptorEntry {
+    set: u32,
+    binding: u32,
+    /// Element of an array of descriptors.
+    element: u32,
+    /// `storage`, `uniform`, `texel` or the kind of an image.
+    kind: &'static str,
+    buffer: String,
+    /// First byte.
+    offset: u64,
+    bytes: Option<u64>,
+    /// Format of a texel view.
+    format: Option<&'static str>,
+}
+
+/// 64-bit address of a buffer in the push constants.
+#[derive(Serialize, JsonSchema)]
+struct AddressEntry {
+    byte: u32,
+    buffer: String,
+    /// Bytes of the buffer before the address.
+    skipped: u64,
+}
+
+/// Writes what another program needs to run each inspected case, to a folder of its own in `folder`. Returns a note that
+/// says how many, and which folders had their name already.
+pub(super) fn save_programs(
+    folder: &Path,
+    record: &Record,
+    plan: &Plan,
+    tuned: &Tuned,
+    tuned_path: Option<&PathBuf>,
+) -> Result<String> {
+    let mut saved = 0;
+    let mut renamed = String::new();
+    for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
+        let Some(device) = record.device(case.device) else { continue };
+        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
+        let mut write = || -> io::Result<()> {
+            let usual = folder.join(folder_name(case));
+            let folder = create_unique(folder, &folder_name(case))?;
+            if folder != usual {
+                let [folder, usual] = [&folder, &usual].map(|path| path.shown());
+                let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
+            }
+            let document = ProgramFile::write(&folder, case, device, (group, &chosen), tuned_path)?;
+            let text = serde_json::to_string_pretty(&document)? + "\n";
+            std::fs::write(folder.join(PROGRAM), printable::json(text))
+        };
+        write().map_err(|e| {
+            let reason = destination::explained(e);
+            Error::Failure(format!("cannot save the program of {} in '{}': {reason}", case.id, folder.shown()))
+        })?;
+        saved += 1;
+    }
+    Ok(format!("saved     {} with SPIR-V in '{}'\n{renamed}", counted(saved, "program"), folder.shown()))
+}
+
+impl ProgramFile {
+    /// Writes the SPIR-V of a case to `folder`. Returns the document that names it.
+    fn write(
+        folder: &Path,
+        case: &Case,
+        device: &DeviceInfo,
+        (group, chosen): (&CaseGroup, &Configuration<'_>),
+        tuned_path: Option<&PathBuf>,
+    ) -> io::Result<Self> {
+        let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
+        let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
+        let program = program.map_err(io::Error::other)?;
+        let specs = [problem.buffers(), program.scratch.clone()].concat();
+        let of_problem = specs.len() - program.scratch.len();
+        // The counters of built-in kernels start with all bits set, and each run leaves them so.
+        let first = |at: usize| (at >= of_problem && !program.is_users()).then_some(u32::MAX);
+        let buffers = specs.iter().enumerate().map(|(at, spec)| BufferEntry::of(spec, at, first(at), &program));
+        let buffers: Vec<_> = buffers.collect();
+        let dispatches = write_dispatches(folder, problem.as_ref(), &program, None)?;
+        let command = CATALOGUE.find(&case.algorithm).is_ok().then(|| {
+            let request = reproducing_request(&Request::default(), case, device);
+            Request { tuned: tuned_path.cloned(), ..request }.command()
+        });
+        Ok(Self {
+            schema: SCHEMA,
+            case: case.id.clone(),
+            command,
+            requires: Requires::of(&program, &dispatches, &buffers),
+            steps: steps(&program, &specs),
+            tile: case.tile.clone(),
+            dispatches,
+            buffers,
+        })
+    }
+}
+
+impl BufferEntry {
+    fn of(spec: &BufferSpec, at: usize, first_words: Option<u32>, program: &Program) -> Self {
+        let role = match spec.role {
+            Role::Input => "input",
+            Role::Output => "output",
+            Role::InPlace => "in place",
+            Role::Scratch => "scratch",
+        };
+        let mut descriptors = program.dispatches().flat_map(|dispatch| &dispatch.descriptors);
+        let is_viewed = descriptors.any(|own| own.at.kind == SlotKind::Texel && own.at.buffer.0 == at);
+        let bytes = spec.bytes().0.next_multiple_of(if is_viewed { TEXEL } else { 4 });
+        Self { name: spec.name.clone().into(), role, dtype: spec.dtype, elements: spec.len, bytes, first_words }
+    }
+}
+
+impl Requires {
+    /// Collects what the dispatches of a program require, by reflection and by its sizes.
+    fn of(program: &Program, entries: &[DispatchEntry], buffers: &[BufferEntry]) -> Self {
+        let mut all = Self { memory: buffers.iter().map(|buffer| buffer.bytes).sum(), ..Self::default() };
+        let mut newest = [1, 0];
+        for (dispatch, entry) in program.dispatches().zip(entries) {
+            newest = newest.max(dispatch.shader.interface.version);
+            all.add_features(&dispatch.shader);
+            let size = dispatch.shader.interface.local_size.map(|word| word.value(&dispatch.constants));
+            let most = |a: [u64; 3], b: [u64; 3]| [0, 1, 2].map(|axis| a[axis].max(b[axis]));
+            all.work_group_size = [0, 1, 2].map(|axis| all.work_group_size[axis].max(size[axis]));
+            let invocations = size.into_iter().map(u64::from).product();
+            all.work_group_invocations = all.work_group_invocations.max(invocations);
+            all.work_groups = most(all.work_groups, dispatch.groups);
+            all.shared_memory = all.shared_memory.max(dispatch.shader.shared_bytes(&dispatch.constants));
+            all.push_constants = all.push_constants.max(dispatch.push.len() as u64);
+            all.subgroup_sizes.extend(dispatch.subgroup_size);
+            all.cooperative_matrices.extend(dispatch.matrix.map(|shape| shape.to_string()));
+            for descriptor in &entry.bindings.descriptors {
+                all.add_descriptor(descriptor, buffers);
+            }
+        }
+        let Self { features, one_feature_of, .. } = &mut all;
+        one_feature_of.retain(|any| !any.iter().any(|name| features.contains(name)));
+        let [major, minor] = newest;
+        all.spirv = format!("{major}.{minor}");
+        // A device that runs the case knows the version.
+        let [major, minor] = vulkan_for(newest).unwrap_or([1, 0]);
+        all.vulkan = format!("{major}.{minor}");
+        all
+    }
+
+    /// Adds what a kernel's capabilities and instructions require.
+    fn add_features(&mut self, shader: &Shader) {
+        let Interface { capabilities, features, .. } = &shader.interface;
+        let is_needed = |feature: &&Feature| features.iter().any(|name| *name == feature.name());
+        self.features.extend(Feature::ALL.iter().filter(is_needed).map(|feature| feature.name()));
+        // No capability tells of tight layouts; the built-in kernels have them.
+        self.features.extend(shader.built_in.then_some(Feature::ScalarBlockLayout.name()));
+        for capability in capabilities.iter() {
+            match requirement(capability) {
+                Some(Requirement::Features(any)) => match &any[..] {
+                    [only] => drop(self.features.insert(only.name())),
+                    _ => drop(self.one_feature_of.insert(any.iter().map(|feature| feature.name()).collect())),
+                },
+                Some(Requirement::Subgroup(operation)) => drop(self.subgroup_operations.insert(operation)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds what a descriptor requires; without a range it has the whole buffer.
+    fn add_descriptor(&mut self, descriptor: &DescriptorEntry, buffers: &[BufferEntry]) {
+        let whole = buffers.iter().find(|buffer| buffer.name == descriptor.buffer).map_or(0, |buffer| buffer.bytes);
+        let bytes = descriptor.bytes.unwrap_or(whole.saturating_sub(descriptor.offset));
+        let (most, amount) = match descriptor.kind {
+            kind if kind == SlotKind::Texel.name() => (&mut self.texel_buffer_elements, bytes.div_ceil(TEXEL)),
+            kind if kind == SlotKind::Storage.name() => (&mut self.storage_buffer_range, bytes),
+            kind if kind == SlotKind::Uniform.name() => (&mut self.uniform_buffer_range, bytes),
+            _ => return,
+        };
+        *most = (*most).max(amount);
+    }
+}
+
+/// Lists the steps of a program in order, those of a round behind the others: dispatches by number, fills and copies.
+fn steps(program: &Program, specs: &[BufferSpec]) -> Vec<StepEntry> {
+    let name = |buffer: &BufferId| specs.get(buffer.0).map_or_else(String::new, |spec| spec.name.clone().into());
+    let mut dispatches = 0..;
+    let mut step = |step: &Step| match step {
+        Step::Dispatch(_) => StepEntry::Dispatch { dispatch: dispatches.next().unwrap_or_default() },
+        Step::Fill { buffer, word } => StepEntry::Fill { fill: name(buffer), word: *word },
+        Step::Copy { from, to } => StepEntry::Copy { copy: name(from), to: name(to) },
+    };
+    let mut steps: Vec<_> = program.steps.iter().map(&mut step).collect();
+    if let Some(rounds) = &program.rounds {
+        steps.push(StepEntry::Rounds { rounds: rounds.body.iter().map(step).collect() });
+    }
+    steps
+}
+
+/// Writes SPIR-V to a file that is called as its shader, unless it is there already. Returns the file's name.
+fn write_spirv(folder: &Path, shader: &Shader, spirv: &[u8]) -> io::Result<String> {
+    let label = shader.label();
+    // `matmul/tiled.f32`, or `softmax/softmax.comp#0+…`, which ends with a hash.
+    let users = label.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+    let name = if shader.built_in { label.replace('/', "-") } else { users.into() };
+    for number in 1.. {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let file = format!("{}{number}.spv", file_name(&name));
+        let path = folder.join(&file);
+        match std::fs::read(&path) {
+            Ok(known) if known == spirv => return Ok(file),
+            Ok(_) => {}
+            Err(_) => return std::fs::write(path, spirv).map(|()| file),
+        }
+    }
+    unreachable!("there is a number that no file has")
+}
+
+/// Writes the SPIR-V of each dispatch to a file. Returns the dispatches with their constants and grids.
+pub(super) fn write_dispatches(
+    folder: &Path,
+    problem: &dyn Problem,
+    program: &Program,
+    substitute: Option<&(String, Vec<u8>)>,
+) -> io::Result<Vec<DispatchEntry>> {
+    let specs = problem.buffers();
+    let all: Vec<&BufferSpec> = specs.iter().chain(&program.scratch).collect();
+    let name = |buffer: BufferId| all[buffer.0].name.to_string();
+    let mut dispatches = vec![];
+    for dispatch in program.dispatches() {
+        let label = dispatch.shader.label();
+        let spirv = match substitute {
+            Some((replaced, spirv)) if *replaced == label => &spirv[..],
+            _ => &dispatch.shader.spirv[..],
+        };
+        let file = write_spirv(folder, &dispatch.shader, spirv)?;
+        let words = dispatch.constants.iter().filter(|constant| constant.bytes == 4);
+        let mut arguments = vec![];
+        if dispatch.shader.built_in {
+            // Push constants in order; a buffer is its address, or a texel view.
+            arguments.extend(dispatch.values().map(|value| match value {
+                ArgumentValue::Buffer(buffer) => ArgumentEntry::Buffer { buffer: name(buffer) },
+                ArgumentValue::U32(value) => ArgumentEntry::U32 { u32: value },
+                ArgumentValue::F32(value) => ArgumentEntry::F32 { f32: value },
+            }));
+        }
+        let interface = &dispatch.shader.interface;
+        let members = interface.arguments.iter();
+        let member = |member: &Argument| PushConstant {
+            byte: member.offset,
+            bytes: member.kind.bytes(),
+            name: member.name.to_string(),
+        };
+        let names = interface.constants.iter().map(|constant| (constant.id, constant.name.to_string()));
+        dispatches.push(DispatchEntry {
+            kernel: label,
+            spirv: file,
+            constants: words.map(|constant| (constant.id, constant.bits as u32)).collect(),
+            constant_names: names.collect(),
+            entry_point: "main",
+            push_constant_names: members.map(member).collect(),
+            capabilities: interface.capabilities.iter().map(ToString::to_string).collect(),
+            subgroup_size: dispatch.subgroup_size,
+            groups: dispatch.groups,
+            arguments,
+            bindings: Bindings::of(dispatch, &all),
+        });
+    }
+    Ok(dispatches)
+}
+
+impl Bindings {
+    /// Returns the descriptors, push constants, addresses and wide constants of a dispatch.
+    fn of(dispatch: &Dispatch, buffers: &[&BufferSpec]) -> Self {
+        let name = |buffer: BufferId| buffers[buffer.0].name.to_string();
+        let descriptor = |Descriptor { at, bytes, .. }: &Descriptor| {
+            let Binding { set, binding, element, kind, buffer, offset, range } = *at;
+            // Without what gpukern binds behind the data, to find writes out of bounds.
+            let bytes = bytes.map(|bytes| bytes.min(range.unwrap_or(buffers[buffer.0].bytes().0 - offset)));
+            // A view ends at a whole texel.
+            let view = buffers[buffer.0].bytes().0.saturating_sub(offset).next_multiple_of(TEXEL);
+            let bytes = if kind == SlotKind::Texel { Some(view) } else { bytes };
+            let format = (kind == SlotKind::Texel).then_some("R32G32B32A32_SFLOAT");
+            DescriptorEntry { set, binding, element, kind: kind.name(), buffer: name(buffer), offset, bytes, format }
+        };
+        let addresses = dispatch.addresses.iter();
+        let sized = dispatch.constants.iter().filter(|constant| constant.bytes != 4);
+        Self {
+            descriptors: dispatch.descriptors.iter().map(descriptor).collect(),
+            push_constants: dispatch.push.clone(),
+            addresses: addresses
+                .map(|own| AddressEntry { byte: own.offset, buffer: name(own.buffer), skipped: own.skipped })
+                .collect(),
+            sized_constants: sized.map(|constant| (constant.id, constant.data())).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_program_schema_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<ProgramFile>();
+        crate::basis::fixture::assert_committed("docs/program.schema.json", &schema);
+    }
+}
