@@ -27,8 +27,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shortest time after which a call counts as hung.
-const MIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Shortest time after which a call counts as hung. With cold caches, a run reads 1 GiB first, which took a busy software device
+/// more than two seconds.
+const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
@@ -324,7 +325,7 @@ impl Tuning<'_> {
         if has_timed_out {
             let _ = writeln!(
                 answer.notes,
-                "note      a driver call of a search may take {}: a quarter of --budget (2 s at least), or --timeout if that is \
+                "note      a driver call of a search may take {}: a quarter of --budget (10 s at least), or --timeout if that is \
                  shorter; more --budget lets slow tiles finish",
                 about(timeout.into())
             );

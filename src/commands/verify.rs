@@ -158,7 +158,7 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     let groups = grouped(new, |(_, case)| {
         (case.algorithm.clone(), case.variant.clone(), case.options.dtype, case.outcome.status())
     });
-    let mut text = String::from("to expect them, add to its file:\n");
+    let mut text = String::from("to expect them, add to its file, with a reason:\n");
     for cases in groups.iter().take(MAX_TABLES) {
         let Case { algorithm, variant, options, outcome, .. } = cases[0].1;
         // A pattern would also accept new failures among cases that pass now.

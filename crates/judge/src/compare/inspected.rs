@@ -266,7 +266,9 @@ fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<Chang
     let created = |kernel: &CompiledKernel| Some(kernel.inspection.as_ref()?.created);
     let [old, new] = [created(before)?, created(after)?];
     let is_much = (old.0 - new.0).abs() > MIN_COMPILE_CHANGE.0 && old.0.max(new.0) > 2.0 * old.0.min(new.0);
-    let milliseconds = |time: Nanos| (time.0 * 1e-6).round();
+    // With two digits at least: 0.39 ms is not 0.
+    let milliseconds =
+        |time: Nanos| if time.0 < 10e6 { (time.0 * 1e-4).round() / 100.0 } else { (time.0 * 1e-6).round() };
     is_much.then(|| ChangedFigure {
         kernel: after.name.clone(),
         figure: Figure::Own(COMPILE_TIME.into()),

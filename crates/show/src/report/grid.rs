@@ -118,15 +118,17 @@ impl<'a> Section<'a> {
     }
 
     /// Says what the figures of a table are: times, which may have details beside them. `errors` is `None` without errors,
-    /// and otherwise says what is known of all: `at most 2 %, `, or nothing where each stands beside its time.
+    /// and otherwise how large they are: `at most 2 %`, or nothing where each stands beside its time.
     fn figures(&self, errors: Option<&str>, has_details: bool, over: Option<&str>) -> String {
         let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
         let within = match processes {
             Some(count) if count > 1 => format!("over {count} processes"),
             _ => "within a process".into(),
         };
-        let errors =
-            errors.map_or_else(String::new, |all| format!(" ± {all}the longer half of its 95 % interval {within}"));
+        let errors = errors.map_or_else(String::new, |most| match most {
+            "" => format!(" ± the longer half of its 95 % interval {within}"),
+            most => format!(" (± {most}, by 95 % intervals {within})"),
+        });
         let details = match over {
             _ if !has_details => String::new(),
             Some(over) if self.cases.iter().any(|case| case.speedup_interval.is_some()) => {
@@ -402,7 +404,7 @@ impl<'a> SectionTable<'a> {
 
 /// Says how large the errors of a table are that shows none.
 fn most(error: f64) -> String {
-    format!("at most {}, ", percent(error))
+    format!("at most {}", percent(error))
 }
 
 /// Names the skipped variants, with their reasons.
