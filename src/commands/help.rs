@@ -40,7 +40,7 @@ const HEADINGS: [Heading; 7] = [
     },
     Heading {
         title: "Comparison",
-        usual: "compare reference baseline candidate gate min-effect fail-within expect known sanitize/allow compare-commits/allow order apart speedup-over",
+        usual: "compare reference baseline candidate gate min-effect fail-within expect require-reference known sanitize/allow compare-commits/allow order apart speedup-over",
         more: "budget rounds process-noise allow force",
     },
     Heading {

@@ -298,6 +298,8 @@ impl Requires {
             all.shared_memory = all.shared_memory.max(dispatch.shader.shared_bytes(&dispatch.constants));
             all.push_constants = all.push_constants.max(dispatch.push.len() as u64);
             all.subgroup_sizes.extend(dispatch.subgroup_size);
+            // Only with it may a pipeline state the size.
+            all.features.extend(dispatch.subgroup_size.map(|_| "subgroupSizeControl"));
             all.cooperative_matrices.extend(dispatch.matrix.map(|shape| shape.to_string()));
             for descriptor in &entry.bindings.descriptors {
                 all.add_descriptor(descriptor, buffers);

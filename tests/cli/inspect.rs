@@ -81,6 +81,10 @@ fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
     assert_eq!(["A", "B", "C"].map(|name| buffer(name, "bytes")), [160, 368, 84].map(Value::from), "{program}");
     assert_eq!(["A", "C"].map(|name| buffer(name, "role")), ["input", "output"].map(Value::from));
     assert_eq!(program["requires"]["texel_buffer_elements"], 368 / 16);
+    // A pipeline that states its sub-group size needs the feature.
+    assert_eq!(program["requires"]["subgroup_sizes"], json!([program["dispatches"][0]["subgroup_size"]]), "{program}");
+    let features = program["requires"]["features"].as_array().expect("features");
+    assert!(features.contains(&json!("subgroupSizeControl")), "{program}");
     for view in program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("views") {
         assert_eq!(view["bytes"], buffer(view["buffer"].as_str().expect("a name"), "bytes"), "{program}");
     }
