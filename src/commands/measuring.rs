@@ -184,7 +184,7 @@ fn measured(
 
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
 fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
-    let Some(path) = &request.tuned else { return String::new() };
+    let Some(path) = request.tuned.as_ref().filter(|_| !request.no_tuned) else { return String::new() };
     let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
     let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))

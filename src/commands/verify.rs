@@ -64,7 +64,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         Some(known) => judge_known(&record, &new_failures, known, &mut notes),
     };
     if new > 0 {
-        let _ = writeln!(output, "{} that --expect does not name", counted(new, "failure"));
+        let _ = writeln!(output, "{} that --expect does not accept", counted(new, "failure"));
         output += &tables_to_expect(&record, known_failures.as_deref().unwrap_or_default());
     }
     if passing > 0 {
@@ -153,11 +153,15 @@ const MAX_TABLES: usize = 8;
 /// and type that end alike.
 fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     let Expectations { expected, .. } = Expectations::of(record, known);
-    let new =
-        record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_failure(&case.outcome));
+    // A table of another status is to be corrected, not to be joined by a second one.
+    let is_new = |case: &Case| is_failure(&case.outcome) && known.iter().all(|known| known.mismatch(case).is_none());
+    let new = record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_new(case));
     let groups = grouped(new, |(_, case)| {
         (case.algorithm.clone(), case.variant.clone(), case.options.dtype, case.outcome.status())
     });
+    if groups.is_empty() {
+        return String::new();
+    }
     let mut text = String::from("to expect them, add to its file, with a reason:\n");
     for cases in groups.iter().take(MAX_TABLES) {
         let Case { algorithm, variant, options, outcome, .. } = cases[0].1;
@@ -190,10 +194,14 @@ fn judge_known(
     if !expected.is_empty() {
         let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
     }
-    for case in &unexpected.cases {
-        for mismatch in known.iter().filter_map(|known| known.mismatch(case)) {
-            let _ = writeln!(notes, "note      {mismatch}");
-        }
+    for known in known {
+        let mut mismatches = unexpected.cases.iter().filter_map(|case| known.mismatch(case));
+        let Some(first) = mismatches.next() else { continue };
+        let others = match mismatches.count() {
+            0 => String::new(),
+            count => format!(" ({} too)", counted(count, "other case")),
+        };
+        let _ = writeln!(notes, "note      {first}{others}");
     }
     match &absent[..] {
         [first, _, ..] => {

@@ -318,6 +318,9 @@ fn tiles_tuned_with_cold_caches_are_used_and_say_so() {
     assert!(results(&text).iter().all(|result| result["cache"].as_str() == Some("cold")), "{text}");
     let found = cases(&stdout(&expect_exit(&mut bench("tiled", &["-s", "32"], &path), 0)));
     assert!(found[0].1.contains(" with cold caches"), "{found:?}");
+    // A file that is not read is not found wanting.
+    let unread = stderr(&expect_exit(&mut bench("tiled", &["--no-tuned"], &path), 0));
+    assert!(!unread.contains("no result is of"), "{unread}");
     // `--explain` times the tile that `bench` would use, also of a variant that `auto` does not choose.
     let tile = "64x64x16/64x32/16x16";
     std::fs::write(&path, replaced(&text, r"\ntile = .*", &format!("\ntile = \"{tile}\""))).expect("written");

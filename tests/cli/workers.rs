@@ -5,7 +5,7 @@ use super::failures::{failing_library, with_failing};
 use super::{
     BRIEF, at_once, check_text, driver_manifest, expect_error, expect_exit, expect_output, expect_refusal, gpukern,
     line, patched, read_json, replaced, signal, statuses, stderr, stdout, temporary, unmeasured, use_drivers,
-    wait_until,
+    wait_until, words,
 };
 use gpukern::{DType, find_shader};
 use std::path::Path;
@@ -400,6 +400,15 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
         ["\ncrashed   matmul/naive/", "\nknown     matmul/naive/f32/8x8x8 crashed: "].map(|start| said.find(start));
     assert!(new.is_some() && new < old, "{said}");
     assert!(!said.contains("crashed   matmul/naive/f32/8x8x8:"), "{said}");
+    // A table of another status is named once, and no second one proposed.
+    std::fs::write(&known, table("matmul/naive/*").replace("crashed", "rejected")).expect("written");
+    let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
+    let output = expect_exit(command.arg("--expect").arg(&known), 3);
+    let said = words(&stderr(&output));
+    let note =
+        "the known failure 'matmul/naive/*' (bug 1), line 1, expects rejected: change its status (1 other case too)";
+    assert_eq!(said.matches(note).count(), 1, "{said}");
+    assert!(!stdout(&output).contains("[[known]]"), "{}", stdout(&output));
 }
 
 #[test]

@@ -113,7 +113,11 @@ impl KnownFailure {
             FailureStatus::Crashed => "crashed",
             FailureStatus::TimedOut => "timed out",
         };
-        Some(format!("{} {}; the known failure {} expects {expected}", case.id, case.outcome.status(), self.text()))
+        let (id, status, line) = (&case.id, case.outcome.status(), self.line);
+        Some(format!(
+            "{id} {status}; the known failure {}, line {line}, expects {expected}: change its status",
+            self.text()
+        ))
     }
 
     /// Returns how many of its cases pass, and how many there are, if some fail.
