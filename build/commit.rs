@@ -1,5 +1,5 @@
-//! Takes the commit that gpukern is built from, for `--version` and the origin of records. A crate of its own needs none: a
-//! new commit rebuilds the crate of this script alone.
+//! Takes the commit that gpukern is built from, for `--version` and the origin of records. A new commit rebuilds only the
+//! crate of this script.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +28,7 @@ fn commit() -> Option<String> {
     for name in ["HEAD", "logs/HEAD", &reference] {
         watch(&git(&["rev-parse", "--git-path", name])?);
     }
-    // Snapshots of tests change while these run, and the binary with none of them.
+    // Tests may write snapshots, which are no part of the binary.
     let parts = [&["--"], &PARTS[..], &[":(exclude)*.snap"]].concat();
     git(&[&["ls-files"], &parts[..]].concat())?.lines().for_each(watch);
     let changes = git(&[&["status", "--porcelain", "--untracked-files=no"], &parts[..]].concat())?;
