@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What the binary is made of.
+/// Files and folders of which the binary is made.
 const PARTS: [&str; 8] = ["src", "crates", "glsl", "layer", "build", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {

@@ -210,10 +210,8 @@ pub(super) fn is_failure(outcome: &Outcome) -> bool {
 pub(super) fn folder_name(case: &Case) -> String {
     let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
     // A description's only kernel is often called as the description.
-    let id = match case.id.split_once('/') {
-        Some((_, rest)) if case.algorithm == case.variant => rest,
-        _ => &case.id,
-    };
+    let doubled = if case.algorithm == case.variant { format!("{}/", case.algorithm) } else { String::new() };
+    let id = case.id.strip_prefix(&doubled).unwrap_or(&case.id);
     file_name(&format!("{}_device-{}", id.chars().map(plain).collect::<String>(), case.device))
 }
 

@@ -40,7 +40,7 @@ pub(super) struct RecordFile {
     replaced: Option<ReplacedRecord>,
 }
 
-/// What is told of a record that is replaced; nothing else of it is read.
+/// Facts about a record that is replaced; nothing else of it is read.
 #[derive(serde::Deserialize)]
 struct ReplacedRecord {
     started: String,

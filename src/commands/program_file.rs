@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Name of the schema of `program.json`.
 const SCHEMA: &str = "gpukern-program/1";
 
-/// What a program needs to run a case without gpukern. Make the buffers, then run the steps in order, with a barrier
+/// All that a program needs to run a case without gpukern. Make the buffers, then run the steps in order, with a barrier
 /// between each two.
 #[derive(Serialize, JsonSchema)]
 struct ProgramFile {
@@ -36,7 +36,7 @@ struct ProgramFile {
     case: String,
     /// Command that measures a built-in kernel here.
     command: Option<String>,
-    /// What a device must have and be asked for.
+    /// Properties that a device must have and be asked for.
     requires: Requires,
     /// Steps in order.
     steps: Vec<StepEntry>,
@@ -48,7 +48,7 @@ struct ProgramFile {
     buffers: Vec<BufferEntry>,
 }
 
-/// What a device must have, and be asked for when it is opened: the most of any dispatch.
+/// Properties that a device must have, and be asked for when it is opened: the most of any dispatch.
 #[derive(Default, Serialize, JsonSchema)]
 struct Requires {
     /// Oldest version of Vulkan that takes the SPIR-V: `1.2`. A feature may be newer, or an extension there.
@@ -108,7 +108,7 @@ struct BufferEntry {
     dtype: DType,
     /// Number of elements.
     elements: u64,
-    /// Bytes to allocate, aligned to 16.
+    /// Bytes to allocate: a multiple of 4, or of 16 if a texel view reads them.
     bytes: u64,
     /// Value of all words of a scratch buffer before the first run.
     first_words: Option<u32>,
@@ -159,7 +159,7 @@ enum ArgumentEntry {
     F32 { f32: f32 },
 }
 
-/// What a dispatch binds.
+/// Resources of a dispatch.
 #[derive(Serialize, JsonSchema)]
 struct Bindings {
     descriptors: Vec<DescriptorEntry>,
@@ -301,8 +301,8 @@ impl Requires {
             // Only with it may a pipeline state the size.
             all.features.extend(dispatch.subgroup_size.map(|_| "subgroupSizeControl"));
             all.cooperative_matrices.extend(dispatch.matrix.map(|shape| shape.to_string()));
-            for descriptor in &entry.bindings.descriptors {
-                all.add_descriptor(descriptor, buffers);
+            for (bound, entry) in dispatch.descriptors.iter().zip(&entry.bindings.descriptors) {
+                all.add_descriptor(bound.at, entry.bytes, buffers);
             }
         }
         let Self { features, one_feature_of, .. } = &mut all;
@@ -334,14 +334,13 @@ impl Requires {
         }
     }
 
-    /// Adds what a descriptor requires; without a range it has the whole buffer.
-    fn add_descriptor(&mut self, descriptor: &DescriptorEntry, buffers: &[BufferEntry]) {
-        let whole = buffers.iter().find(|buffer| buffer.name == descriptor.buffer).map_or(0, |buffer| buffer.bytes);
-        let bytes = descriptor.bytes.unwrap_or(whole.saturating_sub(descriptor.offset));
-        let (most, amount) = match descriptor.kind {
-            kind if kind == SlotKind::Texel.name() => (&mut self.texel_buffer_elements, bytes.div_ceil(TEXEL)),
-            kind if kind == SlotKind::Storage.name() => (&mut self.storage_buffer_range, bytes),
-            kind if kind == SlotKind::Uniform.name() => (&mut self.uniform_buffer_range, bytes),
+    /// Adds what a descriptor of these bytes requires; without a number it has the whole buffer.
+    fn add_descriptor(&mut self, at: Binding, bytes: Option<u64>, buffers: &[BufferEntry]) {
+        let bytes = bytes.unwrap_or(buffers[at.buffer.0].bytes.saturating_sub(at.offset));
+        let (most, amount) = match at.kind {
+            SlotKind::Texel => (&mut self.texel_buffer_elements, bytes.div_ceil(TEXEL)),
+            SlotKind::Storage => (&mut self.storage_buffer_range, bytes),
+            SlotKind::Uniform => (&mut self.uniform_buffer_range, bytes),
             _ => return,
         };
         *most = (*most).max(amount);

@@ -216,7 +216,7 @@ impl Sides {
 
     /// Splits a record of both sides: returns those of the baseline and of the candidate.
     pub(super) fn split(&self, record: &Record) -> [Record; 2] {
-        // What did not change is measured in one process only: no later one adds to it.
+        // Code that did not change is measured in one process only: no later one adds to it.
         let request = record.request.clone().map(|request| Request { processes: None, ..request });
         let side = || Record { cases: vec![], plan: None, request: request.clone(), ..record.clone() };
         let mut sides = [side(), side()];

@@ -535,12 +535,7 @@ fn results(
             (Some(own), &found.rivals, found.are_close)
         }
         Err(refusal) => {
-            let failed = |reason: &str| TuningResult {
-                failure: Some(brief(reason).into_owned()),
-                tried: Some(0),
-                ..empty.clone()
-            };
-            (refusal.disqualifies().map(failed), &rivals.timed, true)
+            (failed(&empty, refusal).map(|own| TuningResult { tried: Some(0), ..own }), &rivals.timed, true)
         }
         // An interruption, or no time for the built-in tile: the search has no result.
         Ok(None) => (None, &vec![], true),
@@ -552,11 +547,14 @@ fn results(
     {
         fastest.tie = are_close && fastest.gflops.is_some();
     }
-    for (variant, refusal) in &rivals.refused {
-        let failed = |reason: &str| TuningResult { failure: Some(brief(reason).into_owned()), ..of(variant) };
-        results.extend(refusal.disqualifies().map(failed));
-    }
+    results.extend(rivals.refused.iter().filter_map(|(variant, refusal)| failed(&of(variant), refusal)));
     results
+}
+
+/// Returns the result of a variant that must not be used, if it was refused for that.
+fn failed(empty: &TuningResult, refusal: &Refusal) -> Option<TuningResult> {
+    let reason = refusal.disqualifies()?;
+    Some(TuningResult { failure: Some(brief(reason).into_owned()), ..empty.clone() })
 }
 
 #[cfg(test)]

@@ -54,22 +54,18 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     let measured = MeasurementCall::new(&plan, setup, &options, host).measure()?;
     let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
-    let (new_failures, known_notes) = without_known(&record, known_failures.as_deref().unwrap_or_default());
+    let known = known_failures.as_deref().unwrap_or_default();
+    let expectations = Expectations::of(&record, known);
+    let (new_failures, known_notes) = without_known(&record, known, &expectations.expected);
     let mut notes = report::bench::outcomes(&new_failures) + &report::verify::unverified(&record) + &known_notes;
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
-    let (exit, passing, new) = match &known_failures {
-        None => (measuring::exit_of_record(&record), 0, 0),
-        Some(known) => judge_known(&record, &new_failures, known, &mut notes),
+    let (exit, corrections) = match &known_failures {
+        None => (measuring::exit_of_record(&record), String::new()),
+        Some(known) => judge_known(&record, &new_failures, known, &expectations, &mut notes),
     };
-    if new > 0 {
-        let _ = writeln!(output, "{} that --expect does not accept", counted(new, "failure"));
-        output += &tables_to_expect(&record, known_failures.as_deref().unwrap_or_default());
-    }
-    if passing > 0 {
-        let _ = writeln!(output, "{} passed: shorten the file of --expect", counted(passing, "known failure"));
-    }
+    output += &corrections;
     let mut answer = CommandOutput::new(output, notes, exit);
     answer.note_error(validated);
     answer.require_references(args, &record);
@@ -80,16 +76,14 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));
     }
     answer.deliver_json(json, &record);
-    let known = known_failures.unwrap_or_default();
-    answer.deliver(target, || Ok(junit::verified(&record, &known, args.require_reference)))?;
+    answer.deliver(target, || Ok(junit::verified(&record, known, args.require_reference)))?;
     Ok(answer)
 }
 
 impl CommandOutput {
     /// Fails if the answer of a case is unverified although it must not be, and nothing worse happened.
     fn require_references(&mut self, args: &VerifyArgs, record: &Record) {
-        let is_unverified = |case: &&Case| case.measured().is_some_and(|m| m.verification.verified().is_none());
-        let unverified = record.cases.iter().filter(is_unverified).count();
+        let unverified = record.cases.iter().filter(|case| case.is_unverified()).count();
         if !args.require_reference || unverified == 0 {
             return;
         }
@@ -129,8 +123,7 @@ pub(super) fn read_known(path: &Path) -> Result<Vec<KnownFailure>> {
 
 /// Returns the record without the failures that `known` names, and a line about those of each table: they come last, so that the
 /// new ones are seen first.
-fn without_known(record: &Record, known: &[KnownFailure]) -> (Record, String) {
-    let Expectations { expected, .. } = Expectations::of(record, known);
+fn without_known(record: &Record, known: &[KnownFailure], expected: &[usize]) -> (Record, String) {
     let cases = expected.iter().filter_map(|index| {
         let case = &record.cases[*index];
         Some((known.iter().find(|known| known.fault.is_none() && known.expects(case))?.text(), case))
@@ -138,8 +131,7 @@ fn without_known(record: &Record, known: &[KnownFailure]) -> (Record, String) {
     let mut lines = String::new();
     for cases in grouped(cases, |(text, case)| (text.clone(), case.outcome.status())) {
         let (text, case) = &cases[0];
-        let more =
-            if cases.len() > 1 { format!(" and {}", counted(cases.len() - 1, "more case")) } else { String::new() };
+        let more = report::and_more(cases.len() - 1);
         let _ = writeln!(lines, "known     {}{more} {}: {text}", case.id, case.outcome.status());
     }
     let rest = record.cases.iter().enumerate().filter(|(index, _)| !expected.contains(index));
@@ -149,14 +141,12 @@ fn without_known(record: &Record, known: &[KnownFailure]) -> (Record, String) {
 /// Most tables that are proposed.
 const MAX_TABLES: usize = 8;
 
-/// Returns the `[[known]]` tables that would accept the failures that `known` does not name: one for the cases of a variant
-/// and type that end alike.
-fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
-    let Expectations { expected, .. } = Expectations::of(record, known);
+/// Returns the `[[known]]` tables that would accept the failures of `unexpected` that `known` does not name: one for the cases of
+/// a variant and type that end alike.
+fn tables_to_expect(record: &Record, unexpected: &Record, known: &[KnownFailure]) -> String {
     // A table of another status is to be corrected, not to be joined by a second one.
-    let is_new = |case: &Case| is_failure(&case.outcome) && known.iter().all(|known| known.mismatch(case).is_none());
-    let new = record.cases.iter().enumerate().filter(|(index, case)| !expected.contains(index) && is_new(case));
-    let groups = grouped(new, |(_, case)| {
+    let is_new = |case: &&Case| is_failure(&case.outcome) && known.iter().all(|known| known.mismatch(case).is_none());
+    let groups = grouped(unexpected.cases.iter().filter(is_new), |case| {
         (case.algorithm.clone(), case.variant.clone(), case.options.dtype, case.outcome.status())
     });
     if groups.is_empty() {
@@ -164,12 +154,12 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     }
     let mut text = String::from("to expect them, add to its file, with a reason:\n");
     for cases in groups.iter().take(MAX_TABLES) {
-        let Case { algorithm, variant, options, outcome, .. } = cases[0].1;
+        let Case { algorithm, variant, options, outcome, .. } = cases[0];
         // A pattern would also accept new failures among cases that pass now.
         let pattern = format!("{algorithm}/{variant}/{}/*", options.dtype);
         let mut covered = record.cases.iter().filter(|case| pattern::matches(&pattern, &case.id));
         let is_whole = covered.all(|case| is_failure(&case.outcome) || matches!(case.outcome, Outcome::Skipped { .. }));
-        let ids = cases.iter().map(|(_, case)| case.id.clone());
+        let ids = cases.iter().map(|case| case.id.clone());
         let patterns = if is_whole && cases.len() > 1 { vec![pattern] } else { ids.collect() };
         let status = outcome.status().replace(' ', "-");
         for pattern in patterns {
@@ -182,15 +172,15 @@ fn tables_to_expect(record: &Record, known: &[KnownFailure]) -> String {
     text
 }
 
-/// Returns the exit code of the `unexpected` failures, 1 if there are none and a known failure passes, the number of known
-/// failures that pass, and that of unexpected ones.
+/// Returns the exit code of the `unexpected` failures, 1 if there are none and a known failure passes, and how to correct the
+/// file of known failures.
 fn judge_known(
     record: &Record,
     unexpected: &Record,
     known: &[KnownFailure],
+    Expectations { expected, gone, absent }: &Expectations,
     notes: &mut String,
-) -> (Exit, usize, usize) {
-    let Expectations { expected, gone, absent } = Expectations::of(record, known);
+) -> (Exit, String) {
     if !expected.is_empty() {
         let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
     }
@@ -223,12 +213,21 @@ fn judge_known(
             );
         }
     }
-    for known in &gone {
+    for known in gone {
         let _ = writeln!(notes, "error: {}", known.passes());
     }
     let exit = match measuring::exit_of_record(unexpected) {
         Exit::Success if !gone.is_empty() => Exit::Rejected,
         exit => exit,
     };
-    (exit, gone.len(), unexpected.cases.iter().filter(|case| is_failure(&case.outcome)).count())
+    let mut corrections = String::new();
+    let new = unexpected.cases.iter().filter(|case| is_failure(&case.outcome)).count();
+    if new > 0 {
+        let _ = writeln!(corrections, "{} that --expect does not accept", counted(new, "failure"));
+        corrections += &tables_to_expect(record, unexpected, known);
+    }
+    if !gone.is_empty() {
+        let _ = writeln!(corrections, "{} passed: shorten the file of --expect", counted(gone.len(), "known failure"));
+    }
+    (exit, corrections)
 }

@@ -410,7 +410,7 @@ fn a_driver_that_lost_what_a_case_needs_is_worse() {
     line(&output, "B CANNOT run what A runs: its driver lacks what the case needs");
     let said = words(&output);
     assert!(said.contains("=128 skipped: needs sub-groups of 8; the device has 4"), "{output}");
-    // What only B runs is no loss, and nothing to compare.
+    // A case that only B runs is no loss, and nothing to compare.
     duel(narrow, wide, 2);
     let [good, bad] = ["good.json", "bad.json"].map(|name| folder.path().join(name));
     for (path, width, exit) in [(&good, "256", 0), (&bad, "128", 2)] {

@@ -229,7 +229,7 @@ impl Oracle for UserOracle {
         }
         let checks: Vec<_> =
             self.outputs.iter().map(|output| self.check_output(output, outputs[output.index].as_bytes())).collect();
-        // Those of all outputs, not only of the one that is worst.
+        // All outputs count, not only the worst.
         let mut wrong = WrongElements::default();
         checks.iter().filter(|check| !check.passes()).for_each(|check| wrong.append(check.wrong.clone()));
         // The worst check counts. NaN, from 0/0, is the largest residual.

@@ -195,7 +195,7 @@ fn max_time(text: Option<&str>, default: Duration) -> Result<Duration> {
 
 /// Returns the exit code of the worst trial.
 fn exit_of_trials(trials: &Trials, host: &Host) -> Exit {
-    if trials.count(Verdict::Slower) > 0 || trials.lost_support().next().is_some() {
+    if trials.count(Verdict::Slower) > 0 || trials.have_lost_support() {
         return Exit::Rejected;
     }
     let sides = trials.cases.iter().flat_map(Trial::sides);
@@ -404,7 +404,7 @@ impl<'a> Contest<'a> {
             return Err(result.err().unwrap_or(Error::Interrupted("a case was measured")));
         }
         let skipped_sides: Vec<_> = trials.cases.iter().map_while(skipped).collect();
-        if skipped_sides.len() == self.matches.len() && trials.lost_support().next().is_none() {
+        if skipped_sides.len() == self.matches.len() && !trials.have_lost_support() {
             let (side, reason) = skipped_sides[0];
             return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }

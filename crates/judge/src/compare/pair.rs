@@ -115,16 +115,11 @@ pub(super) fn pair_up<'a>(
         newly_wrong: newly_doubtful || after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
-        unsupported: after == State::Skipped && candidate.iter().any(is_unsupported),
+        unsupported: after == State::Skipped && candidate.iter().any(|seen| seen.case.outcome.is_unsupported()),
         unjudged_before: is_mistake(baseline) && baseline.iter().any(|seen| has_failed_command(seen.case)),
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason,
     }))
-}
-
-/// Whether the device of a case lacks what the case needs.
-fn is_unsupported(seen: &SeenCase<'_>) -> bool {
-    matches!(seen.case.outcome, Outcome::Skipped { unsupported: true, .. })
 }
 
 /// Whether both sides run the same code.

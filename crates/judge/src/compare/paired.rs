@@ -5,7 +5,7 @@ use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Origin, Outcome};
+use crate::record::{Case, Origin};
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
@@ -158,10 +158,10 @@ impl Trial {
         [("A", &self.a), ("B", &self.b)]
     }
 
-    /// Whether A ran, and the device of B lacks what the case needs.
-    pub fn has_lost_support(&self) -> bool {
-        let is_unsupported = matches!(self.b.case.outcome, Outcome::Skipped { unsupported: true, .. });
-        self.a.case.measured().is_some() && is_unsupported
+    /// Whether only the driver of A can run the case: that of B lost what it needs. Two kernels on one driver may need different
+    /// things.
+    pub fn has_lost_support(&self, turns: Turns) -> bool {
+        turns == Turns::Processes && self.a.case.measured().is_some() && self.b.case.outcome.is_unsupported()
     }
 
     /// Returns the verdict, if there are enough rounds for one.
@@ -197,11 +197,9 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Iterates over the cases that only the driver of A can run: that of B lost what they need. Two kernels on one driver may
-    /// need different things.
-    pub fn lost_support(&self) -> impl Iterator<Item = &Trial> {
-        let cases = self.cases.iter().filter(|_| self.turns == Turns::Processes);
-        cases.filter(|trial| trial.has_lost_support())
+    /// Whether there is a case that only the driver of A can run.
+    pub fn have_lost_support(&self) -> bool {
+        self.cases.iter().any(|trial| trial.has_lost_support(self.turns))
     }
 
     /// Adjusts the p-values of all findings for the number of cases, as `compare` does (Benjamini and Hochberg), and

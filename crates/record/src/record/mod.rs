@@ -479,6 +479,16 @@ impl Case {
         }
     }
 
+    /// Whether the case has a time, and an answer that was found right.
+    pub fn is_verified(&self) -> bool {
+        self.measured().is_some_and(|measured| measured.verification.verified().is_some())
+    }
+
+    /// Whether the case has a time, and an answer of which nobody knows whether it is right.
+    pub fn is_unverified(&self) -> bool {
+        self.measured().is_some_and(|measured| measured.verification.verified().is_none())
+    }
+
     /// Converts the time of the whole case to the displayed one: for a chain, the time of one operation.
     pub fn shown(&self, time: Nanos) -> Nanos {
         Nanos(time.0 / self.chain.unwrap_or(1) as f64)

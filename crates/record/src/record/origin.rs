@@ -160,19 +160,7 @@ impl Origin {
 
     /// Returns mutable references to the texts.
     pub fn texts_mut(&mut self) -> [&mut Option<String>; 9] {
-        let Self {
-            commit,
-            modified: _,
-            committed,
-            branch,
-            label,
-            job,
-            host,
-            system,
-            processor,
-            built_from,
-            environment: _,
-        } = self;
+        let Self { commit, committed, branch, label, job, host, system, processor, built_from, .. } = self;
         [commit, committed, branch, label, job, host, system, processor, built_from]
     }
 

@@ -54,6 +54,11 @@ impl Outcome {
         Self::Skipped { reason, unsupported: true }
     }
 
+    /// Whether the device lacks what the case needs.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Skipped { unsupported: true, .. })
+    }
+
     /// Returns the outcome of a case that the device might run, but that is not run.
     pub fn left_out(reason: String) -> Self {
         Self::Skipped { reason, unsupported: false }

@@ -925,7 +925,7 @@ mod tests {
         let [first, next] = [0, 1].map(|at| favorites(&MATMUL, &auto_group.spec, &device)[at].name.to_string());
         let by_model = format!("{next} chosen by auto, by the model; {first} failed on 2026-11-21: SIGILL");
         assert_eq!(reason(&[failed(&first)]), by_model);
-        // What is known to work is better than what the model thinks.
+        // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
         let by_time = "naive chosen by auto, the fastest of the results of 2026-11-21, too close to others to tell";
         assert_eq!(reason(&[failed(&first), measured]), by_time);

@@ -47,8 +47,8 @@ fn is_same_driver(trials: &Trials) -> bool {
 fn single_case(trial: &Trial, trials: &Trials) -> Document {
     let case = &trial.a.case;
     let mut document = Document::default();
-    let is_verified = |side: &SideResult| side.case.measured().is_some_and(|m| m.verification.verified().is_some());
-    let verified = if [&trial.a, &trial.b].into_iter().all(is_verified) { ", both answers verified" } else { "" };
+    let all_verified = [&trial.a, &trial.b].into_iter().all(|side| side.case.is_verified());
+    let verified = if all_verified { ", both answers verified" } else { "" };
     document.line(format!("{} {}{}{verified}", case.subject(), case.row(), case.of_input()));
     if trials.turns == Turns::Batches {
         document.line(named(&trial.a.device));
@@ -161,7 +161,7 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
         let failures =
             trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));
         return match &failures.collect::<Vec<_>>()[..] {
-            _ if turns == Turns::Processes && trial.has_lost_support() => {
+            _ if trial.has_lost_support(turns) => {
                 "B CANNOT run what A runs: its driver lacks what the case needs".into()
             }
             [] => format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed)"),
@@ -419,7 +419,7 @@ fn write_table(
         } else {
             let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
             let status = match ended(&trial.b).or_else(|| ended(&trial.a)).unwrap_or("–") {
-                _ if turns == Turns::Processes && trial.has_lost_support() => "cannot run",
+                _ if trial.has_lost_support(turns) => "cannot run",
                 status => status,
             };
             [status, "–", "–", "–"].map(Cell::from).to_vec()

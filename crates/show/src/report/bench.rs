@@ -364,8 +364,7 @@ pub(super) fn heading(
     before: Option<&Section<'_>>,
 ) {
     let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
-    let is_verified = |case: &Case| case.measured().is_some_and(|measured| measured.verification.verified().is_some());
-    let all_verified = run.peek().is_some() && run.all(|case| is_verified(case));
+    let all_verified = run.peek().is_some() && run.all(|case| case.is_verified());
     let is_weak =
         |case: &&Case| case.measured().is_some_and(|measured| AcceptedMutation::sentence(&measured.accepts).is_some());
     let suffix = match (all_verified, section.cases.iter().copied().any(|case| is_weak(&case))) {

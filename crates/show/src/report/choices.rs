@@ -225,7 +225,6 @@ fn caches(record: &Record) -> &'static str {
 /// Returns the races of problems that two variants or more solve, or try to, on any device, in the order of the records. A
 /// device where only one is right has a race, too: sets must solve it.
 pub(super) fn races(records: &[&Record]) -> Vec<Race> {
-    let is_verified = |case: &Case| case.measured().is_some_and(|m| m.verification.unverified_reason().is_none());
     let is_wrong = |case: &Case| matches!(case.outcome, Outcome::Rejected(_));
     // A mistake, such as a reference that is not installed, says nothing about a variant.
     let is_mistake = |case: &Case| matches!(case.outcome, Outcome::Failed { mistake: true, .. });
@@ -233,7 +232,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
     let all = all.filter(|(record, case)| !is_of_host(record, case));
     let mut untimed = untimed(all.clone());
-    let all = all.filter(|(_, case)| is_verified(case) || is_rejected(case));
+    let all = all.filter(|(_, case)| case.is_verified() || is_rejected(case));
     let mut races = vec![];
     for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
         if distinct(problem.iter().map(|(_, case)| &*case.variant)).len() < 2 {
@@ -250,7 +249,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let names_of = |cases: &[&Case], wrong: bool| {
                 cases.iter().filter(|case| is_wrong(case) == wrong).map(|case| case.variant.clone()).collect()
             };
-            let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| is_verified(case));
+            let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| case.is_verified());
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
             let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.

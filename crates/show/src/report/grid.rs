@@ -652,6 +652,10 @@ pub mod tests {
     fn a_chain_of_latencies_has_no_share() {
         let text = compact(&published("results/h100-collectives.json"), &View::of_width(80));
         assert!(text.contains("ns") && !text.contains("hardware limit") && !text.contains('≤'), "{text}");
+        // Each percentage is the uncertainty of a time.
+        let (_, rows) = text.split_once("──").expect("a table");
+        let [all, uncertain] = ["%", "±"].map(|sign| rows.matches(sign).count());
+        assert_eq!(all, uncertain, "{rows}");
     }
 
     #[test]

@@ -44,6 +44,6 @@ pub(crate) fn or_dash(text: Option<String>) -> String {
 }
 
 /// Ends a list that leaves out `count` items: ` and 3 more`; empty if it leaves out none.
-pub(crate) fn and_more(count: usize) -> String {
+pub fn and_more(count: usize) -> String {
     if count > 0 { format!(" and {count} more") } else { String::new() }
 }
