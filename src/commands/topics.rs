@@ -137,7 +137,7 @@ fn topic_of(word: &str) -> &str {
         "barriers" => "races",
         "glossary" => "words",
         "w" => "weak-checks",
-        "marks" | "d" | "u" | "i" | "p" | "!" | "method" | "methods" | "methodology" | "timing" => "times",
+        "marks" | "?" | "d" | "u" | "i" | "p" | "!" | "method" | "methods" | "methodology" | "timing" => "times",
         "c" => "noise",
         "choices" | "variants" => "fleet",
         "studies" => LIST,

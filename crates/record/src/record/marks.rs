@@ -27,6 +27,9 @@ const MAX_DEVIATIONS: f64 = 4.0;
 /// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
+/// Sign of a median that is uncertain. Where its interval is printed beside it, that says more.
+pub const UNCERTAIN: &str = "?";
+
 /// Reason to be careful with one case but not with the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark {
@@ -50,7 +53,7 @@ pub fn brief_meaning(sign: &str) -> &'static str {
         "i" => "interrupted",
         "p" => "paused",
         "!" => "above the limit",
-        "±" => "uncertain",
+        UNCERTAIN => "uncertain",
         _ => "disturbed",
     }
 }
@@ -168,21 +171,22 @@ impl RunConditions {
             parts.push(format!("other programs used {share} of the CPU"));
         }
         parts.extend(conditions.uncertainty());
-        let remedy = if conditions.processes[1] > 1 { "" } else { " (a longer --max-time takes more samples)" };
+        let [few_samples, remedy] = match conditions.processes[1] {
+            0 | 1 => ["too few samples", " (a longer --max-time takes more)"],
+            _ => ["too few samples or processes", ""],
+        };
         match (conditions.without_interval, conditions.cases) {
             (0, _) => {}
-            (_, 1) => parts.push(format!("too few samples or processes for an interval of the median{remedy}")),
+            (_, 1) => parts.push(format!("{few_samples} for an interval of the median{remedy}")),
             (few, all) => {
                 let have = if few == 1 { "has" } else { "have" };
-                parts.push(format!(
-                    "{few} of {all} medians {have} too few samples or processes for an interval{remedy}"
-                ));
+                parts.push(format!("{few} of {all} medians {have} {few_samples} for an interval{remedy}"));
             }
         }
         if parts.is_empty() { None } else { Some(parts.join("; ")) }
     }
 
-    /// Formats the signs of a case's marks: `± d`.
+    /// Formats the signs of a case's marks: `? d`.
     pub fn signs(&self, case: &Case) -> String {
         self.marks(case).into_iter().map(|mark| mark.sign).collect::<Vec<_>>().join(" ")
     }
@@ -207,15 +211,13 @@ impl RunConditions {
         let typical_error = error.and_then(|error| conditions?.error_of_others(error));
         let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
         if has_no_interval(measured) || error.is_some_and(|error| error > max_error) {
-            marks.push(Mark::new("±", "median of too few samples, or far less certain than others (by 5 % or more)"));
+            marks.push(Mark::new(UNCERTAIN, "uncertain: too few samples, or a far wider interval than other medians"));
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
-                "disturbed: the canary (a small fixed kernel, timed beside each case) changed by 50 %, or took 10 % more \
-                 or less than beside other cases; or other programs used more or less of the CPU"
+                "disturbed: the device's speed, or other load, changed (`gpukern help marks`)"
             } else {
-                "disturbed: the canary (a small fixed kernel, timed around each case) was 5 % off the rest of the run, or \
-                 changed by 5 % during the case"
+                "disturbed: the device's speed changed (`gpukern help marks`)"
             };
             marks.push(Mark::new("d", meaning));
         }
@@ -384,7 +386,7 @@ mod tests {
             measured.warnings = vec![Warning::TimeLimit, Warning::UnstableClock];
         }
         let (sentence, signs) = sentence_and_signs(&record);
-        assert_eq!(signs, ["", "", "±"]);
+        assert_eq!(signs, ["", "", UNCERTAIN]);
         assert_eq!(sentence, "");
         // If most medians are uncertain, that is a property of the run.
         record.cases.swap_remove(0);
@@ -395,13 +397,13 @@ mod tests {
         // Each of two is compared with the other.
         record.cases.truncate(2);
         let (sentence, signs) = sentence_and_signs(&record);
-        assert_eq!(signs, ["±", ""]);
+        assert_eq!(signs, [UNCERTAIN, ""]);
         assert_eq!(sentence, "medians are known to ±1 and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let (sentence, _) = sentence_and_signs(&record);
-        assert!(sentence.ends_with(" median (a longer --max-time takes more samples)"), "{sentence}");
+        assert!(sentence.ends_with(" median (a longer --max-time takes more)"), "{sentence}");
         measured_mut(&mut record.cases[0]).process_medians = vec![Nanos(1.0); 3];
         let said = |record: &Record| sentence_and_signs(record).0;
         assert!(said(&record).starts_with("3 processes; "), "{}", said(&record));

@@ -390,7 +390,7 @@ mod tests {
         let text = text(&disturbed());
         let property = r#"<property name="conditions" value="the device ran up to 9 % slower than at its best"/>"#;
         assert_eq!(text.matches(property).count(), 1, "{text}");
-        assert_eq!(text.matches("mark d: disturbed: the canary").count(), 1, "{text}");
+        assert_eq!(text.matches("mark d: disturbed: the device").count(), 1, "{text}");
     }
 
     #[test]

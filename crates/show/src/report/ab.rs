@@ -83,14 +83,13 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
 }
 
 /// Meaning of the ratio, which may disagree with the two medians.
-const RATIO_MEANING: &str = "time of B ÷ time of A, below 1 if B is faster: the median over paired rounds, not the ratio \
-                             of the two medians";
+const RATIO_MEANING: &str = "B's time ÷ A's, the median over rounds in which both ran; below 1, B is faster";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {
     match turns {
         Turns::Processes => "",
-        Turns::Batches => "; the interval is of this process, and another may have another ratio",
+        Turns::Batches => "; its interval covers this process only, and others may differ",
     }
 }
 
@@ -439,7 +438,7 @@ fn write_table(
         document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
-        document.line("p is adjusted for the cases and the looks at each, the interval is not");
+        document.line("p allows for the number of cases and of looks at each; the interval does not");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::basis::error::unknown;
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words, range_text};
 use crate::record::class::Class;
-use crate::record::marks::RunConditions;
+use crate::record::marks::{RunConditions, UNCERTAIN};
 use crate::record::{Case, Limit, Record};
 use crate::stats::{bootstrap, noise};
 use std::collections::{BTreeSet, HashMap};
@@ -396,7 +396,7 @@ fn qualifier(races: &[Race<'_>], conditions: &RunConditions) -> &'static str {
 
 /// Whether a time is marked as disturbed or far less certain than others.
 pub fn is_doubtful(case: &Case, conditions: &RunConditions) -> bool {
-    conditions.marks(case).iter().any(|mark| ["±", "d"].contains(&&*mark.sign))
+    conditions.marks(case).iter().any(|mark| [UNCERTAIN, "d"].contains(&&*mark.sign))
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.

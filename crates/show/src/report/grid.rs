@@ -14,7 +14,7 @@ use crate::basis::units::{Nanos, TimeUnit, significant};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
-use crate::record::marks::{Mark, RunConditions};
+use crate::record::marks::{Mark, RunConditions, UNCERTAIN};
 use crate::record::{Case, Outcome, Record};
 use std::collections::HashMap;
 
@@ -123,11 +123,11 @@ impl<'a> Section<'a> {
         let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
         let within = match processes {
             Some(count) if count > 1 => format!("over {count} processes"),
-            _ => "within a process".into(),
+            _ => "within one process".into(),
         };
         let errors = errors.map_or_else(String::new, |most| match most {
-            "" => format!(" ± the longer half of its 95 % interval {within}"),
-            most => format!(" (± {most}, by 95 % intervals {within})"),
+            "" => format!(" ± 95 % interval {within}"),
+            most => format!(" (± {most}: 95 % intervals {within})"),
         });
         let details = match over {
             _ if !has_details => String::new(),
@@ -135,7 +135,7 @@ impl<'a> Section<'a> {
                 format!(" and speedup over {over}, the median of the ratios in each process, with its 95 % interval")
             }
             Some(over) => format!(" and speedup over {over}"),
-            None => " and share of the hardware limit".into(),
+            None => "; % of the hardware limit".into(),
         };
         let times = match self.cases[0].chain {
             None => "median kernel time",
@@ -154,9 +154,7 @@ impl<'a> Section<'a> {
         for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
             has = [has[0] || error.is_some(), has[1] || !cell.detail.is_empty()];
             if error.is_some() {
-                // The error itself says what this mark does.
-                let others = cell.marks.split(' ').filter(|mark| *mark != "±");
-                cell.marks = others.collect::<Vec<_>>().join(" ");
+                without_uncertain(cell);
             }
         }
         let winners = self.winners(record);
@@ -206,6 +204,12 @@ fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions, 
 /// Joins the distinct values that the variants of a size found for a metric.
 fn metric_values(cases: &[&Case], name: &str) -> String {
     distinct(cases.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
+}
+
+/// Takes the mark of an uncertain time from its cell, which shows the interval itself.
+fn without_uncertain(cell: &mut Cell) {
+    let others: Vec<_> = cell.marks.split(' ').filter(|mark| *mark != UNCERTAIN).collect();
+    cell.marks = others.join(" ");
 }
 
 fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
@@ -263,11 +267,9 @@ fn column(case: &Case) -> &str {
 }
 
 /// Forms of a table with errors, bars and shares, from the preferred one to the narrowest, each also with sizes as columns.
-const FORMS: [fn(&Table) -> Table; 10] = [
+const FORMS: [fn(&Table) -> Table; 8] = [
     Table::clone,
     |table| table.turned("variant"),
-    |table| table.clone().without_spreads(),
-    |table| table.clone().without_spreads().turned("variant"),
     |table| table.clone().without_bars(),
     |table| table.clone().without_bars().turned("variant"),
     |table| table.clone().without_bars().without_spreads(),
@@ -358,7 +360,8 @@ impl<'a> SectionTable<'a> {
         }
         let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.contains(sign)));
         legend.extend(bench::bound_mark(is_shown));
-        legend.extend(self.marks.iter().cloned());
+        let is_marked = |mark: &Mark| mark.sign != UNCERTAIN || fitted.is_none_or(|table| table.shows(UNCERTAIN));
+        legend.extend(self.marks.iter().filter(|mark| is_marked(mark)).cloned());
         legend
     }
 
@@ -370,7 +373,10 @@ impl<'a> SectionTable<'a> {
         conditions: &RunConditions,
         before: Option<&Section<'_>>,
     ) -> Document {
-        let fitted = form.map(|form| form(&self.table));
+        let mut fitted = form.map(|form| form(&self.table));
+        for cell in fitted.iter_mut().flat_map(Table::cells_mut).filter(|cell| !cell.spread.is_empty()) {
+            without_uncertain(cell);
+        }
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions, before);
