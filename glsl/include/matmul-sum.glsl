@@ -7,27 +7,19 @@
 #include "dtype.glsl"
 #include "fold.glsl"
 
-#if defined(DTYPE_F64)
-#define QUAD dvec4
-#elif defined(DTYPE_I32) || defined(DTYPE_I8)
-#define QUAD ivec4
-#else
-#define QUAD vec4
-#endif
-
 layout(local_size_x_id = 0) in;  // ACROSS·DOWN
 layout(constant_id = 2) const uint DOWN = 1;  // a power of two
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Sums { QUAD at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Sums { ACC4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) writeonly buffer Result { OUT at[]; };
 
 const uint ACROSS = gl_WorkGroupSize.x / DOWN;
 const uint AT_ONCE = 4;  // loads that are on their way together
 
-shared QUAD partial[gl_WorkGroupSize.x];
+shared ACC4 partial[gl_WorkGroupSize.x];
 
 // The sum of what the invocations of a quad have, for the first of them. All invocations of the work-group come by.
-QUAD of_all(QUAD sum) {
+ACC4 of_all(ACC4 sum) {
     uint lane = gl_LocalInvocationID.x;
     if (DOWN == 1) return sum;
     partial[lane] = sum;

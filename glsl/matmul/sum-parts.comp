@@ -18,12 +18,12 @@ void main() {
     uint quad = group * ACROSS + lane % ACROSS;
     uint from = min(quad, quads - 1);
 
-    QUAD sum = QUAD(0);
+    ACC4 sum = ACC4(0);
     for (uint first = own; first < PARTS; first += AT_ONCE * DOWN) {
-        QUAD next[AT_ONCE];
+        ACC4 next[AT_ONCE];
         [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) {
             uint part = first + i * DOWN;
-            next[i] = part < PARTS ? SUMS.at[min(part, PARTS - 1) * quads + from] : QUAD(0);
+            next[i] = part < PARTS ? SUMS.at[min(part, PARTS - 1) * quads + from] : ACC4(0);
         }
         [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) sum += next[i];
     }

@@ -1,6 +1,6 @@
 // The blocks of C that several work-groups share, as the sums of what each left: see matmul-evenly.glsl.
 #version 460
-#pragma dtypes f32 f64 i32
+#pragma dtypes f32 f64 f16 bf16 i32
 #include "matmul-sum.glsl"
 
 layout(constant_id = 1) const uint C_ALIGNED = 0;
@@ -8,7 +8,7 @@ layout(constant_id = 3) const uint BM = 64;
 layout(constant_id = 4) const uint BN = 64;
 layout(constant_id = 5) const uint BK = 16;
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { QUAD at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer ResultQuads { T4 at[]; };
 layout(push_constant, scalar) uniform Arguments {
     Sums SUMS;
     Result C;
@@ -31,14 +31,14 @@ void main() {
     // The first may have other blocks before this one.
     uint first_slot = first + (first_of(first) < block * SLABS ? GROUPS : 0);
 
-    QUAD sum = QUAD(0);
+    ACC4 sum = ACC4(0);
     if (inside) {
         for (uint part = own; part < parts; part += AT_ONCE * DOWN) {
-            QUAD next[AT_ONCE];
+            ACC4 next[AT_ONCE];
             [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) {
                 uint other = part + i * DOWN;
                 uint slot = other == 0 ? first_slot : first + other;
-                next[i] = other < parts ? SUMS.at[slot * (BM * BN / 4) + quad] : QUAD(0);
+                next[i] = other < parts ? SUMS.at[slot * (BM * BN / 4) + quad] : ACC4(0);
             }
             [[unroll]] for (uint i = 0; i < AT_ONCE; ++i) sum += next[i];
         }
@@ -47,7 +47,7 @@ void main() {
     if (own > 0 || !inside) return;
     uint to = row * N + column;
     if (C_ALIGNED != 0) {
-        ResultQuads(C).at[to / 4] = sum;
+        ResultQuads(C).at[to / 4] = store4(sum);
         return;
     }
     [[unroll]] for (uint i = 0; i < 4; ++i) {

@@ -1,4 +1,4 @@
-// The top of the f32 ladder: a register tile in quads like `vectorised`, and beside it
+// The top of the ladder without matrix units: a register tile in quads like `vectorised`, and beside it
 //
 // - warp tiles: the invocations of a sub-group own a warp tile, WM×WN of the block, so that they share the quads they read
 //   from shared memory and a read serves them all (a conflict-free broadcast). Its lanes are arranged in blocks of 2×2;
@@ -13,11 +13,13 @@
 // - `[[unroll]]` on every loop but the one over slabs: sums, fragments and prefetched quads are indexed by constants, so
 //   they are registers.
 //
+// Elements of 16 bits become f32 as they are read, so that tiles are the same as those of f32.
+//
 // Sources: S. Boehm, "How to optimize a CUDA matmul kernel", 2022, kernel 10; the layout of a thread's fragments is
 // CUTLASS's (A. Kerr et al., "CUTLASS: Fast linear algebra in CUDA C++", 2017).
 // With EVENLY, work-groups share the blocks evenly: see matmul-evenly.glsl.
 #version 460
-#pragma dtypes f32 f64 i32
+#pragma dtypes f32 f64 f16 bf16 i32
 #pragma layouts nn nt tn
 #pragma kernel tiled
 #pragma kernel tiled-evenly EVENLY
@@ -34,6 +36,7 @@ layout(constant_id = 9) const uint TN = 4;
 
 #if defined(EVENLY)
 #include "matmul-evenly.glsl"
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer SharedSums { ACC4 at[]; };
 // Behind the last slab of a stretch there is nothing to fetch.
 #define NEXT_K(k, end) ((k) < end ? (k) : K)
 #else
@@ -56,8 +59,8 @@ const uint STRIDE_B = BN / 4 + 1;
 const uint STRIDE_B = BN / 4;
 #endif
 
-shared QUAD tile_a[BK * STRIDE_A];  // a row for each k
-shared QUAD tile_b[BK * STRIDE_B];
+shared ACC4 tile_a[BK * STRIDE_A];  // a row for each k
+shared ACC4 tile_b[BK * STRIDE_B];
 
 // Reads this invocation's quads of a slab, from k on, of an operand x into next: those of `edge` rows along K from row
 // `first` of `extent` on, or of `edge` columns; and writes them to a tile. The invocation is number `lane` of the
@@ -125,8 +128,8 @@ void compute(uint first_row, uint first_column, uint k, uint end, bool whole, ui
     uint quad_y = lane / LANES_PER_WARP / WARPS_ACROSS * (WM / 4) + lane_row;
     uint quad_x = lane / LANES_PER_WARP % WARPS_ACROSS * (WN / 4) + lane_column;
 
-    QUAD sums[TM * TN / 4] = {};
-    QUAD next_a[QUADS_OF_A], next_b[QUADS_OF_B];
+    ACC4 sums[TM * TN / 4] = {};
+    ACC4 next_a[QUADS_OF_A], next_b[QUADS_OF_B];
 
     FETCH(next_a, next_b, k, first_row, first_column, lane)
     for (; k < end; k += BK) {
@@ -137,7 +140,7 @@ void compute(uint first_row, uint first_column, uint k, uint end, bool whole, ui
         FETCH(next_a, next_b, NEXT_K(k + BK, end), first_row, first_column, lane)
 
         [[unroll]] for (uint i = 0; i < BK; ++i) {
-            QUAD a[TM / 4], b[TN / 4];
+            ACC4 a[TM / 4], b[TN / 4];
             [[unroll]] for (uint r = 0; r < TM / 4; ++r) a[r] = tile_a[i * STRIDE_A + r * DOWN + quad_y];
             [[unroll]] for (uint c = 0; c < TN / 4; ++c) b[c] = tile_b[i * STRIDE_B + c * ACROSS + quad_x];
             // To and fro: each product has a factor in common with the one before, which then need not be read from the
@@ -154,11 +157,11 @@ void compute(uint first_row, uint first_column, uint k, uint end, bool whole, ui
     [[unroll]] for (uint r = 0; r < TM; ++r) {
         [[unroll]] for (uint c = 0; c < TN / 4; ++c) {
             uint row = (r / 4 * DOWN + quad_y) * 4 + r % 4, column = (c * ACROSS + quad_x) * 4;
-            QUAD quad = sums[r * (TN / 4) + c];
+            ACC4 quad = sums[r * (TN / 4) + c];
 #if defined(EVENLY)
             if (!whole) {
                 bool inside = first_row + row < M && first_column + column < N;
-                if (inside) ResultQuads(SUMS).at[((to * BM + row) * BN + column) / 4] = quad;
+                if (inside) SharedSums(SUMS).at[((to * BM + row) * BN + column) / 4] = quad;
                 continue;
             }
 #endif

@@ -98,7 +98,7 @@ pub(super) fn program(
     let len = 2 * stretches.groups * u64::from(tile.bm) * u64::from(tile.bn);
     Program {
         steps: vec![Step::Dispatch(product), Step::Dispatch(second_pass(sum, &tile, dims, stretches, device))],
-        scratch: vec![scratch("sums of shared blocks", case.dtype, len)],
+        scratch: vec![scratch("sums of shared blocks", case.dtype.of_sums(), len)],
         ..Program::default()
     }
 }

@@ -281,12 +281,8 @@ pub(super) fn program(shaders: &[&'static Shader], texels: bool, case: &CaseSpec
     let sums = schedule.sums();
     let blocks = schedule.blocks;
     let sums_len = if schedule.parts > 1 { blocks * schedule.parts * sums } else { 1 };
-    let dtype_of_sums = match case.dtype {
-        DType::F64 => DType::F64,
-        dtype if dtype.is_integer() => DType::I32,
-        _ => DType::F32,
-    };
-    let buffers = vec![scratch("sums of parts", dtype_of_sums, sums_len), scratch("arrivals", DType::I32, blocks)];
+    let buffers =
+        vec![scratch("sums of parts", case.dtype.of_sums(), sums_len), scratch("arrivals", DType::I32, blocks)];
     Program { scratch: buffers, ..Program::single(dispatch(shaders, &schedule, texels, case, device)) }
 }
 

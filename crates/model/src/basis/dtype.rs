@@ -137,6 +137,15 @@ impl DType {
         }
     }
 
+    /// Returns the type in which kernels keep the sums of products: 32 bits, or 64 for f64.
+    pub fn of_sums(self) -> Self {
+        match self {
+            Self::F64 => Self::F64,
+            other if other.is_integer() => Self::I32,
+            _ => Self::F32,
+        }
+    }
+
     /// Whether the arithmetic is exact modulo a power of two.
     pub fn is_integer(self) -> bool {
         !self.is_float()
