@@ -84,9 +84,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         "paper" | "cite" | "citation" | "bibtex" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
             section("pages", PAPER).map(|text| text + &bibtex())
         }
-        "ship" | "shipping" | "deploy" => section("compilers", "## Ship a kernel\n"),
-        "uncertainty" | "confidence" | "interval" => section("pages", "## ± is the longer half of an interval\n"),
-        _ => None,
+        _ => part_of(name).and_then(|(page, heading)| section(page, &format!("## {heading}\n"))),
     };
     if let Some(text) = part {
         return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
@@ -129,20 +127,37 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
 fn topic_of(word: &str) -> &str {
     match word {
         "roofline" | "hardware" | "shares" => "limits",
-        "csv" | "formats" | "sizes" => "cli",
-        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "latex" | "pdf" => "pages",
+        "sizes" => "cli",
+        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "pdf" => "pages",
         "junit" | "dashboard" | "action" | "github" => "ci",
         "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",
         "glossary" => "words",
         "w" => "weak-checks",
-        "marks" | "?" | "d" | "u" | "i" | "p" | "!" | "method" | "methods" | "methodology" | "timing" => "times",
+        "method" | "methods" | "methodology" | "timing" => "times",
         "c" => "noise",
         "choices" | "variants" => "fleet",
         "studies" => LIST,
         _ => word,
     }
+}
+
+/// Returns the page and the heading of the part that answers a word.
+fn part_of(word: &str) -> Option<(&'static str, &'static str)> {
+    Some(match word {
+        "ship" | "shipping" | "deploy" => ("compilers", "Ship a kernel"),
+        "uncertainty" | "confidence" | "interval" => ("pages", "± is the longer half of an interval"),
+        "tie" | "ties" | "tied" => ("pages", "Too close to tell"),
+        "latex" => ("pages", "Numbers for a paper"),
+        "marks" | "legend" | "?" | "d" | "u" | "i" | "p" | "!" => ("times", "What is marked"),
+        "csv" | "formats" | "exports" => ("cli", "Exports and pages"),
+        "exit" | "exit-code" | "exit-codes" => ("cli", "Exit codes"),
+        "environment" | "variables" => ("cli", "In the environment"),
+        "defaults" => ("cli", "Your defaults"),
+        "crash" | "crashes" | "hang" | "hangs" | "timeout" => ("drivers", "Does it crash?"),
+        _ => return None,
+    })
 }
 
 /// Heading of the part of its page about papers.
@@ -272,11 +287,11 @@ mod tests {
 
     #[test]
     fn a_paper_has_its_part_of_the_page_and_an_entry_of_this_version() {
-        for (name, heading) in
-            [("shipping", "Ship a kernel\n"), ("uncertainty", "± is the longer half of an interval\n")]
-        {
+        let words = ["shipping", "uncertainty", "tie", "latex", "?", "csv", "exit", "variables", "defaults", "timeout"];
+        for name in words {
+            let (_, heading) = part_of(name).expect("it has a part");
             let text = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
-            assert!(text.starts_with(heading), "{text}");
+            assert!(text.starts_with(&format!("{heading}\n")) && text.lines().count() < 60, "{text}");
         }
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
         assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");
