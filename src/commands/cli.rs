@@ -713,8 +713,8 @@ pub struct RunArgs {
 
     /// Measure these built-in variants too
     ///
-    /// They are variants of the reference's built-in algorithm, and alternate with your kernel. `auto` is the variant
-    /// that a model predicts to be fastest.
+    /// They are variants of the reference's built-in algorithm, and alternate with your kernel, with the tiles that
+    /// `gpukern tune` found. `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
@@ -772,6 +772,16 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_peak: bool,
 
+    /// With --against, use the tiles that `gpukern tune` saved in this file
+    ///
+    /// [default: gpukern/tuned.toml in your configuration folder, if it exists] [env: GPUKERN_TUNED]
+    #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
+    pub tuned: Option<PathBuf>,
+
+    /// With --against, use the built-in tiles, and let `auto` use its model
+    #[arg(long)]
+    pub no_tuned: bool,
+
     /// Measure each case in N fresh processes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
@@ -802,6 +812,8 @@ impl RunArgs {
             config: self.config.clone(),
             no_commands: self.no_commands,
             no_peak: self.no_peak,
+            tuned: self.tuned.clone(),
+            no_tuned: self.no_tuned,
             processes: self.processes,
             only: self.only.clone(),
             vulkan,
@@ -1867,8 +1879,6 @@ mod tests {
                 shard: None,
                 label: None,
                 host: false,
-                tuned: None,
-                no_tuned: false,
                 noise: None,
                 ..request
             }

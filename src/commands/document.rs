@@ -51,8 +51,7 @@ impl Files {
         kernels: &[UserKernels],
         loader: Option<&OsString>,
     ) -> Self {
-        // Users' kernels have no tiles that `tune` could have found.
-        let default_tuned = tuned::default_path().filter(|_| !request.no_tuned && request.kernels.is_none());
+        let default_tuned = tuned::default_path().filter(|_| request.uses_tuned());
         let mut files = Self::default()
             .read("the loader", loader)
             .read("--config", &request.config)

@@ -292,7 +292,7 @@ impl Failure<'_> {
             problem: problem.as_ref(),
             program: &program,
             sources: &sources,
-            inputs: inputs.as_deref().unwrap_or_default(),
+            inputs: Some(inputs.as_deref().unwrap_or_default()),
             point,
             axes,
         };
@@ -336,7 +336,7 @@ impl Failure<'_> {
 }
 
 /// Names the extents of a built-in case as axes.
-fn extents_as_axes(extents: &[u64]) -> Vec<(String, i64)> {
+pub(super) fn extents_as_axes(extents: &[u64]) -> Vec<(String, i64)> {
     let name = |number| if extents.len() == 1 { "size".into() } else { format!("size_{number}") };
     (1..).zip(extents).filter_map(|(number, extent)| Some((name(number), i64::try_from(*extent).ok()?))).collect()
 }

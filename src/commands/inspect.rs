@@ -11,10 +11,9 @@ use crate::plan::axes;
 use crate::report::inspect::{KernelRow, rows};
 use crate::user::{init, options, resolve};
 use crate::{
-    CATALOGUE, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose, Record,
-    Request, Result, Selection, Setup, Shown, Timing, UserKernels, Variant, brief, report,
+    CATALOGUE, CaseGroup, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose,
+    Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
 };
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
@@ -102,21 +101,31 @@ fn plan_variants(selection: &Selection) -> Result<Vec<PlanSection>, String> {
     if states_type || selection.variant.len() < 2 {
         return Ok(vec![PlanSection::new(&CATALOGUE, selection, Purpose::Bench)?]);
     }
-    let mut planned = HashSet::new();
-    let mut sections = vec![];
+    let mut merged: Option<PlanSection> = None;
     for name in &selection.variant {
         let selection = Selection { variant: vec![name.clone()], ..selection.clone() };
-        let mut section = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench)?;
-        for group in &mut section.groups {
-            // Patterns may overlap.
-            let id = |variant: &Variant| group.id(variant).to_string();
-            let variants = group.variants.iter().filter(|variant| planned.insert(id(variant))).cloned().collect();
-            group.variants = variants;
+        let section = PlanSection::new(&CATALOGUE, &selection, Purpose::Bench)?;
+        match &mut merged {
+            None => merged = Some(section),
+            Some(merged) => section.groups.into_iter().for_each(|group| add_group(&mut merged.groups, group)),
         }
-        section.groups.retain(|group| !group.variants.is_empty());
-        sections.push(section);
     }
-    Ok(sections)
+    Ok(merged.into_iter().collect())
+}
+
+/// Adds the variants of a group to that of the same problem, if there is one: then the choice of `auto` is one of those that
+/// are named, and no case occurs twice.
+fn add_group(groups: &mut Vec<CaseGroup>, group: CaseGroup) {
+    let is_same =
+        |own: &&mut CaseGroup| (&own.algorithm.name, own.spec, own.on) == (&group.algorithm.name, group.spec, group.on);
+    let Some(own) = groups.iter_mut().find(is_same) else { return groups.push(group) };
+    own.auto |= group.auto;
+    for variant in group.variants {
+        // Patterns may overlap.
+        if own.variants.iter().all(|named| named.name != variant.name) {
+            own.variants.push(variant);
+        }
+    }
 }
 
 /// Adds the cases of descriptions and kernels to a plan, with every choice of their specialization constants. Returns the

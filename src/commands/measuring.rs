@@ -184,7 +184,7 @@ fn measured(
 
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
 fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
-    let Some(path) = request.tuned.as_ref().filter(|_| !request.no_tuned) else { return String::new() };
+    let Some(path) = request.tuned.as_ref().filter(|_| request.uses_tuned()) else { return String::new() };
     let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
     let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
@@ -292,9 +292,9 @@ fn add_verdicts(answer: &mut CommandOutput, judged: Result<CommandOutput>, compa
 }
 
 /// Reads the results of earlier searches for the cases of `request`: from the file that it names, which must exist, or from
-/// the default one. The user's own kernels have none.
+/// the default one.
 pub(super) fn tuned(request: &Request) -> Result<Tuned> {
-    if request.no_tuned || request.kernels.is_some() {
+    if !request.uses_tuned() {
         return Ok(Tuned::none());
     }
     if let Some(path) = &request.tuned {

@@ -1,6 +1,7 @@
 //! `inspect --save`: `program.json`, with all that a program of the user's own needs to run a case, and its SPIR-V.
 
-use super::failures::{create_unique, find_configuration, folder_name, reproducing_request};
+use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
+use super::reproducer::Reproducer;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
@@ -10,11 +11,12 @@ use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, Interface, SlotKind};
 use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
+use crate::plan::axes;
 use crate::tuning::tuned::Configuration;
-use crate::user::options::PROGRAM;
+use crate::user::options::{CASE, PROGRAM};
 use crate::{
-    BufferSpec, CATALOGUE, Case, CaseGroup, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem, Program, Record,
-    Request, Result, Shown, Tuned, counted,
+    BufferSpec, CATALOGUE, Case, CaseGroup, CaseOptions, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem,
+    Program, Record, Request, Result, Shown, Tuned, counted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -207,6 +209,8 @@ pub(super) fn save_programs(
 ) -> Result<String> {
     let mut saved = 0;
     let mut renamed = String::new();
+    let mut predicted = vec![];
+    let mut not_runnable = vec![];
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
@@ -218,6 +222,7 @@ pub(super) fn save_programs(
                 let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
             }
             let document = ProgramFile::write(&folder, case, device, (group, &chosen), tuned_path)?;
+            not_runnable.extend(write_case(&folder, case, device, (group, &chosen), &document).err());
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(folder.join(PROGRAM), printable::json(text))
         };
@@ -226,8 +231,73 @@ pub(super) fn save_programs(
             Error::Failure(format!("cannot save the program of {} in '{}': {reason}", case.id, folder.shown()))
         })?;
         saved += 1;
+        let results = tuned.results(device, &group.algorithm, &group.spec);
+        let is_timed = results.iter().any(|own| own.variant == chosen.variant.name && own.gflops.is_some());
+        if chosen.automatic.is_some() && !is_timed {
+            predicted.push(group);
+        }
     }
-    Ok(format!("saved     {} with SPIR-V in '{}'\n{renamed}", counted(saved, "program"), folder.shown()))
+    let runs = match saved - not_runnable.len() {
+        0 => String::new(),
+        all if all == saved => "; `gpukern run FOLDER` verifies and times one".into(),
+        runnable => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
+    };
+    let saved = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
+    Ok(saved + &renamed + &untimed_choice(&predicted).unwrap_or_default())
+}
+
+/// Writes the description with which `run` repeats an exported case of a built-in kernel. The error says why there is none.
+fn write_case(
+    folder: &Path,
+    case: &Case,
+    device: &DeviceInfo,
+    (group, chosen): (&CaseGroup, &Configuration<'_>),
+    document: &ProgramFile,
+) -> Result<(), String> {
+    if CATALOGUE.find(&case.algorithm).is_err() {
+        return Err("the description that `inspect` was given does".into());
+    }
+    let problem = (group.algorithm.problem)(&group.spec)?;
+    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device)?;
+    let sources: Vec<_> = document.dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
+    let reproducer = Reproducer {
+        folder,
+        name: format!("{}-{}", case.algorithm, case.variant),
+        head: format!("# {}, as `gpukern inspect --save` exported it\n", printable::printable(&case.id)),
+        group,
+        device,
+        problem: problem.as_ref(),
+        program: &program,
+        sources: &sources,
+        inputs: None,
+        point: None,
+        axes: extents_as_axes(&group.spec.size.extents()),
+    };
+    let written = reproducer.write();
+    if written.is_err() {
+        // A description that does not repeat the case must not be taken for one that does; there may be none.
+        let _ = std::fs::remove_file(folder.join(CASE));
+    }
+    written
+}
+
+/// Warns of programs that a model chose: nobody has run them on this device. `None` without any.
+fn untimed_choice(groups: &[&CaseGroup]) -> Option<String> {
+    let first = groups.first()?;
+    let options = axes::tile_columns().filter(|column| column.name != "dtype");
+    let usual = CaseOptions::plain(first.spec.dtype);
+    let typed = options.filter(|column| column.text(&first.spec.options) != column.text(&usual));
+    let typed: String = typed.map(|own| format!(" --{} {}", own.name, own.text(&first.spec.options))).collect();
+    Some(format!(
+        "note      auto chose {} by a rule, and nobody timed it here: run `gpukern tune {} -s {} -t {}{typed}` first\n",
+        match groups.len() {
+            1 => "the program".into(),
+            count => format!("{count} of the programs"),
+        },
+        first.algorithm.name,
+        first.spec.size,
+        first.spec.dtype,
+    ))
 }
 
 impl ProgramFile {

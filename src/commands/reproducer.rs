@@ -2,6 +2,7 @@
 //! kernels: the kernels are SPIR-V, the inputs files.
 
 use crate::basis::file_name::file_name;
+use crate::case::input::Input;
 use crate::kernel::buffer::{Descriptor, Role};
 use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SlotKind};
 use crate::kernel::program::{BufferId, Dispatch, Step};
@@ -17,12 +18,12 @@ use crate::user::resolved::{Builtin, Reference, ResolvedBuffer, ResolvedPoint};
 use crate::user::written::{self, Commented};
 use crate::{
     BufferSpec, CATALOGUE, CaseGroup, DType, DeviceInfo, FieldOptions, Goal, Handle, HostArray, Problem, Program,
-    Shown, UserKernels,
+    Shown, Tuned, UserKernels,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Failed case, whose inputs and SPIR-V are in a folder.
+/// Failed or exported case, whose SPIR-V is in a folder.
 pub(super) struct Reproducer<'a> {
     pub(super) folder: &'a Path,
     /// Name of the kernel in ids; that of a built-in algorithm is taken.
@@ -35,7 +36,8 @@ pub(super) struct Reproducer<'a> {
     pub(super) program: &'a Program,
     /// SPIR-V file of each dispatch.
     pub(super) sources: &'a [String],
-    pub(super) inputs: &'a [HostArray],
+    /// Inputs whose files are in the folder; `None` for numbers like those that the case is measured with.
+    pub(super) inputs: Option<&'a [HostArray]>,
     /// Resolved description of a user's kernel; `None` for a built-in one.
     pub(super) point: Option<&'a ResolvedPoint>,
     /// Axes of the case with their values, which no formula of the description needs: tables show them.
@@ -133,13 +135,18 @@ impl Reproducer<'_> {
         if rounds.is_some() {
             return Err("it runs in rounds until the device ends them".into());
         }
-        let mut inputs = self.inputs.iter();
+        let mut inputs = self.inputs.map(|inputs| inputs.iter());
         let mut fills = vec![];
         for (index, buffer) in buffers.iter_mut().enumerate() {
             let mut fill = None;
             if buffer.role.is_input() {
-                inputs.next().ok_or("its inputs are missing")?;
-                fill = Some(format!("@{}.bin", file_name(&buffer.name)));
+                fill = Some(match &mut inputs {
+                    None => self.random_fill(buffer)?.into(),
+                    Some(inputs) => {
+                        inputs.next().ok_or("its inputs are missing")?;
+                        format!("@{}.bin", file_name(&buffer.name))
+                    }
+                });
             } else if index >= self.problem.buffers().len() && !self.program.is_users() {
                 // The counters of built-in kernels start with all bits set.
                 *buffer = ResolvedBuffer::new(&buffer.name, DType::U8, vec![buffer.bytes()], Role::Scratch);
@@ -169,6 +176,15 @@ impl Reproducer<'_> {
             }
         }
         Ok((fills, steps))
+    }
+
+    /// Returns a fill with numbers of the range that the problem has.
+    fn random_fill(&self, buffer: &ResolvedBuffer) -> Result<&'static str, String> {
+        match self.group.spec.input {
+            Input::Uniform if buffer.element.is_float() => Ok("uniform(0, 1)"),
+            Input::Signed if buffer.element.is_float() => Ok("uniform(-1, 1)"),
+            input => Err(format!("no fill has its {} {input} input", buffer.element)),
+        }
     }
 
     /// Writes the contents of a buffer that `tile` repeats. Returns the fill.
@@ -219,7 +235,7 @@ impl Reproducer<'_> {
 
     /// Saves the correct answers that a file or a command gave.
     fn answers(&self) -> Result<ReferenceTable, String> {
-        let oracle = self.problem.oracle(self.inputs).map_err(|e| e.to_string())?;
+        let oracle = self.problem.oracle(self.inputs.unwrap_or_default()).map_err(|e| e.to_string())?;
         let mut files = OrderedMap::default();
         let buffers = self.problem.buffers();
         for (output, spec) in buffers.iter().filter(|spec| spec.role.is_output()).enumerate() {
@@ -243,7 +259,8 @@ impl Reproducer<'_> {
         })?;
         let repeated = problem.points.first().and_then(|point| point.pass_lists.first()).cloned();
         let repeated = repeated.ok_or("it has no case")??.dispatches;
-        UserKernels { name: String::new(), problem, against: vec![], saves: vec![] }.algorithm(&CATALOGUE)?;
+        UserKernels { name: String::new(), problem, against: vec![], saves: vec![], tuned: Tuned::none() }
+            .algorithm(&CATALOGUE)?;
         let saved = self.program.dispatches().map(launch);
         if saved.eq(repeated.iter().map(launch)) { Ok(()) } else { Err("its launches would differ".into()) }
     }

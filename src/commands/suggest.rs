@@ -167,9 +167,6 @@ fn value(option: &str, words: &[OsString]) -> String {
     String::new()
 }
 
-/// Most commands that are named as those that have an option.
-const MAX_OWNERS: usize = 3;
-
 /// Names the commands that have an option of this name.
 fn owners(option: &str, root: &Command) -> Option<String> {
     let has = |command: &&Command| {
@@ -177,12 +174,7 @@ fn owners(option: &str, root: &Command) -> Option<String> {
             && command.get_arguments().any(|own| own.get_long() == Some(option) && !own.is_hide_set())
     };
     let names: Vec<_> = root.get_subcommands().filter(has).map(|own| format!("`gpukern {}`", own.get_name())).collect();
-    let more = match names.len().saturating_sub(MAX_OWNERS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = names[..names.len().min(MAX_OWNERS)].join(", ");
-    (!names.is_empty()).then(|| format!("it is an option of {named}{more}"))
+    (!names.is_empty()).then(|| format!("it is an option of {}", names.join(", ")))
 }
 
 /// Returns whether `word` is in a list separated by spaces.
@@ -359,6 +351,11 @@ mod tests {
             (
                 "ab matmul --cache cold",
                 "unknown option '--cache'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`",
+            ),
+            (
+                "list --size 8",
+                "unknown option '--size'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`, \
+                 `gpukern verify`, `gpukern sanitize`, `gpukern ab`, `gpukern inspect`",
             ),
             (
                 "compare a.json",

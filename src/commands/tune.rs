@@ -15,7 +15,7 @@ use crate::plan::options::SamplingArgs;
 use crate::plan::{Sampling, axes};
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
-use crate::tuning::{InspectedTiles, Refusal, Rivals, SearchResult};
+use crate::tuning::{self, InspectedTiles, Refusal, Rivals, SearchResult};
 use crate::{
     Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
     Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Timing, Tuned, Variant, Work, about,
@@ -30,6 +30,9 @@ use std::time::Duration;
 /// Shortest time after which a call counts as hung. With cold caches, a run reads 1 GiB first, which took a busy software device
 /// more than two seconds.
 const MIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Least time for the samples of each variant where no tile is searched.
+const MIN_SAMPLING: Duration = Duration::from_millis(20);
 
 /// Output of a search that was interrupted before it found a tile.
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
@@ -156,7 +159,64 @@ impl Tuning<'_> {
         if !inspected.is_empty() {
             self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
         }
+        if !by_inspection {
+            self.time_without_tiles(executor, section);
+        }
         Ok(())
+    }
+
+    /// Times what `auto` chooses from, for each problem whose searches the device cannot run: there, too, it needs times.
+    fn time_without_tiles(&mut self, executor: &mut Executor<'_>, section: &PlanSection) {
+        let device = executor.info().clone();
+        let algorithm = self.algorithm;
+        let cannot_search =
+            |group: &&CaseGroup| !searches_of(algorithm, group).any(|search| search.can_run(algorithm, &device));
+        let groups: Vec<_> = section.groups_on(device.kind).filter(cannot_search).collect();
+        let mut choices = vec![];
+        for (number, group) in groups.iter().enumerate() {
+            let left = self.budget.saturating_sub(self.host.since(self.started)) / (groups.len() - number) as u32;
+            choices.extend(self.time_variants(executor, group, left).map(|choice| (group.spec, choice)));
+        }
+        if !choices.is_empty() {
+            self.tables.push(report::without_tiles(&device, algorithm, &choices, self.host.width()));
+        }
+    }
+
+    /// Times the variants that `auto` chooses from for a problem, with the tiles that they have without a search, and
+    /// saves the times at once. Says which it chooses.
+    fn time_variants(&mut self, executor: &mut Executor<'_>, group: &CaseGroup, budget: Duration) -> Option<String> {
+        let device = executor.info().clone();
+        let spec = &group.spec;
+        let variants: Vec<_> = tuned::favorites(self.algorithm, spec, &device).into_iter().cloned().collect();
+        let share = budget.checked_div(variants.len() as u32)?;
+        let sampling = Sampling { cache: self.cache, max_time: share.max(MIN_SAMPLING), ..Sampling::default() };
+        let all = CaseGroup { variants, auto: false, on_host: false, ..group.clone() };
+        let section = PlanSection { devices: vec![], groups: vec![all], sampling };
+        let mut times = vec![];
+        let mut refused = vec![];
+        for Case { variant, outcome, .. } in executor.run_cases(&section, &mut Silent) {
+            let reason = outcome.reason().unwrap_or_default();
+            let refusal = match outcome {
+                Outcome::Measured(measured) => {
+                    times.push((variant, measured.summary.median, measured.summary.interval));
+                    continue;
+                }
+                Outcome::Interrupted | Outcome::Inspected => continue,
+                Outcome::Rejected(_) => Refusal::Rejected(reason),
+                Outcome::Skipped { .. } => Refusal::Unsupported(reason),
+                Outcome::TimedOut(_) => Refusal::TimedOut(reason),
+                Outcome::Failed { .. } | Outcome::Crashed(_) => Refusal::Failed(reason),
+            };
+            self.note_refusal(&format!("{variant} {} {}", axes::brief(spec), spec.size), &refusal);
+            refused.push((variant, refusal));
+        }
+        let tied = tuning::tied(&times);
+        let timed = times.into_iter().map(|(variant, time, _)| (variant, time)).collect();
+        let work = (self.algorithm.problem)(spec).map(|problem| problem.work()).unwrap_or_default();
+        let empty = TuningResult { cache: self.cache, ..empty_result(&device, group, "") };
+        let rivals = Rivals { timed, refused };
+        self.save(&with_others(None, &empty, (&rivals.timed, &tied), &rivals.refused, work));
+        report::choice(spec, &rivals.timed, work, &tied, self.cache)
     }
 
     /// Times the tiles of a variant on a problem, and saves the best at once. Notes the tiles that the device refused.
@@ -204,7 +264,7 @@ impl Tuning<'_> {
             Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);
-                let best = report::choice(&group.spec, &rivals.timed, work, true, self.cache);
+                let best = report::choice(&group.spec, &rivals.timed, work, &rivals.tied(), self.cache);
                 self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
             }
@@ -266,7 +326,7 @@ impl Tuning<'_> {
             spills: Some(result.best.1),
             built_in_tile: Some(result.built_in.0),
             tried: Some(result.tried),
-            ..empty_result(&device, search)
+            ..empty_result(&device, group, tunable.variant)
         }]);
         Some(InspectedRow { variant: tunable.variant, spec: group.spec, found: result })
     }
@@ -371,6 +431,16 @@ impl SearchTask<'_> {
     fn name(&self) -> String {
         let spec = &self.group.spec;
         format!("{} {} {}", self.tunable.variant, axes::brief(spec), spec.size)
+    }
+
+    /// Whether `device` can run the variant with its built-in tile.
+    fn can_run(&self, algorithm: &Algorithm, device: &DeviceInfo) -> bool {
+        let Self { group: CaseGroup { spec, .. }, tunable } = self;
+        let spec = CaseSpec { tile: Some(tunable.built_in(spec, device)), ..*spec };
+        let problem = (algorithm.problem)(&spec).and_then(|problem| {
+            algorithm.feasible(algorithm.variant(tunable.variant)?, &spec, problem.as_ref(), device)
+        });
+        problem.is_ok()
     }
 }
 
@@ -479,19 +549,21 @@ fn searches<'a>(
     section: &'a PlanSection,
     device: &DeviceInfo,
 ) -> impl Iterator<Item = SearchTask<'a>> {
-    section.groups_on(device.kind).flat_map(move |group| {
-        let CaseOptions { dtype, layout, .. } = group.spec.options;
-        let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
-        variants.filter_map(move |variant| Some(SearchTask { group, tunable: algorithm.tunable(variant)? }))
-    })
+    section.groups_on(device.kind).flat_map(move |group| searches_of(algorithm, group))
+}
+
+fn searches_of<'a>(algorithm: &'static Algorithm, group: &'a CaseGroup) -> impl Iterator<Item = SearchTask<'a>> {
+    let CaseOptions { dtype, layout, .. } = group.spec.options;
+    let variants = group.variants.iter().filter(move |variant| variant.shaders(dtype, layout).is_some());
+    variants.filter_map(move |variant| Some(SearchTask { group, tunable: algorithm.tunable(variant)? }))
 }
 
 /// Returns a result without tile and figures.
-fn empty_result(device: &DeviceInfo, SearchTask { group, tunable }: &SearchTask<'_>) -> TuningResult {
+fn empty_result(device: &DeviceInfo, group: &CaseGroup, variant: &str) -> TuningResult {
     TuningResult {
         model: Model::of(device),
         algorithm: group.algorithm.name.to_string(),
-        variant: tunable.variant.into(),
+        variant: variant.into(),
         options: group.spec.options,
         cache: CacheState::Hot,
         sizes: tuned::class(group.spec.size),
@@ -519,10 +591,9 @@ fn results(
     rivals: &Rivals,
     work: Work,
 ) -> Vec<TuningResult> {
-    // Four digits exceed the reproducibility of a measurement.
-    let gflops = |time| Some(rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE));
-    let empty = TuningResult { cache, ..empty_result(device, search) };
-    let (own, timed, are_close) = match found {
+    let gflops = |time| Some(gflops(work, time));
+    let empty = TuningResult { cache, ..empty_result(device, search.group, search.tunable.variant) };
+    let (own, timed, tied) = match found {
         Ok(Some(found)) => {
             let own = TuningResult {
                 tile: Some(found.best.0),
@@ -532,22 +603,41 @@ fn results(
                 tried: Some(found.tried),
                 ..empty.clone()
             };
-            (Some(own), &found.rivals, found.are_close)
+            (Some(own), &found.rivals, found.tied.clone())
         }
         Err(refusal) => {
-            (failed(&empty, refusal).map(|own| TuningResult { tried: Some(0), ..own }), &rivals.timed, true)
+            let own = failed(&empty, refusal).map(|own| TuningResult { tried: Some(0), ..own });
+            (own, &rivals.timed, rivals.tied())
         }
         // An interruption, or no time for the built-in tile: the search has no result.
-        Ok(None) => (None, &vec![], true),
+        Ok(None) => (None, &vec![], vec![]),
     };
+    with_others(own, &empty, (timed, &tied), &rivals.refused, work)
+}
+
+/// Returns a rate in GFLOP/s. Four digits exceed the reproducibility of a measurement.
+fn gflops(work: Work, time: Nanos) -> f64 {
+    rounded(work.rate(time).0 * 1e-9).max(f64::MIN_POSITIVE)
+}
+
+/// Returns the result of a search, if it has one, and those of the variants beside it: the times, of which some are tied
+/// with the fastest, and what `auto` must not choose.
+fn with_others(
+    own: Option<TuningResult>,
+    empty: &TuningResult,
+    (timed, tied): (&[(String, Nanos)], &[String]),
+    refused: &[(String, Refusal)],
+    work: Work,
+) -> Vec<TuningResult> {
     let of = |variant: &String| TuningResult { variant: variant.clone(), ..empty.clone() };
     let mut results: Vec<_> = own.into_iter().collect();
-    results.extend(timed.iter().map(|(variant, time)| TuningResult { gflops: gflops(*time), ..of(variant) }));
+    results
+        .extend(timed.iter().map(|(variant, time)| TuningResult { gflops: Some(gflops(work, *time)), ..of(variant) }));
     if let Some(fastest) = results.iter_mut().max_by(|a, b| a.gflops.unwrap_or(0.0).total_cmp(&b.gflops.unwrap_or(0.0)))
     {
-        fastest.tie = are_close && fastest.gflops.is_some();
+        fastest.tie = !tied.is_empty() && fastest.gflops.is_some();
     }
-    results.extend(rivals.refused.iter().filter_map(|(variant, refusal)| failed(&of(variant), refusal)));
+    results.extend(refused.iter().filter_map(|(variant, refusal)| failed(&of(variant), refusal)));
     results
 }
 

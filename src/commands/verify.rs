@@ -25,6 +25,7 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
         selection: args.selection(),
         config: args.config.clone(),
         no_commands: args.no_commands,
+        no_tuned: true,
         ..Request::default()
     };
     let mut plan = plan(&request)?;

@@ -38,13 +38,11 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     let names = dispatch["push_constant_names"].as_array().expect("names");
     assert_eq!([&names[0]["name"], &names[3]["name"]], ["A", "M"]);
     assert_eq!((&names[3]["byte"], &names[3]["bytes"]), (&json!(24), &json!(4)));
-    let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(&case), 2)).replace("\n  ", " ");
-    assert!(refusal.contains("`gpukern bench matmul --variant=naive --size=8 "), "{refusal}");
-    // So do the folder around it, and the file.
-    for path in [folder.path().into(), case.join("program.json")] {
-        let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(path), 2)).replace("\n  ", " ");
-        assert!(refusal.contains("`gpukern bench matmul --variant=naive --size=8 "), "{refusal}");
-    }
+    let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&case), 0);
+    assert_eq!(statuses(&valid_record(&stdout(&run))), ["measured"]);
+    // Not so the file.
+    let file = stderr(&expect_exit(gpukern(&["run"]).arg(case.join("program.json")), 2)).replace("\n  ", " ");
+    assert!(file.contains("`gpukern bench matmul --variant=naive --size=8 "), "{file}");
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
     // A build that reads the usual folder would ship the old program.
@@ -73,7 +71,13 @@ fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
         gpukern(&["inspect", "matmul", "-V", "gemv-texel", "--layout=nt", "-s", "3x7x13", "--save"]).arg(&odd),
         0,
     );
-    let program = read_json(&odd.join("matmul_gemv-texel_f32_3x7x13_nt_device-0").join("program.json"));
+    let case = odd.join("matmul_gemv-texel_f32_3x7x13_nt_device-0");
+    let program = read_json(&case.join("program.json"));
+    // No description can bind a texel view: the folder, and the one around it, name what runs it.
+    for path in [&odd, &case] {
+        let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(path), 2)).replace("\n  ", " ");
+        assert!(refusal.contains("`gpukern bench matmul --variant=gemv-texel --size=3x7x13 "), "{refusal}");
+    }
     let buffer = |name: &str, field: &str| {
         let mut buffers = program["buffers"].as_array().expect("buffers").iter();
         buffers.find(|buffer| buffer["name"] == name).expect("a buffer")[field].clone()
@@ -88,6 +92,27 @@ fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
     for view in program["dispatches"][0]["bindings"]["descriptors"].as_array().expect("views") {
         assert_eq!(view["bytes"], buffer(view["buffer"].as_str().expect("a name"), "bytes"), "{program}");
     }
+}
+
+#[test]
+fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tuned = folder.path().join("tuned.toml");
+    let inspect = || {
+        let mut inspect = gpukern(&["inspect", "matmul", "-V", "auto,tiled,naive", "-s", "64", "-t=f32", "--save"]);
+        expect_exit(inspect.arg(folder.path().join("saved")).env("GPUKERN_TUNED", &tuned), 0)
+    };
+    expect_exit(gpukern(&["tune", "matmul", "-s=32", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
+    let output = inspect();
+    assert_eq!(stdout(&output).matches(" (auto) ").count(), 1, "{}", stdout(&output));
+    let note = line(&stderr(&output), "note      auto ").to_string();
+    assert!(
+        note.contains("by a rule, and nobody timed it here: run `gpukern tune matmul -s 64 -t f32` first"),
+        "{note}"
+    );
+    expect_exit(gpukern(&["tune", "matmul", "-s=64", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
+    let said = stderr(&inspect());
+    assert!(!said.contains("nobody timed it"), "{said}");
 }
 
 /// Returns a row without numbers, and without the ± of compile times: there is none if too few compilations fit the time.

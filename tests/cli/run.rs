@@ -546,12 +546,30 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let choice = cases[2]["notes"][0].as_str().expect("a note");
     let chosen =
         cases[2]["chosen_by_auto"].as_str().and_then(|chosen| chosen.strip_prefix("matmul:")).expect("a variant");
-    assert!(choice.starts_with(&format!("auto runs {chosen}")), "{choice}");
+    assert!(choice.contains(&format!("{chosen} chosen by auto, by the model")), "{choice}");
     assert!(
         cases[1]["chosen_by_auto"].is_null() && cases[1]["notes"].as_array().is_some_and(Vec::is_empty),
         "{cases:?}"
     );
     check_verified(&cases);
+    // Both have what `tune` found, in the words of `bench`.
+    let tuned = folder.path().join("tuned.toml");
+    let tune = ["tune", "matmul", "-s=65x40x33", "--budget=1ms", "--tuned"];
+    expect_exit(gpukern(&tune).arg(&tuned), 0);
+    let found = fs::read_to_string(&tuned).expect("saved").replace("\ngflops = ", "\ngflops = 1");
+    let other = replaced(&found, "\ntile = .*", "\ntile = \"64x64x8/32x16/8x8\"");
+    assert_ne!(other, found);
+    fs::write(&tuned, other).expect("written");
+    let notes_with = |more: &[&str]| {
+        let mut run = command(folder.path(), &arguments);
+        let output = expect_exit(run.args(more).env("GPUKERN_TUNED", &tuned), 0);
+        self::cases(&output).iter().map(|case| case["notes"].to_string()).collect::<Vec<_>>()
+    };
+    let notes = notes_with(&[]);
+    assert!(notes[1].contains("tile 64×64×8 in 32×16 in 8×8, tuned 20"), "{notes:?}");
+    assert!(notes[2].contains(" chosen by auto, the fastest of the results of 20"), "{notes:?}");
+    let notes = notes_with(&["--no-tuned"]);
+    assert!(notes[1] == "[]" && notes[2].contains(" chosen by auto, by the model"), "{notes:?}");
     // A stated check replaces the bound of the built-in algorithm.
     let off = product.replace("d[row * n + column] = sum", "d[row * n + column] = 1.001 * sum");
     fs::write(folder.path().join("mm.comp"), off).expect("written");

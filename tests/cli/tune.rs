@@ -333,6 +333,39 @@ fn tiles_tuned_with_cold_caches_are_used_and_say_so() {
 }
 
 #[test]
+fn where_no_tile_can_run_the_variants_that_auto_chooses_from_are_timed() {
+    let (_folder, path) = temporary("tuned.toml");
+    for layout in ["nn", "nt"] {
+        let mut tune = gpukern(&[
+            "tune",
+            "matmul",
+            "-V=coopmat2",
+            "-t=f16",
+            "-s=48x40x32",
+            "--layout",
+            layout,
+            "--budget=1ms",
+            "--tuned",
+        ]);
+        let output = expect_exit(tune.arg(&path), 0);
+        let text = stdout(&output);
+        let of = if layout == "nt" { "matmul f16 nt" } else { "matmul f16" };
+        assert_eq!(text.lines().next(), Some(&*format!("{of}, no tile to search here: what `auto` chooses from")));
+        assert!(text.contains("`auto` picks "), "{text}");
+        line(&stderr(&output), "skipped   coopmat2 ");
+        let text = std::fs::read_to_string(&path).expect("saved");
+        let own: Vec<_> =
+            results(&text).into_iter().filter(|result| result.get("layout").is_some() == (layout == "nt")).collect();
+        assert!(!own.is_empty() && own.iter().all(|result| result.get("tile").is_none()), "{text}");
+        assert!(own.iter().all(|result| result["gflops"].as_float().is_some_and(|rate| rate > 0.0)), "{text}");
+        let mut bench =
+            gpukern(&["bench", "matmul", "-V=auto", "-t=f16", "-s=48x40x32", "--json=-", "--layout", layout]);
+        let found = cases(&stdout(&expect_exit(bench.args(BRIEF).env("GPUKERN_TUNED", &path), 0)));
+        assert!(found[0].1.contains("chosen by auto, the fastest of the results of 20"), "{found:?}");
+    }
+}
+
+#[test]
 fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "matmul", "-s", "64", "--by-inspection"]);

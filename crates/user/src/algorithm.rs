@@ -32,6 +32,7 @@ use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::{Kernels, Shader};
 use crate::process::guarded;
+use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -51,6 +52,9 @@ pub struct UserKernels {
     pub against: Vec<String>,
     /// Buffers to save to files when an answer is checked.
     pub saves: Vec<Save>,
+    /// Results of `tune` for the built-in variants. They change no problem, so no fingerprint has them.
+    #[serde(default, skip_serializing_if = "Tuned::is_none")]
+    pub tuned: Tuned,
 }
 
 /// Buffer to save to a .npy file.
@@ -89,7 +93,7 @@ impl KernelSet {
             return Err("has no built-in reference to run beside".into());
         };
         let name = &self.user.against[variant - configuration_count];
-        Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device))
+        Ok(Counterpart::new(self.catalogue, builtin, point)?.program(name, device, &self.user.tuned))
     }
 
     /// Builds the program of a list of passes at a point.
@@ -184,13 +188,15 @@ impl UserKernels {
         for (index, module) in self.problem.modules.iter().enumerate() {
             shaders.push(load_shader(module, format!("{}/{}#{index}", self.name, module.name))?);
         }
+        let tuned = std::mem::take(&mut self.tuned);
         // Records of other kernels with the same names must not be mistaken for records of these.
         let fingerprint = fingerprint(&[&serde_json::to_vec(&self).unwrap_or_default()]);
         for point in &mut self.problem.points {
             set_layouts(point, &shaders);
         }
         let sizes = self.problem.sizes();
-        let kernels = Arc::new(KernelSet { catalogue, user: self, shaders, sizes });
+        let user = Self { tuned, ..self };
+        let kernels = Arc::new(KernelSet { catalogue, user, shaders, sizes });
         Ok(Handle::Shared(Arc::new(Algorithm {
             name: kernels.user.name.clone().into(),
             fingerprint: Some(fingerprint),

@@ -7,11 +7,15 @@ use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
+use crate::case::tile::CaseTile;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::Role;
 use crate::kernel::program::{BufferId, Program};
+use crate::plan::CaseGroup;
+use crate::tuning::tuned::{self, Tuned};
+use std::borrow::Cow;
 
-/// Name for the variant and tile that the algorithm's performance model prefers.
+/// Name for the variant that tuning found to be the fastest, or else the algorithm's performance model.
 pub(super) const AUTO: &str = "auto";
 
 /// Built-in algorithm at a point of the sweep.
@@ -94,12 +98,12 @@ impl Counterpart {
         Some(ReferenceData { index: self.indices(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
     }
 
-    /// Builds the program of a variant, or of the one that the model prefers, on the buffers of the point.
-    pub(super) fn program(&self, variant: &str, device: &DeviceInfo) -> Program {
+    /// Builds the program of a variant, or of the one that `auto` chooses, on the buffers of the point: with the tiles and
+    /// choices of `tuned`, as `bench` has them.
+    pub(super) fn program(&self, variant: &str, device: &DeviceInfo, tuned: &Tuned) -> Program {
         let program = match (variant, self.algorithm.candidates) {
-            (AUTO, Some(_)) => self.preferred_program(device),
             (AUTO, None) => Err(format!("has no model to choose from {}", self.algorithm.name)),
-            _ => self.algorithm.variant(variant).and_then(|variant| self.feasible(variant, &self.case, device)),
+            _ => self.chosen_program(variant, device, tuned),
         };
         // The algorithm's buffers take their places among the point's; its scratch buffers follow those.
         let own_count = self.places.len();
@@ -110,25 +114,19 @@ impl Counterpart {
         program.map_or_else(Program::refused, |program| program.with_buffers(place))
     }
 
-    /// Builds the first feasible program of the model's candidates. The error is that of the first candidate.
-    fn preferred_program(&self, device: &DeviceInfo) -> Result<Program, String> {
-        let mut first_reason = None;
-        let candidates = self.algorithm.candidates.map(|candidates| candidates(self.algorithm, &self.case, device));
-        for candidate in candidates.into_iter().flatten() {
-            let case = CaseSpec { tile: candidate.tile, ..self.case };
-            let variant = self.algorithm.variant(candidate.variant);
-            match variant.and_then(|variant| self.feasible(variant, &case, device)) {
-                Ok(program) => {
-                    let tile = candidate.tile.map_or_else(String::new, |tile| format!(", tile {tile}"));
-                    let choice = format!("auto runs {}{tile}", candidate.variant);
-                    let note = program.note.map_or_else(|| choice.clone(), |note| format!("{choice}; {note}"));
-                    let chosen = format!("{}:{}", self.algorithm.name, candidate.variant);
-                    return Ok(Program { note: Some(note.into()), chosen_by_auto: Some(chosen), ..program });
-                }
-                Err(reason) => first_reason = first_reason.or(Some(reason)),
-            }
-        }
-        Err(first_reason.unwrap_or_else(|| "has no candidates".into()))
+    /// Builds the program that `bench` would run of this variant, or of `auto`. Its note says where tile and choice come from,
+    /// unless the tile is the variant's own.
+    fn chosen_program(&self, name: &str, device: &DeviceInfo, tuned: &Tuned) -> Result<Program, String> {
+        let auto = name == AUTO;
+        let variants = if auto { vec![] } else { vec![self.algorithm.variant(name)?.clone()] };
+        let group = CaseGroup { auto, ..CaseGroup::new(self.algorithm.into(), self.case, variants) };
+        let mut chosen = tuned::choose(&group, device, tuned).pop().ok_or("has no candidates")?;
+        let program = self.feasible(chosen.variant, &chosen.spec, device)?;
+        chosen.tile.take_if(|tile| matches!(tile, CaseTile::BuiltIn { .. }));
+        let notes: Vec<_> = chosen.notes().into_iter().chain(program.note.map(Cow::into_owned)).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("; ").into());
+        let chosen_by_auto = chosen.chosen_by_auto().map(|name| format!("{}:{name}", self.algorithm.name));
+        Ok(Program { note, chosen_by_auto, ..program })
     }
 
     fn feasible(&self, variant: &Variant, case: &CaseSpec, device: &DeviceInfo) -> Result<Program, String> {

@@ -8,6 +8,7 @@ use crate::kernel::program::{BufferId, Dispatch};
 use crate::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance,
 };
+use crate::tuning::tuned::Tuned;
 
 /// Compiles GLSL to SPIR-V.
 pub fn spirv(glsl: &str) -> Vec<u32> {
@@ -68,7 +69,7 @@ pub fn kernels(
     let points = vec![ResolvedPoint { buffers, reference, pass_lists, ..ResolvedPoint::default() }];
     let name = name.to_string();
     let problem = ResolvedProblem { name: name.clone(), modules, configurations, points, ..ResolvedProblem::default() };
-    UserKernels { name, problem, against: vec![], saves: vec![] }
+    UserKernels { name, problem, against: vec![], saves: vec![], tuned: Tuned::none() }
 }
 
 /// Returns the passes of [`SHIFT`] on the buffers of [`shifted`].

@@ -41,7 +41,7 @@ use gpukern_kernels as kernels;
 use gpukern_model::{basis, case, device};
 use gpukern_process as process;
 use gpukern_program::{algorithms, kernel};
-use gpukern_record::plan;
+use gpukern_record::{plan, tuning};
 
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::dtype::DType;

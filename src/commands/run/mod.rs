@@ -15,6 +15,7 @@ use crate::basis::printable::shown_word;
 use crate::commands::cli::RunArgs;
 use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
+use crate::plan::options::cache;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
 use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close};
@@ -25,7 +26,7 @@ use crate::user::resolved::{Reference, ResolvedPoint, ResolvedProblem};
 use crate::user::{init, resolve};
 use crate::{
     CATALOGUE, Case, CaseGroup, CaseSpec, Error, Exit, FieldOptions, Host, Plan, PlanSection, Record, Request, Result,
-    Selection, Setup, Shown, UserKernels, Variant, VulkanOptions, brief, printable,
+    Selection, Setup, Shown, Tuned, UserKernels, Variant, VulkanOptions, brief, printable,
 };
 use elements::WantedBuffers;
 use std::fmt::Write;
@@ -52,11 +53,13 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let problems = resolve_problems(args)?;
     let wanted = WantedBuffers::new(args, &problems)?;
     let request = args.request(vulkan);
+    let tuned = tuned_for(&request, &request.selection)?;
     let mut requested = Plan { sections: vec![], run_tables: vec![] };
     let mut all_kernels: Vec<UserKernels> = vec![];
     for problem in problems {
         let mut kernels = named_kernels(&args.against, problem, &all_kernels)?;
         kernels.saves.clone_from(&wanted.saves);
+        kernels.tuned = tuned.clone();
         // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
         let all_choices = args.tune || args.ab && !kernels.has_several_kernels();
         requested.sections.push(plan_section(&kernels, all_choices, &request.selection)?);
@@ -138,6 +141,12 @@ pub(super) fn text_below_tables(
     text + &captured::comparison_with_program(record, all_kernels)
 }
 
+/// Returns the results of `tune` for the built-in variants beside kernels that `selection` samples.
+fn tuned_for(request: &Request, selection: &Selection) -> Result<Tuned> {
+    let cache = selection.sampling.cache.as_deref().map(cache).transpose().map_err(Error::Usage)?;
+    Ok(measuring::tuned(request)?.for_cache(cache.unwrap_or_default()))
+}
+
 /// Whether these are several captured kernels, for one table: each is a problem of its own, with one time.
 pub(super) fn are_captured(all_kernels: &[UserKernels]) -> bool {
     all_kernels.len() > 1 && all_kernels.iter().all(|kernels| kernels.problem.captured.is_some())
@@ -186,9 +195,12 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request, beside: Option<&Pat
                 None => return Err(of_table(error)),
             },
         };
-        let kernels = named_kernels(against, problem, &all_kernels).map_err(of_table)?;
+        let mut kernels = named_kernels(against, problem, &all_kernels).map_err(of_table)?;
         // Variants are those of built-in algorithms here.
         let selection = Selection { variant: vec![], ..request.selection.clone().or(request.defaults.clone()) };
+        if !kernels.against.is_empty() {
+            kernels.tuned = tuned_for(request, &selection)?;
+        }
         plan.sections.push(plan_section(&kernels, false, &selection)?);
         all_kernels.push(kernels);
     }
@@ -237,7 +249,7 @@ pub(super) fn named_kernels(
         number += 1;
         name = format!("{base}-{number}");
     }
-    Ok(UserKernels { name, problem, against, saves: vec![] })
+    Ok(UserKernels { name, problem, against, saves: vec![], tuned: Tuned::none() })
 }
 
 fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>> {

@@ -15,7 +15,7 @@ use crate::record::Outcome;
 use crate::runner::{Runner, TimedProgram};
 use crate::timekeeper::CaseState;
 use crate::tuning::tuned::{self, Configuration};
-use crate::tuning::{Refusal, Rivals, Search, SearchResult};
+use crate::tuning::{self, Refusal, Rivals, Search, SearchResult};
 use crate::workbench::LoadedProblem;
 use crate::worker::{EndKind, WorkerEnd};
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ impl Executor<'_> {
             gain: None,
             unclear: None,
             rivals: vec![],
-            are_close: false,
+            tied: vec![],
             tried: attempts.request.avoid.len() + attempts.tried.len(),
             space: algorithm.tiles(tunable, spec, &self.device).len(),
             preparation: Duration::ZERO,
@@ -459,7 +459,7 @@ impl<'a> TileSearch<'a> {
                 self.refuse_rival(name.clone(), Refusal::Rejected(wrong.clone()));
             }
         }
-        self.tiles.decide(self.built_in, self.space, &entries)
+        self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries)
     }
 
     /// Returns the other variants that `auto` may select here, with their programs.
@@ -612,7 +612,7 @@ impl<'a> TileSearch<'a> {
 impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
     /// wins unless another is faster by [`MIN_GAIN`], and by more than both medians are uncertain.
-    fn decide(mut self, built_in: Tile, space: usize, entries: &[RunOffEntry]) -> TuneResult {
+    fn decide(mut self, (variant, built_in): (&str, Tile), space: usize, entries: &[RunOffEntry]) -> TuneResult {
         let mut rivals = vec![];
         let mut ranked = vec![];
         for RunOffEntry { tile, name, median, wrong, .. } in entries {
@@ -652,9 +652,17 @@ impl TriedTiles {
             gain = None;
         }
         let built_in = (built_in, built_in_time);
-        let are_close = !rivals.is_empty() && !has_winner(entries, best.0);
+        let interval = |is_own: &dyn Fn(&RunOffEntry) -> bool| {
+            entries.iter().find(|entry| entry.median.is_some() && is_own(entry)).and_then(|entry| entry.interval)
+        };
+        let own = (variant.to_string(), best.1, interval(&|entry| entry.tile == Some(best.0)));
+        let of_rival = |(name, time): &(String, Nanos)| {
+            (name.clone(), *time, interval(&|entry| entry.tile.is_none() && entry.name == *name))
+        };
+        let times: Vec<_> = rivals.iter().map(of_rival).chain([own]).collect();
+        let tied = tuning::tied(&times);
         let Self { refused, tried, preparation, .. } = self;
-        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, are_close, tried, space, preparation, refused }))
+        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, tied, tried, space, preparation, refused }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -674,16 +682,6 @@ fn gain(entries: &[RunOffEntry], of: Tile, to: Tile) -> Option<[f64; 2]> {
     let interval = |tile| entries.iter().find(|entry| entry.tile == Some(tile) && entry.median.is_some())?.interval;
     let [[of_low, of_high], [low, high]] = [interval(of)?, interval(to)?];
     Some([of_low.0 / high.0, of_high.0 / low.0])
-}
-
-/// Whether the interval of a variant, or of the best tile, ends before those of all others begin. One without an interval has too
-/// few samples to tell: of one run of each, a busy moment decided.
-fn has_winner(entries: &[RunOffEntry], best: Tile) -> bool {
-    let competes = |entry: &&RunOffEntry| entry.median.is_some() && entry.tile.is_none_or(|tile| tile == best);
-    let intervals: Option<Vec<_>> = entries.iter().filter(competes).map(|entry| entry.interval).collect();
-    let Some(mut intervals) = intervals else { return false };
-    intervals.sort_by(|a, b| a[0].0.total_cmp(&b[0].0));
-    matches!(intervals[..], [[_, first_end], [second, _], ..] if first_end.0 < second.0)
 }
 
 fn fastest(timed: &[(Tile, Nanos)]) -> Option<(Tile, Nanos)> {
@@ -722,7 +720,7 @@ mod tests {
 
     /// Returns the result for these times of the search and participants of the run-off.
     fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> SearchResult {
-        tiles(timed, &[]).decide(BUILT_IN, 7, entries).expect("not fruitless").expect("a tile")
+        tiles(timed, &[]).decide(("tiled", BUILT_IN), 7, entries).expect("not fruitless").expect("a tile")
     }
 
     #[test]
@@ -741,20 +739,23 @@ mod tests {
 
     #[test]
     fn a_variant_is_the_fastest_only_if_its_interval_is_apart_from_those_of_others() {
-        for (texel, are_close) in [(90.0, false), (99.0, true), (101.0, true), (110.0, false)] {
+        // The one that is not the fastest is named.
+        for (texel, tied_at) in [(90.0, &[][..]), (99.0, &["tiled"]), (101.0, &["texel"]), (110.0, &[])] {
             let entries =
                 [entry(Some(BUILT_IN), Some(100.0)), entry(Some(OTHER), Some(105.0)), entry(None, Some(texel))];
-            assert_eq!(decided(&[(BUILT_IN, 100.0)], &entries).are_close, are_close, "{texel}");
+            let tied = decided(&[(BUILT_IN, 100.0)], &entries).tied;
+            assert_eq!(tied, tied_at, "{texel}");
         }
         let few = RunOffEntry { interval: None, ..entry(None, Some(300.0)) };
-        assert!(decided(&[(BUILT_IN, 100.0)], &[entry(Some(BUILT_IN), Some(100.0)), few]).are_close);
+        let few = decided(&[(BUILT_IN, 100.0)], &[entry(Some(BUILT_IN), Some(100.0)), few]);
+        assert_eq!(few.tied, ["texel"]);
     }
 
     #[test]
     fn without_a_run_off_the_times_of_the_search_decide() {
         let entries = [entry(Some(OTHER), None), entry(None, None)];
         let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
-        assert!(result.are_close, "nobody knows how certain these times are");
+        assert_eq!(result.tied, ["tiled"], "nobody knows how certain these times are");
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
         let built_in = (BUILT_IN, Some(Nanos(100.0)));
         assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), built_in, rivals));
@@ -762,11 +763,11 @@ mod tests {
 
     #[test]
     fn nothing_replaces_a_built_in_tile_that_was_not_timed_unless_it_cannot_run() {
-        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
+        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(("tiled", BUILT_IN), 7, &[]), Ok(None));
         let died = TriedTiles { needs_no_built_in: true, ..tiles(&[(OTHER, 50.0)], &[]) };
         let refused = tiles(&[(OTHER, 50.0)], &[(BUILT_IN, Refusal::Failed("too large".into()))]);
         for tiles in [died, refused] {
-            let result = tiles.decide(BUILT_IN, 7, &[]).expect("not fruitless").expect("a tile");
+            let result = tiles.decide(("tiled", BUILT_IN), 7, &[]).expect("not fruitless").expect("a tile");
             assert_eq!((result.best.0, result.built_in), (OTHER, (BUILT_IN, None)));
         }
     }
@@ -837,10 +838,10 @@ mod tests {
     fn a_fruitless_search_reports_a_wrong_answer_before_a_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
-        let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(BUILT_IN, 7, &[]) else {
+        let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(("tiled", BUILT_IN), 7, &[]) else {
             panic!("rejected");
         };
         assert!(why.starts_with("none of 2 tiles worked, for example") && why.ends_with("C[0] is 3"), "{why}");
-        assert_eq!(tiles(&[], &[]).decide(BUILT_IN, 7, &[]), Ok(None));
+        assert_eq!(tiles(&[], &[]).decide(("tiled", BUILT_IN), 7, &[]), Ok(None));
     }
 }

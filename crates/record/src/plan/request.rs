@@ -108,6 +108,11 @@ impl Default for VulkanOptions {
 }
 
 impl Request {
+    /// Whether results of `tune` matter: built-in variants have them, also beside the user's kernels.
+    pub fn uses_tuned(&self) -> bool {
+        !self.no_tuned && self.kernels.as_ref().is_none_or(|files| !files.against.is_empty())
+    }
+
     /// Returns the command of this request, for pasting into a shell.
     pub fn command(&self) -> String {
         self.command_with("gpukern", Table::new())

@@ -74,9 +74,9 @@ pub struct SearchResult {
     pub unclear: Option<(Tile, Nanos)>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
-    /// Whether which of them, or of the best tile, is the fastest is too close to tell.
+    /// Those of them, and of the searched variant, that may be as fast as the fastest, as [`tied`] names them.
     #[serde(default)]
-    pub are_close: bool,
+    pub tied: Vec<String>,
     /// Number of tried tiles.
     pub tried: usize,
     /// Number of tiles in the search space.
@@ -102,10 +102,25 @@ impl Rivals {
         self.refused.push((name, refusal));
     }
 
+    /// Names those that may be as fast as the fastest: times without intervals tell nothing.
+    pub fn tied(&self) -> Vec<String> {
+        tied(&self.timed.iter().map(|(name, time)| (name.clone(), *time, None)).collect::<Vec<_>>())
+    }
+
     /// Whether a variant was left out.
     pub fn is_refused(&self, name: &str) -> bool {
         self.refused.iter().any(|(refused, _)| refused == name)
     }
+}
+
+/// Names the variants whose intervals begin before that of the one with the shortest median ends. One without an interval
+/// has too few samples to tell: of one run of each, a busy moment decided.
+pub fn tied(times: &[(String, Nanos, Option<[Nanos; 2]>)]) -> Vec<String> {
+    let Some(fastest) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { return vec![] };
+    let others = times.iter().filter(|(name, ..)| *name != fastest.0);
+    let is_apart =
+        |interval: Option<[Nanos; 2]>| fastest.2.zip(interval).is_some_and(|([_, end], [begin, _])| end.0 < begin.0);
+    others.filter(|(.., interval)| !is_apart(*interval)).map(|(name, ..)| name.clone()).collect()
 }
 
 /// Result of a search that only compiles tiles.

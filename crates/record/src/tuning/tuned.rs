@@ -211,6 +211,11 @@ impl Tuned {
         Self::default()
     }
 
+    /// Whether there are no results.
+    pub fn is_none(&self) -> bool {
+        self.results.is_empty()
+    }
+
     /// Returns the results for a run with these caches.
     pub fn for_cache(self, cache: CacheState) -> Self {
         Self { cache, ..self }
@@ -554,8 +559,8 @@ fn favorite<'a>(
     first.or(variants.last()).copied()
 }
 
-/// Returns the variants of the model, the fastest first.
-fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
+/// Returns the variants that `auto` chooses from: those of the model, predicted fastest first.
+pub fn favorites<'a>(algorithm: &'a Algorithm, spec: &CaseSpec, device: &DeviceInfo) -> Vec<&'a Variant> {
     let Some(model) = algorithm.candidates else { return vec![] };
     let mut variants: Vec<&Variant> = vec![];
     for candidate in model(algorithm, spec, device) {

@@ -71,9 +71,10 @@ pub struct Race {
     device_id: u32,
     /// The driver's version.
     driver: String,
-    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. Beside the one with
-    /// the shortest median, none with too few samples (no `error`) or beyond 1.5 times that median is among them. Empty if no variant
-    /// has a right answer there.
+    /// The fastest variants without a caveat, the fastest first: several if their times are too close to tell. Take the first, which
+    /// has the shortest median, as `auto` does: no other is known to be faster. Any of the others serves as well, such as one that you
+    /// ship for another size. Beside the first, none with too few samples (no `error`) or beyond 1.5 times its median is among them,
+    /// though tables name those too. Empty if no variant has a right answer there.
     pub(super) fastest: Vec<String>,
     /// All that are too close to the fastest to tell, as the table of one device has them, beside the fastest.
     #[serde(skip)]

@@ -117,18 +117,23 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Says what the figures of a table are: times, which may have details beside them. `errors` is `None` without errors,
-    /// and otherwise how large they are: `at most 2 %`, or nothing where each stands beside its time.
-    fn figures(&self, errors: Option<&str>, has_details: bool, over: Option<&str>) -> String {
+    /// Says what the figures of a table are: times, which may have errors and details beside them. Without errors
+    /// beside them, it has the `largest`, if one is known.
+    fn figures(&self, [has_errors, has_details]: [bool; 2], largest: Option<f64>, over: Option<&str>) -> String {
         let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
         let within = match processes {
             Some(count) if count > 1 => format!("over {count} processes"),
             _ => "within one process".into(),
         };
-        let errors = errors.map_or_else(String::new, |most| match most {
-            "" => format!(" ± 95 % interval {within}"),
-            most => format!(" (± {most}: 95 % intervals {within})"),
-        });
+        let errors = match largest {
+            _ if has_errors => format!(" ± 95 % interval {within}"),
+            // As a percentage, it would look like a figure that says something.
+            Some(most) if most > 1.0 => {
+                format!(" (some hardly known: 95 % intervals {within} beyond ±100 %)")
+            }
+            Some(most) => format!(" (± at most {}: 95 % intervals {within})", percent(most)),
+            None => String::new(),
+        };
         let details = match over {
             _ if !has_details => String::new(),
             Some(over) if self.cases.iter().any(|case| case.speedup_interval.is_some()) => {
@@ -168,7 +173,7 @@ impl<'a> Section<'a> {
         let has_ties = winners.values().flatten().any(|winners| winners.len() > 1);
         let bold =
             if has_ties { format!("{bold}; none is bold where times are too close to tell") } else { bold.into() };
-        (table, self.figures(has[0].then_some(""), has[1], over) + &bold)
+        (table, self.figures(has, None, over) + &bold)
     }
 
     /// Names the fastest variants without a caveat of each size: several if they are too close to tell; `None` without
@@ -383,8 +388,7 @@ impl<'a> SectionTable<'a> {
         let over = view.over.as_deref();
         let has_details = fitted.as_ref().map_or(over.is_some(), |table| table.any(|cell| !cell.detail.is_empty()));
         let shows_errors = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.spread.is_empty()));
-        let known = if shows_errors { Some(String::new()) } else { self.largest_error.map(most) };
-        document.line(self.section.figures(known.as_deref(), has_details, over));
+        document.line(self.section.figures([shows_errors, has_details], self.largest_error, over));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);
@@ -406,11 +410,6 @@ impl<'a> SectionTable<'a> {
         document.lines(self.notes.iter().map(String::as_str));
         document
     }
-}
-
-/// Says how large the errors of a table are that shows none.
-fn most(error: f64) -> String {
-    format!("at most {}", percent(error))
 }
 
 /// Names the skipped variants, with their reasons.
@@ -673,6 +672,16 @@ pub mod tests {
         let others = record.cases.iter().filter(|case| case.variant != "faer").filter_map(median);
         assert!(others.into_iter().all(|other| other.0 > time("faer").0), "the record shows what the test needs");
         assert!(table.contains(&format!("★ {faer}")) && table.matches('★').count() == 1 + 2, "{table}");
+    }
+
+    #[test]
+    fn a_bound_beyond_the_times_themselves_is_told_in_words() {
+        let mut record = published("results/h100-matmul.json");
+        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
+        let median = measured.summary.median;
+        measured.summary.interval = Some([median, Nanos(19.0 * median.0)]);
+        let text = compact(&record, &View::of_width(80));
+        assert!(text.contains("some hardly known") && !text.contains("at most"), "{text}");
     }
 
     #[test]

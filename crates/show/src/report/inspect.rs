@@ -31,6 +31,8 @@ pub struct KernelRow<'a> {
     pub subject: String,
     device: usize,
     variant: &'a str,
+    /// Whether `auto` chose the variant.
+    is_automatic: bool,
     /// Name of the kernel, if the case has several.
     kernel: Option<String>,
     sizes: Vec<String>,
@@ -48,13 +50,17 @@ pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>>
                 subject: case.subject(),
                 device: case.device,
                 variant: &case.variant,
+                is_automatic: case.chosen_by_auto.is_some(),
                 kernel: (case.kernels.len() > 1).then(|| numbered_name(case, compiled)),
                 sizes: vec![case.size.to_string()],
                 compiled,
                 inspection,
             };
             match rows.iter_mut().find(|row| row.is_same_kernel(&new)) {
-                Some(row) => row.sizes.extend(new.sizes),
+                Some(row) => {
+                    row.is_automatic |= new.is_automatic;
+                    row.sizes.extend(new.sizes);
+                }
                 None => rows.push(new),
             }
         }
@@ -197,6 +203,7 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         let variant = if rows.iter().any(|other| is_alike(&other)) { subject.into() } else { row.variant() };
         let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
         last_variant = variant;
+        let name = if row.is_automatic && !name.is_empty() { format!("{name} (auto)") } else { name };
         let names = [name, row.kernel.clone().unwrap_or_default(), row.size()];
         let Inspection { created, samples, cached, .. } = row.inspection;
         let spread = Summary::of(samples).and_then(|summary| summary.relative_error());

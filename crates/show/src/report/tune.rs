@@ -5,7 +5,8 @@ use super::document::Document;
 use super::or_dash;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::units::{Nanos, Work};
+use crate::basis::alike::grouped;
+use crate::basis::units::{Nanos, Work, in_words};
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::axes::{self, AXES, Axis};
@@ -120,25 +121,54 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
         let own = is_exact.then(|| (variant.to_string(), found.best.1));
         let all: Vec<_> = found.rivals.iter().cloned().chain(own).collect();
-        document.lines(choice(spec, &all, *work, found.are_close, cache));
+        document.lines(choice(spec, &all, *work, &found.tied, cache));
     }
     document.terminal(width)
 }
 
-/// Says which of these variants `auto` picks from now on; `None` if there are none.
+/// Prints what `auto` picks where the device can run no variant that was searched: a line of [`choice`] for each size.
+pub fn without_tiles(
+    device: &DeviceInfo,
+    algorithm: &Algorithm,
+    choices: &[(CaseSpec, String)],
+    width: usize,
+) -> String {
+    let mut document = Document::default();
+    let heading = |spec: &CaseSpec| axes::heading(&algorithm.name, spec, |_| true);
+    for (number, alike) in grouped(choices, |(spec, _)| heading(spec)).into_iter().enumerate() {
+        if number > 0 {
+            document.gap();
+        }
+        document.line(format!("{}, no tile to search here: what `auto` chooses from", heading(&alike[0].0)));
+        document.line(named(device));
+        document.gap();
+        document.lines(alike.iter().map(|(_, choice)| choice.as_str()));
+    }
+    document.terminal(width)
+}
+
+/// Says which of these variants `auto` picks from now on, and which are `tied` with it; `None` if there are none.
 pub fn choice(
     spec: &CaseSpec,
     times: &[(String, Nanos)],
     work: Work,
-    are_close: bool,
+    tied: &[String],
     cache: CacheState,
 ) -> Option<String> {
     let mut times: Vec<_> = times.iter().collect();
     times.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let (fastest, _) = times.first()?;
     let rates: Vec<_> = times.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
-    let is_tie = are_close && times.len() > 1;
-    let tie = if is_tie { ", a tie: the times are too close or too few, and more --budget may tell" } else { "" };
+    let is_listed = |name: &&str| *name != fastest && times.iter().any(|(listed, _)| listed == name);
+    let tied: Vec<&str> = tied.iter().map(String::as_str).filter(is_listed).collect();
+    let tie = if tied.is_empty() {
+        String::new()
+    } else {
+        format!(
+            ", a tie with {}: the times are too close or too few, and more --budget may tell",
+            in_words(&tied, "and")
+        )
+    };
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
     Some(format!(
         "{} {}: `auto` picks {fastest} from now on{caches}{tie}; GFLOP/s: {}",
@@ -206,7 +236,7 @@ mod tests {
             gain: Some([1.21, 1.29]),
             unclear: Some((parsed(tile), Nanos(1.1e6))),
             rivals: vec![("texel".into(), Nanos(2e6))],
-            are_close: size == Size::Uniform(512),
+            tied: if size == Size::Uniform(512) { vec!["texel".into()] } else { vec![] },
             tried: 12,
             preparation: std::time::Duration::ZERO,
             space: 2412,
@@ -240,6 +270,22 @@ mod tests {
         insta::assert_snapshot!(
             texts.join("========\n") + &one + &text(&device, algorithm, CacheState::Hot, &rows, 200)
         );
+    }
+
+    #[test]
+    fn a_tie_names_with_whom_among_those_that_auto_chooses_from() {
+        let TunedRow { spec, work, .. } = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
+        let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
+        let text = |tied: &[&str]| {
+            let tied: Vec<_> = tied.iter().map(ToString::to_string).collect();
+            choice(&spec, &times, work, &tied, CacheState::Hot).expect("a choice")
+        };
+        assert!(
+            text(&["split", "tiled"]).contains("picks texel from now on, a tie with tiled: "),
+            "{}",
+            text(&["tiled"])
+        );
+        assert!(!text(&["split", "texel"]).contains("a tie"), "{}", text(&["split"]));
     }
 
     #[test]
