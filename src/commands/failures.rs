@@ -85,7 +85,7 @@ fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
     kinds.sort_by_key(|kind| Reverse(kind.len()));
     let mut text = String::from("count  how        folder of the smallest case, which to repeat first\n");
     for kind in kinds.iter().take(MAX_KINDS) {
-        let Some((case, folder, _)) = kind.iter().min_by_key(|(case, _, is_runnable)| (!is_runnable, case.points()))
+        let Some((case, folder, _)) = kind.iter().min_by_key(|(case, _, is_runnable)| (!is_runnable, case.effort()))
         else {
             continue;
         };
@@ -514,6 +514,20 @@ mod tests {
             3  failed     32
             1  failed     4
         ");
+        // A size of several extents may be less work than one of a single extent, whose square or cube it is.
+        let sized = |size: crate::Size, operations: u64| Case {
+            size: crate::record::CaseSize::Known(size),
+            work: Work { operations, ..record.cases[0].work },
+            ..failed(1)
+        };
+        let [cube, flat] = [(crate::Size::Uniform(64), 2 << 18), (crate::Size::Three(5, 4, 33), 1320)]
+            .map(|(size, operations)| sized(size, operations));
+        let mut all = saved(4);
+        all[0] = (&cube, "kept/64".into(), true);
+        all[1] = (&flat, "kept/5x4x33".into(), true);
+        all.truncate(2);
+        all.extend(vec![(&cube, PathBuf::from("kept/64_2"), true); 2]);
+        assert!(kinds(&all).ends_with("    4  failed     5x4x33\n"), "{}", kinds(&all));
     }
 
     #[test]

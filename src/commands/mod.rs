@@ -46,14 +46,13 @@ use crate::basis::destination::explained;
 use crate::basis::messages::Verbosity;
 use crate::basis::printable::printable_lines;
 use crate::commands::cli::Command;
+use crate::engine::manifest;
 use crate::engine::session::Isolation;
 use crate::engine::worker::serve;
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
 use crate::record::reader;
 use crate::user::front_end;
-use crate::{
-    CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions, brief,
-};
+use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
 use clap::error::ErrorKind;
 use config::Defaults;
 use document::{Document, Files, JSON, JUNIT, Target, create_folder, write_files};
@@ -64,7 +63,7 @@ use session::{DeviceSession, MeasurementCall};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -367,52 +366,11 @@ fn note_bad_manifests(host: &Host) {
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"] {
         let Some(paths) = host.variable_os(name) else { continue };
         for path in std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty() && !path.is_dir()) {
-            if let Some(problem) = manifest_problem(&path) {
+            if let Some(problem) = manifest::problem(&path) {
                 host.messages.say(&format!("note      {name} names '{}': {problem}\n", path.shown()));
             }
         }
     }
-}
-
-/// Returns why the Vulkan loader would silently ignore the manifest of a driver.
-fn manifest_problem(path: &Path) -> Option<String> {
-    let text = match crate::basis::input_file::read_text(path) {
-        Ok(text) => text,
-        Err(error) => return Some(error.to_string()),
-    };
-    let manifest: serde_json::Value = match serde_json::from_str(&text) {
-        Ok(manifest) => manifest,
-        Err(error) => return Some(format!("it is not valid JSON: {error}")),
-    };
-    let Some(library) = manifest.pointer("/ICD/library_path").and_then(serde_json::Value::as_str) else {
-        return Some("it names no ICD.library_path".into());
-    };
-    if !library.contains(['/', '\\']) {
-        return (cfg!(target_os = "linux") && !is_in_library_path(library))
-            .then(|| format!("its library '{}' is in none of the system's folders", brief(library)));
-    }
-    let file = path.parent().unwrap_or(Path::new("")).join(library);
-    let Ok(mut opened) = std::fs::File::open(&file) else {
-        return Some(format!("its library '{}' is not there", file.shown()));
-    };
-    let mut magic = [0; 4];
-    let is_library = !cfg!(target_os = "linux") || opened.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF";
-    (!is_library).then(|| format!("its library '{}' is not an ELF file", file.shown()))
-}
-
-/// Whether the system may find a library that is named without a folder.
-fn is_in_library_path(library: &str) -> bool {
-    let stated = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let stated = std::env::split_paths(&stated).collect::<Vec<_>>();
-    let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
-    let usual = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"].map(PathBuf::from);
-    let folders = stated.into_iter().chain(usual.into_iter().flat_map(|folder| [folder.join(&triple), folder]));
-    // Folders that only the linker's cache knows.
-    let is_cached = || {
-        std::fs::read("/etc/ld.so.cache")
-            .is_ok_and(|cache| cache.windows(library.len().max(1)).any(|bytes| bytes == library.as_bytes()))
-    };
-    folders.into_iter().any(|folder| folder.join(library).exists()) || is_cached()
 }
 
 /// Reads the record in a file; the reader's remarks go to `notes`.

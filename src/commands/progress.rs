@@ -78,6 +78,8 @@ const BAR_STEPS: u64 = 1000;
 const LATE: Nanos = Nanos(5e9);
 /// Multiple of the expected time of the running cases from which they are late.
 const LATE_RATIO: f64 = 3.0;
+/// Share of the bar from which it seems to stand still, so that whatever takes longer than [`LATE`] is late.
+const NEARLY_FULL: f64 = 0.99;
 /// Name shown while device limits are measured, which is not a case.
 const LIMITS: &str = "measuring the device's limits";
 
@@ -213,7 +215,8 @@ impl Forecast {
         // A terminal has no space for both numbers and limits, during which the numbers stand still.
         let numbers = if self.current == LIMITS { String::new() } else { self.case_numbers() + ", " };
         let mut text = time_so_far(elapsed);
-        if waited.0 > LATE.0 + LATE_RATIO * expected {
+        let patience = if self.shown_fraction < NEARLY_FULL { LATE_RATIO * expected } else { 0.0 };
+        if waited.0 > LATE.0 + patience {
             let current = if current.is_empty() { "waiting".into() } else { current };
             return format!("{text}: {numbers}{current} for {} so far", time_so_far(waited));
         }
@@ -565,6 +568,14 @@ mod tests {
         // Variants that take turns are waited for together.
         forecast.begin("b");
         assert!(text(&forecast, 30e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 30e9));
+        // A bar that is full but for the last step says at once what it waits for.
+        forecast.shown_fraction = 0.995;
+        assert!(text(&forecast, 4e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 4e9));
+        assert_eq!(text(&forecast, 6e9), "4 min 0 s: cases 1–2 of 2 alternate, b for 6 s so far");
+        forecast.end("a");
+        forecast.end("b");
+        forecast.begin_limits();
+        assert_eq!(text(&forecast, 6e9), "4 min 0 s: measuring the device's limits for 6 s so far");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `ab`: two variants, SPIR-V files or drivers in turns.
 
+use super::failures::with_failing;
 use super::{
     driver_manifest, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals, gpukern, line, patched,
     run, stderr, stdout, temporary, unmeasured, words,
@@ -34,6 +35,9 @@ fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> String {
 /// Opcodes of SPIR-V: `OpFMul` and `OpFAdd`.
 const MULTIPLY_FLOATS: u32 = 133;
 const ADD_FLOATS: u32 = 129;
+/// `OpULessThan` and `OpUGreaterThanEqual`.
+const LESS_THAN: u32 = 176;
+const NOT_LESS_THAN: u32 = 174;
 
 #[test]
 fn a_case_that_only_a_can_run_is_no_success_of_b() {
@@ -168,6 +172,30 @@ fn a_kernel_with_a_wrong_answer_has_no_time() {
         1,
         &["no verdict: B was rejected (0 rounds)", "rejected: "],
     );
+}
+
+#[test]
+fn an_element_that_a_kernel_left_out_was_never_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nothing = patched(&spirv("matmul/naive"), NOT_LESS_THAN, LESS_THAN, 2);
+    let nothing = write(&folder, "nothing.spv", &nothing);
+    let said = expect_exit(&mut ab(&["-V", "naive", "--b-spirv", &nothing]), 1);
+    let said = stdout(&said);
+    // The kernel that works has its time.
+    assert!(unmeasured(line(&said, "  A  ")).ends_with(" # s"), "{said}");
+    let said = words(&said);
+    assert!(said.contains("rejected: C[0][0] is NaN; C[0][0] and 1023 others of 1024 were never written"), "{said}");
+}
+
+#[test]
+fn a_side_that_works_has_its_time_beside_one_that_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sides = ["ab", "matmul", "-V", "naive", "-s", "8", "--b-env=GPUKERN_TEST_FAIL=vkQueueSubmit"];
+    let mut command = with_failing("none", &sides, folder.path());
+    let output = stdout(&expect_exit(command.env("GPUKERN_TEST_HOW", "abort"), 3));
+    line(&output, "no verdict: B crashed (0 rounds");
+    let time = unmeasured(line(&output, "  A  "));
+    assert!(time.ends_with(" # s"), "{output}");
 }
 
 #[test]

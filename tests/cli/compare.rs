@@ -1,8 +1,8 @@
 //! `compare`: verdicts, exit codes and refusals. Records are made here; no device is needed.
 
 use super::{
-    brief_bench, check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal, expect_refusals,
-    forget_conditions, gpukern, limited, line, read_json, run, stderr, stdout, steady, words,
+    BRIEF, brief_bench, check_schema, check_text, expect_error, expect_exit, expect_output, expect_refusal,
+    expect_refusals, forget_conditions, gpukern, limited, line, read_json, run, stderr, stdout, steady, words,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -1325,4 +1325,24 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     // A clean end leaves no work tree behind.
     let trees = Command::new("git").current_dir(path).args(["worktree", "list"]).output().expect("git starts");
     assert_eq!(stdout(&trees).lines().count(), 1, "{}", stdout(&trees));
+}
+
+#[test]
+fn a_verified_case_beside_a_measured_one_is_told_how_to_get_times() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [verified, measured] = ["verified.json", "measured.json"].map(|name| folder.path().join(name));
+    let verify =
+        ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--layout=nn", "--json"];
+    expect_exit(gpukern(&verify).arg(&verified), 0);
+    expect_exit(gpukern(&["bench", "matmul", "-V", "naive", "-s", "8", "--json"]).arg(&measured).args(BRIEF), 0);
+    for (sides, states, side) in [
+        ([&verified, &measured], "verified only → measured", "baseline"),
+        ([&measured, &verified], "measured → verified only", "candidate"),
+    ] {
+        let reason = format!(
+            "there is nothing to compare: matmul/naive/f32/8x8x8: {states}: the {side} has no time of it, because \
+             `verify` takes none; measure both with `bench` or `run`"
+        );
+        expect_error(gpukern(&["compare", "--allow=validation-layers"]).args(sides), 2, &[&reason]);
+    }
 }

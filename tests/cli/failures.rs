@@ -25,20 +25,35 @@ fn a_chosen_driver_without_a_device_is_named() {
     let (folder, library) = temporary("libbroken.so");
     std::fs::write(&library, "not a library").expect("written");
     let broken = driver_manifest(folder.path(), &library);
-    for drivers in [Path::new("/nonexistent.json"), &broken] {
+    let other = folder.path().join("libother.so");
+    let mut elf = std::fs::read(env!("CARGO_BIN_EXE_gpukern")).expect("the binary")[..64].to_vec();
+    elf[18] ^= 0xff;
+    std::fs::write(&other, &elf).expect("written");
+    std::fs::create_dir(folder.path().join("other")).expect("made");
+    let other = driver_manifest(&folder.path().join("other"), &other);
+    elf[18] ^= 0xff;
+    let refusing = folder.path().join("librefusing.so");
+    std::fs::write(&refusing, &elf).expect("written");
+    std::fs::create_dir(folder.path().join("refusing")).expect("made");
+    let refusing = driver_manifest(&folder.path().join("refusing"), &refusing);
+    let unusable = |reason: &str| format!("cannot be used: {reason}");
+    let refuses = "gives the loader no instance: its library cannot be loaded, or refuses to start here; \
+                   `VK_DRIVER_FILES=FILE VK_LOADER_DEBUG=error,driver gpukern devices` shows what the loader and the \
+                   driver say";
+    for (drivers, reason) in [
+        (Path::new("/nonexistent.json"), unusable("no such file")),
+        (&broken, unusable("its library 'FOLDER/libbroken.so' is not an ELF file")),
+        (&other, unusable("its library 'FOLDER/libother.so' is for another architecture than gpukern")),
+        (&refusing, refuses.into()),
+    ] {
         for arguments in [&["devices"][..], &["bench", "matmul"], &["devices", "--device", "gpu"]] {
             let mut command = gpukern(arguments);
             let output = expect_exit(use_drivers(&mut command, drivers.as_os_str()), 3);
             let said = stderr(&output);
             let said = line(&said, "error: ");
             let file = drivers.display().to_string();
-            let said = said.replace(&file, "FILE");
-            assert_eq!(
-                said,
-                "error: the driver FILE gives the loader no instance: its library cannot be loaded, or refuses to start here; \
-                 `VK_DRIVER_FILES=FILE VK_LOADER_DEBUG=error,driver gpukern devices` shows what the loader and the driver \
-                 say; unset VK_DRIVER_FILES to use other drivers"
-            );
+            let said = said.replace(&file, "FILE").replace(&folder.path().display().to_string(), "FOLDER");
+            assert_eq!(said, format!("error: the driver FILE {reason}; unset VK_DRIVER_FILES to use other drivers"));
         }
     }
 }
@@ -140,7 +155,7 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     check_text(
         line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
         "crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST; the kernel hung or crashed the \
-         device: see the system log (kernel matmul/naive.f32; driver llvmpipe Mesa)",
+         device: see the system log, in gpukern's own test whether the device executes anything (driver llvmpipe Mesa)",
     );
     assert_eq!(statuses(&read_json(&path)), ["crashed", "crashed"]);
     // The limits of a lost device are not kept for later runs.

@@ -74,6 +74,26 @@ fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
 }
 
 #[test]
+fn a_crash_in_the_canary_is_not_blamed_on_a_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let canary = find_shader("fma/chains", DType::F32).expect("it is compiled").spirv.len().to_string();
+    let bench = ["bench", "matmul", "-V", "naive", "-s", "8"];
+    for (function, at) in [("vkCreateComputePipelines", "in"), ("vkQueueSubmit", "in or after")] {
+        let mut command = with_failing(function, &bench, folder.path());
+        command.args(BRIEF).env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_KERNEL", &canary);
+        let notes = stderr(&expect_exit(&mut command, 3));
+        let said = line(&notes, "crashed   matmul/naive/f32/8x8x8: ");
+        check_text(
+            said,
+            &format!(
+                "crashed   matmul/naive/f32/8x8x8: SIGSEGV {at} {function}, in gpukern's own canary before the case \
+                 (kernel fma/chains.f32; driver llvmpipe Mesa)"
+            ),
+        );
+    }
+}
+
+#[test]
 fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
     let (folder, path) = temporary("run.json");
     let bench = ["bench", "matmul", "-V", "local,naive,texel", "-s", "8", "--json"];

@@ -1,13 +1,14 @@
 //! Executors run jobs on a device, in this process or in a worker.
 
 use super::job::{Job, JobContext, Report};
-use super::runner::Timing;
+use super::runner::{CANARY, FILL, Timing};
 use super::session::Setup;
 use super::worker::{EndKind, Remote, WorkerEnd};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, CaseId, PlanSection};
 use crate::record::{Case, Death, Outcome, Record};
+use crate::timekeeper::Canary;
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use crate::vulkan::Validation;
 #[cfg(test)]
@@ -115,9 +116,16 @@ impl Executor<'_> {
         let dispatches = programs.iter().flatten().flat_map(Program::dispatches);
         let all: BTreeSet<_> = dispatches.map(|dispatch| dispatch.shader.label()).collect();
         let culprit = ended.compiling.as_ref().filter(|kernel| all.contains(*kernel));
+        let (whose, kernels) = if ended.was_on_device(CANARY) {
+            (", in gpukern's own canary before the case", Canary::kernels(&self.setup.catalogue.probes, &self.device))
+        } else if ended.was_on_device(FILL) {
+            (", in gpukern's own test whether the device executes anything", vec![])
+        } else {
+            ("", culprit.map_or_else(|| all.into_iter().collect(), |kernel| vec![kernel.clone()]))
+        };
         let death = Death {
-            cause: ended.cause.clone(),
-            kernels: culprit.map_or_else(|| all.iter().cloned().collect(), |kernel| vec![kernel.clone()]),
+            cause: format!("{}{whose}", ended.cause),
+            kernels,
             driver: format!("{} {}", self.device.driver.name, self.device.driver.info).trim().to_string(),
             said: ended.stderr_tail.clone(),
         };

@@ -5,6 +5,7 @@ pub mod executor;
 pub mod host;
 pub mod job;
 mod limits;
+pub mod manifest;
 pub mod measurement;
 mod mutation;
 mod resume;

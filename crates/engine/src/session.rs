@@ -4,6 +4,7 @@ use super::executor::{Executor, Place, Silent};
 use super::job::open::Open;
 use super::job::{Job, JobContext};
 use super::limits;
+use super::manifest;
 use super::runner::Timing;
 use super::worker::{Remote, Workers};
 use crate::algorithms::catalogue::Catalogue;
@@ -15,7 +16,7 @@ use crate::device::selector;
 use crate::record::{KernelFile, Peak};
 use crate::tuning::tuned::Tuned;
 use crate::user::algorithm::UserKernels;
-use crate::vulkan::{CallMonitor, ChosenDrivers, Instance, PhysicalDevice, Validation, VulkanError};
+use crate::vulkan::{CallMonitor, ChosenDrivers, DriverEnd, Instance, PhysicalDevice, Validation, VulkanError};
 use crate::worker::DRIVER_FILES;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -122,7 +123,14 @@ impl Setup {
     /// Returns the error of a loader without a device. `loaded` says whether it could load a driver.
     fn no_device(&self, loaded: bool) -> VulkanError {
         match self.chosen_drivers() {
-            Some((manifests, variable)) => VulkanError::NoDevice(ChosenDrivers { manifests, variable, loaded }),
+            Some((manifests, variable)) => {
+                let end = match manifest::problems(&manifests) {
+                    _ if loaded => DriverEnd::NoDevice,
+                    Some(problems) => DriverEnd::Unusable(problems),
+                    None => DriverEnd::NotStarted,
+                };
+                VulkanError::NoDevice(ChosenDrivers { manifests, variable, end })
+            }
             None => VulkanError::NoDriver,
         }
     }

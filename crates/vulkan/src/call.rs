@@ -18,23 +18,40 @@ pub struct ChosenDrivers {
     pub manifests: OsString,
     /// Variable of this process that names them; `None` if an option does.
     pub variable: Option<&'static str>,
-    /// Whether the loader found a driver among them that it could load and start.
-    pub loaded: bool,
+    /// What the loader made of them.
+    pub end: DriverEnd,
+}
+
+/// Why drivers gave no device.
+#[derive(Clone, Debug)]
+pub enum DriverEnd {
+    /// None has a usable manifest; holds the reasons.
+    Unusable(String),
+    /// The loader could load and start none.
+    NotStarted,
+    /// One was loaded and started.
+    NoDevice,
 }
 
 impl fmt::Display for ChosenDrivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { manifests, variable, loaded } = self;
+        let Self { manifests, variable, end } = self;
         let others = variable.map_or_else(String::new, |name| format!("; unset {name} to use other drivers"));
         if manifests.is_empty() {
             return write!(f, "the Vulkan loader may use no driver, because the list of drivers is empty{others}");
         }
         let files = manifests.to_string_lossy();
         let files = printable(&files);
-        let how = if *loaded {
-            "is loaded, but has no device: it supports none of this machine's, or may not open it"
-        } else {
-            "gives the loader no instance: its library cannot be loaded, or refuses to start here"
+        let how = match end {
+            DriverEnd::Unusable(problems) => {
+                return write!(f, "the driver {files} cannot be used: {problems}{others}");
+            }
+            DriverEnd::NoDevice => {
+                "is loaded, but has no device: it supports none of this machine's, or may not open it"
+            }
+            DriverEnd::NotStarted => {
+                "gives the loader no instance: its library cannot be loaded, or refuses to start here"
+            }
         };
         write!(
             f,
@@ -261,17 +278,22 @@ mod tests {
 
     #[test]
     fn a_chosen_driver_without_a_device_is_named_with_what_it_did() {
-        let message = |manifests: &str, variable, loaded| {
-            VulkanError::NoDevice(ChosenDrivers { manifests: manifests.into(), variable, loaded }).to_string()
+        let message = |manifests: &str, variable, end| {
+            VulkanError::NoDevice(ChosenDrivers { manifests: manifests.into(), variable, end }).to_string()
         };
-        let loaded = message("new driver.json", None, true);
+        let absent = message("a.json", Some("VK_DRIVER_FILES"), DriverEnd::Unusable("it is not there".into()));
+        assert_eq!(
+            absent,
+            "the driver a.json cannot be used: it is not there; unset VK_DRIVER_FILES to use other drivers"
+        );
+        let loaded = message("new driver.json", None, DriverEnd::NoDevice);
         assert!(loaded.starts_with("the driver new driver.json is loaded, but has no device"), "{loaded}");
         assert!(loaded.contains("`VK_DRIVER_FILES='new driver.json' VK_LOADER_DEBUG"), "{loaded}");
         assert!(!loaded.contains("unset"), "an option named it: {loaded}");
-        let refused = message("a.json:b.json", Some("VK_ICD_FILENAMES"), false);
+        let refused = message("a.json:b.json", Some("VK_ICD_FILENAMES"), DriverEnd::NotStarted);
         assert!(refused.contains("the loader no instance"), "{refused}");
         assert!(refused.ends_with("; unset VK_ICD_FILENAMES to use other drivers"), "{refused}");
-        assert!(message("", Some("VK_DRIVER_FILES"), false).contains("the list of drivers is empty"));
+        assert!(message("", Some("VK_DRIVER_FILES"), DriverEnd::NotStarted).contains("the list of drivers is empty"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use gpukern_model::{basis, case, device, stats};
 use gpukern_program::kernel;
 
 pub use buffer::{DeviceBuffer, Region, Use};
-pub use call::{CallMonitor, ChosenDrivers, VulkanError, Wait};
+pub use call::{CallMonitor, ChosenDrivers, DriverEnd, VulkanError, Wait};
 pub use command::{Commands, Recorder, TimestampPool, check_clock, executes};
 pub use instance::{Instance, Validation};
 pub use logical_device::Device;

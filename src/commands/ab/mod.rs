@@ -16,6 +16,7 @@ use crate::compare::paired::{AB_SCHEMA, MIN_ROUNDS, Schedule, SideResult, Trial,
 use crate::compare::{Verdict, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
+use crate::engine::manifest;
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
@@ -576,8 +577,8 @@ impl<'a> Contest<'a> {
         }
         let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
         let finding = schedule.last(&rounds).filter(|_| is_measured);
-        a.median = median(&rounds, 0);
-        b.median = median(&rounds, 1);
+        a.median = median_of_side(&a.case, &rounds, 0);
+        b.median = median_of_side(&b.case, &rounds, 1);
         add_trial(Trial { a, b, rounds, finding }, answer)?;
         match failure {
             Some(error) => Err(error),
@@ -737,17 +738,15 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
     Ok(matches)
 }
 
-fn median(rounds: &[Round], side: usize) -> Option<Nanos> {
-    stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>()).map(Nanos)
+/// Returns the median of a side's rounds. Without rounds, because the other side failed, its case may still have a time.
+fn median_of_side(case: &Case, rounds: &[Round], side: usize) -> Option<Nanos> {
+    let median = stats::median(&rounds.iter().map(|round| round[side].0).collect::<Vec<_>>());
+    median.map(Nanos).or_else(|| report::bench::median(case))
 }
 
 /// Returns the result of a side of a match of kernels.
 fn result_of_side(label: &str, device: &DeviceInfo, case: Case, rounds: &[Round], side: usize) -> SideResult {
-    let mut median = median(rounds, side);
-    // Without rounds, a side may still have been measured.
-    if rounds.is_empty() {
-        median = report::bench::median(&case);
-    }
+    let median = median_of_side(&case, rounds, side);
     SideResult { label: label.into(), device: device.clone(), case, median }
 }
 
@@ -796,7 +795,7 @@ fn sets_variable(part: &str) -> bool {
 /// Refuses a manifest that the Vulkan loader would silently ignore.
 fn check_manifest(path: &Path) -> Result<()> {
     let name = path.shown();
-    match super::manifest_problem(path) {
+    match manifest::problem(path) {
         Some(problem) => {
             Err(usage!("'{name}' is not a usable driver manifest: {problem}; drivers install theirs in vulkan/icd.d/"))
         }

@@ -146,7 +146,11 @@ impl Runner {
         let mut a = self.prepare_side(&mut shared, SIDE_NAMES[0], &sides[0], sampling);
         let mut b = self.prepare_side(&mut shared, SIDE_NAMES[1], &sides[1], sampling);
         self.workbench.pipelines.keep();
-        if let Some(loaded) = shared.loaded() {
+        let states = [&mut a.state, &mut b.state];
+        if states.iter().filter(|state| state.contender().is_some()).count() == 1 {
+            // One whose opponent does not run has its time all the same.
+            self.keeper.sample(states.into(), sampling);
+        } else if let Some(loaded) = shared.loaded() {
             match self.record_control(&a.state, loaded, sampling) {
                 Ok(Some(control)) => {
                     self.run_rounds([&mut a.state, &mut b.state], control, sides, loaded, sampling, report);

@@ -2,6 +2,7 @@
 
 use super::job;
 use crate::executor::Executor;
+use crate::runner::FILL;
 use crate::vulkan;
 
 job! {
@@ -9,7 +10,7 @@ job! {
     Executes("executes") {} -> Result<bool, String>
     |self, context| {
         let runner = context.runner()?;
-        runner.watcher.on_device("a fill");
+        runner.watcher.on_device(FILL);
         Ok(vulkan::executes(&runner.device).map_err(|error| runner.watcher.report_error(&error)))
     }
 }

@@ -39,7 +39,7 @@ impl Open {
         runner.reruns = setup.reruns;
         runner.watcher = Rc::clone(watcher);
         if self.canary {
-            runner.keeper.canary = Canary::new(&mut runner.workbench, &setup.cache)?;
+            runner.keeper.canary = Canary::new(&mut runner.workbench, &setup.cache, watcher.as_ref())?;
         }
         runner.tuned = self.tuned;
         *opened = Opened::Runner(Box::new(runner));

@@ -31,6 +31,11 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// Name of the canary where others have the id of a case: work of gpukern's own.
+pub(super) const CANARY: &str = "canary";
+/// Name of the fill and the copies that show whether a device executes anything.
+pub(super) const FILL: &str = "a fill";
+
 /// Watcher of the work on a device, which can name the culprit if the process dies.
 pub trait DeviceWatcher {
     /// Called when a device was opened.
@@ -237,7 +242,7 @@ fn taking_turns<'a>(groups: impl Iterator<Item = &'a CaseGroup>) -> Vec<Vec<&'a 
 }
 
 /// Compiles the pipelines of a program, so that the death of this process can be told from one of its kernels'.
-fn prepare_pipelines(workbench: &mut Workbench, program: &Program, watcher: &dyn DeviceWatcher) {
+pub(super) fn prepare_pipelines(workbench: &mut Workbench, program: &Program, watcher: &dyn DeviceWatcher) {
     for dispatch in program.dispatches() {
         watcher.compiling(Some(&dispatch.shader.label()));
         // The error is recorded later, when the case runs.
@@ -367,12 +372,14 @@ impl Runner {
     /// Prepares the canary when the first case needs it.
     pub(super) fn wake_canary(&mut self) {
         if self.timing == Timing::Sample && self.keeper.canary.is_none() && !self.keeper.is_interrupted() {
-            self.watcher.on_device("canary");
+            self.watcher.on_device(FILL);
             if self.check_execution().is_err() {
                 return;
             }
+            self.watcher.on_device(CANARY);
             // If the device cannot run the canary, the cases fail too and record the error.
-            self.keeper.canary = Canary::new(&mut self.workbench, &self.cache).unwrap_or_default();
+            self.keeper.canary =
+                Canary::new(&mut self.workbench, &self.cache, self.watcher.as_ref()).unwrap_or_default();
         }
     }
 

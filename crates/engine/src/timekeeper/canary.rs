@@ -1,12 +1,15 @@
 //! The canary: a short fixed kernel whose time shows whether the device is as fast as before.
 
 use super::SampleSource;
+use crate::algorithms::catalogue::Probes;
 use crate::algorithms::{CaseSpec, Problem};
 use crate::basis::dtype::DType;
 use crate::basis::size::Size;
 use crate::basis::units::Nanos;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
+use crate::kernel::program::Program;
+use crate::runner::{DeviceWatcher, prepare_pipelines};
 use crate::vulkan::VulkanError;
 use crate::workbench::Workbench;
 
@@ -38,16 +41,25 @@ pub struct Canary {
     pub(super) rises: bool,
 }
 
+/// Returns the case of the chains, and their program if the device can run them.
+fn chains(probes: &Probes, device: &DeviceInfo, invocations: u64, steps: u32) -> (CaseSpec, Option<Program>) {
+    let case = CaseSpec::new(probes.fma, Size::Uniform(invocations), DType::F32);
+    let program = (probes.fma_with_steps)(&case, device, steps);
+    (case, program)
+}
+
 /// Prepares the chains; `None` if the device cannot run them.
 fn prepare_chains(
     workbench: &mut Workbench,
+    watcher: &dyn DeviceWatcher,
     invocations: u64,
     steps: u32,
 ) -> Result<Option<Box<dyn SampleSource>>, VulkanError> {
     let probes = workbench.probes;
-    let case = CaseSpec::new(probes.fma, Size::Uniform(invocations), DType::F32);
+    let (case, program) = chains(probes, workbench.info(), invocations, steps);
     let problem: Box<dyn Problem> = (probes.fma.problem)(&case).expect("a power of two");
-    let Some(program) = (probes.fma_with_steps)(&case, workbench.info(), steps) else { return Ok(None) };
+    let Some(program) = program else { return Ok(None) };
+    prepare_pipelines(workbench, &program, watcher);
     let loaded = workbench.load(problem.as_ref())?;
     // One run per sample in every process, because the first of several takes longest.
     let sampler = workbench.sampler_of_one(&loaded, &program)?;
@@ -60,20 +72,31 @@ fn prepare_chains(
 }
 
 impl Canary {
-    /// Prepares the canary and reads it once; `None` if it cannot run. `cache` has earlier processes' best reading.
-    pub fn new(workbench: &mut Workbench, cache: &CacheFolder) -> Result<Option<Self>, String> {
+    /// Returns the labels of its kernels.
+    pub fn kernels(probes: &Probes, device: &DeviceInfo) -> Vec<String> {
+        let (_, program) = chains(probes, device, SINGLE_GROUP_INVOCATIONS, probes.fma_steps);
+        program.iter().flat_map(Program::dispatches).map(|dispatch| dispatch.shader.label()).collect()
+    }
+
+    /// Prepares the canary and reads it once; `None` if it cannot run. `cache` has earlier processes' best reading, and
+    /// `watcher` learns which kernel is compiled.
+    pub fn new(
+        workbench: &mut Workbench,
+        cache: &CacheFolder,
+        watcher: &dyn DeviceWatcher,
+    ) -> Result<Option<Self>, String> {
         let steps = workbench.probes.fma_steps;
         if !workbench.info().kind.runs_on_host_cores() {
-            return Self::with_steps(workbench, cache, steps * GPU_STEPS, true);
+            return Self::with_steps(workbench, cache, watcher, steps * GPU_STEPS, true);
         }
         let fewer = steps / SLOW_DEVICE_DIVISOR;
         // An earlier process that found the device to be slow saves this one the long run.
         let is_slow = |best: Nanos, steps_run: u32| best.0 * f64::from(steps / steps_run) > LONGEST_RUN.0;
         if saved_best(cache, workbench.info(), fewer).is_some_and(|best| is_slow(best, fewer)) {
-            return Self::with_steps(workbench, cache, fewer, false);
+            return Self::with_steps(workbench, cache, watcher, fewer, false);
         }
-        match Self::with_steps(workbench, cache, steps, false)? {
-            Some(canary) if is_slow(canary.best, steps) => Self::with_steps(workbench, cache, fewer, false),
+        match Self::with_steps(workbench, cache, watcher, steps, false)? {
+            Some(canary) if is_slow(canary.best, steps) => Self::with_steps(workbench, cache, watcher, fewer, false),
             canary => Ok(canary),
         }
     }
@@ -82,11 +105,12 @@ impl Canary {
     fn with_steps(
         workbench: &mut Workbench,
         cache: &CacheFolder,
+        watcher: &dyn DeviceWatcher,
         steps: u32,
         rises: bool,
     ) -> Result<Option<Self>, String> {
         let invocations = if rises { SINGLE_GROUP_INVOCATIONS } else { HOST_INVOCATIONS };
-        let chains = prepare_chains(workbench, invocations, steps).map_err(|error| error.to_string())?;
+        let chains = prepare_chains(workbench, watcher, invocations, steps).map_err(|error| error.to_string())?;
         let Some(chains) = chains else { return Ok(None) };
         let best = saved_best(cache, workbench.info(), steps).unwrap_or(Nanos(f64::INFINITY));
         let mut canary = Self { chains, steps, best, rises };

@@ -128,6 +128,27 @@ fn find_unwritten(loaded: &LoadedProblem, outputs: &[HostArray], poison: Poison)
     unwritten
 }
 
+/// Says which elements one run over NaN left unwritten. Only those of floats are certain: integers may have these bits.
+pub(super) fn left_out_in(loaded: &LoadedProblem, outputs: &[HostArray]) -> Option<String> {
+    let is_float = |output: usize| {
+        numbers_of_outputs(loaded).nth(output).is_some_and(|number| loaded.specs[number].dtype.is_float())
+    };
+    let mut unwritten = find_unwritten(loaded, outputs, Poison::NaN);
+    unwritten.retain(|(output, _)| is_float(*output));
+    describe_unwritten(loaded, &unwritten)
+}
+
+/// Names the first of these elements, each as (output, index), and counts those of the same output.
+fn describe_unwritten(loaded: &LoadedProblem, unwritten: &[(usize, usize)]) -> Option<String> {
+    let (output, index) = *unwritten.first()?;
+    let spec = &loaded.specs[numbers_of_outputs(loaded).nth(output)?];
+    let element = loaded.oracle.element(output, index).unwrap_or_else(|| format!("{}[{index}]", spec.name));
+    Some(match unwritten.iter().filter(|(other, _)| *other == output).count() {
+        1 => format!("{element} was never written"),
+        count => format!("{element} and {} others of {} were never written", count - 1, spec.len),
+    })
+}
+
 /// Names the first element that differs between the outputs of two runs, among those for which `counts` returns true.
 fn find_difference(
     loaded: &LoadedProblem,
@@ -167,6 +188,17 @@ impl Workbench {
             suspects.retain(|suspect| unwritten.contains(suspect));
         }
         Ok(suspects)
+    }
+
+    /// Says which elements of a wrong answer the program leaves unwritten: their NaN is the poison, and no result.
+    pub(super) fn find_elements_left_out(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+    ) -> Result<Option<String>, VulkanError> {
+        let CheckedRun { outputs, .. } = self.run_over_poison(loaded, program, Poison::NaN)?;
+        let unwritten = self.list_unwritten(loaded, program, &outputs)?;
+        Ok(describe_unwritten(loaded, &unwritten))
     }
 
     /// Runs the program with [`Poison::Number`] instead of NaN in the `changed` memory; returns the outputs, or `None`

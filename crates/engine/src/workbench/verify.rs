@@ -1,6 +1,6 @@
 //! Runs programs over poison and checks their answers, before and after samples.
 
-use super::cause::MAX_PROBED_SECONDS;
+use super::cause::{MAX_PROBED_SECONDS, left_out_in};
 use super::poison::{InputCopy, Poison};
 use super::sampler::{Contents, Sampler};
 use super::{LoadedProblem, Workbench};
@@ -185,6 +185,20 @@ fn reword_second_check(check: Result<CheckResult, String>) -> Result<CheckResult
     }
 }
 
+/// Adds to the description of `outputs`, a wrong answer over NaN, which of its elements were never written. That of a user's
+/// kernel says so already.
+fn with_unwritten(
+    wrong: Verification,
+    loaded: &LoadedProblem,
+    program: &Program,
+    outputs: &[HostArray],
+) -> Verification {
+    match left_out_in(loaded, outputs).filter(|_| !program.is_users()) {
+        Some(unwritten) => Verification { worst: format!("{}; {unwritten}", wrong.worst), ..wrong },
+        None => wrong,
+    }
+}
+
 impl Workbench {
     /// Runs a program once over poisoned outputs.
     pub(super) fn run_over_poison(
@@ -266,10 +280,25 @@ impl Workbench {
             };
             second_run = Some(SecondRun { sampler, time });
         }
-        if let Ok(wrong) = &mut check
-            && !wrong.passes()
-            && program.is_users()
-            && time.seconds() < MAX_PROBED_SECONDS
+        if !check.as_ref().is_ok_and(CheckResult::passes) && time.seconds() < MAX_PROBED_SECONDS {
+            self.explain(&mut check, loaded, program);
+        }
+        if !check.as_ref().is_ok_and(CheckResult::passes) {
+            // Clears the traces, so that a kernel sampled over the same buffers is not blamed for them.
+            self.poison(loaded, Poison::NaN)?;
+        }
+        phases.verification = start.elapsed().into();
+        Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
+    }
+
+    /// Adds the cause of a wrong answer, or of none, to its description, if further runs show it.
+    fn explain(&mut self, check: &mut Result<CheckResult, String>, loaded: &LoadedProblem, program: &Program) {
+        if !program.is_users() {
+            if let Ok(Some(unwritten)) = self.find_elements_left_out(loaded, program) {
+                let (Ok(CheckResult { worst: said, .. }) | Err(said)) = check;
+                *said = format!("{said}; {unwritten}");
+            }
+        } else if let Ok(wrong) = check
             && let Ok(Some(cause)) = self.find_cause(loaded, program)
         {
             // The cause says better what the filler in the answer says too.
@@ -279,12 +308,6 @@ impl Workbench {
                 expected => format!("{wrong_element} is wrong, {}; {cause}", expected.trim_start_matches("; ")),
             };
         }
-        if !check.as_ref().is_ok_and(CheckResult::passes) {
-            // Clears the traces, so that a kernel sampled over the same buffers is not blamed for them.
-            self.poison(loaded, Poison::NaN)?;
-        }
-        phases.verification = start.elapsed().into();
-        Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
     }
 
     /// Takes another sample of a program whose `answer` was correct, and judges the answer that it leaves if that
@@ -404,6 +427,7 @@ impl Workbench {
             return Ok(());
         }
         if let Err(wrong) = correctness(save_and_check(loaded, program, &outputs), None) {
+            let wrong = with_unwritten(wrong, loaded, program, &outputs);
             let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
             return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
         }
@@ -448,7 +472,7 @@ impl Workbench {
                 if let Err(wrong) = checked
                     && first_wrong.is_none()
                 {
-                    first_wrong = Some((repeated.runs, wrong));
+                    first_wrong = Some((repeated.runs, with_unwritten(wrong, loaded, program, &outputs)));
                 }
                 is_right
             });

@@ -90,8 +90,8 @@ pub(super) fn pair_up<'a>(
     if reason.is_empty() {
         reason = why::answer_change(baseline, candidate).unwrap_or_default();
     }
-    if [before, after] == [State::Inspected; 2] {
-        reason = "a driver reports no statistics of compiled kernels".into();
+    if reason.is_empty() || [before, after] == [State::Inspected; 2] {
+        reason = missing_figures(before, after);
     }
     let time = |side| summarize_side(side).median;
     if let Some(change) = change {
@@ -120,6 +120,25 @@ pub(super) fn pair_up<'a>(
         reached: last_measured.map(|last| Reached::of(last.case, Some(summarize_side(candidate).median))),
         reason,
     }))
+}
+
+/// Says what a side lacks for a comparison, and how to get it; empty if it should have no more.
+fn missing_figures(before: State, after: State) -> String {
+    if [before, after] == [State::Inspected; 2] {
+        return "a driver reports no statistics of compiled kernels".into();
+    }
+    let untimed = [("baseline", before), ("candidate", after)].into_iter().find(|(_, state)| state.has_no_time());
+    match untimed.filter(|_| [before, after].contains(&State::Measured)) {
+        Some((side, State::Inspected)) => {
+            format!(
+                "the {side} has no time of it, because `inspect` does not run it; measure both with `bench` or `run`"
+            )
+        }
+        Some((side, _)) => {
+            format!("the {side} has no time of it, because `verify` takes none; measure both with `bench` or `run`")
+        }
+        None => String::new(),
+    }
 }
 
 /// Whether both sides run the same code.

@@ -6,6 +6,7 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Origin};
+use crate::stats;
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
@@ -64,8 +65,7 @@ impl Schedule {
         if rounds.len() < MIN_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
             return None;
         }
-        // The control is A as well; the geometric mean estimates A's time.
-        let ratios: Vec<_> = rounds.iter().map(|[a, b, control]| b.0 / (a.0 * control.0).sqrt()).collect();
+        let ratios: Vec<_> = rounds.iter().map(ratio_of_round).collect();
         let controls: Vec<_> = rounds.iter().map(|[a, _, control]| control.0 / a.0).collect();
         let Ratio { value, interval, .. } = bootstrap::paired(&ratios, &mut generator(1, 0))?;
         let control = bootstrap::paired(&controls, &mut generator(1, 0))?.interval;
@@ -78,6 +78,11 @@ impl Schedule {
         let verdict = judge(&ratio, self.min_effect);
         Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
+}
+
+/// Returns B / A of a round. The control is A as well; the geometric mean estimates A's time.
+fn ratio_of_round([a, b, control]: &Round) -> f64 {
+    b.0 / (a.0 * control.0).sqrt()
 }
 
 /// Returns `ratio` moved towards 1 by as much as the control may differ from A: a difference that also occurs between two
@@ -156,6 +161,12 @@ impl Trial {
     /// Returns both contestants with their names.
     pub fn sides(&self) -> [(&'static str, &SideResult); 2] {
         [("A", &self.a), ("B", &self.b)]
+    }
+
+    /// Returns the ratio of B to A if there are rounds, but too few for an interval and a finding.
+    pub fn bare_ratio(&self) -> Option<f64> {
+        let ratios = self.rounds.iter().map(ratio_of_round).collect::<Vec<_>>();
+        stats::median(&ratios).filter(|ratio| self.finding.is_none() && ratio.is_finite() && *ratio > 0.0)
     }
 
     /// Whether only the driver of A can run the case: that of B lost what it needs. Two kernels on one driver may need different

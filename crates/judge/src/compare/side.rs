@@ -138,6 +138,11 @@ impl State {
         matches!(self, Self::Measured | Self::Doubtful | Self::VerifiedOnly | Self::Unverified)
     }
 
+    /// Whether the case ended as it should, but its command takes no times.
+    pub(super) fn has_no_time(self) -> bool {
+        matches!(self, Self::VerifiedOnly | Self::Unverified | Self::Inspected)
+    }
+
     /// Whether the case ran and does not work.
     pub(super) fn is_wrong(self) -> bool {
         matches!(self, Self::Rejected | Self::Failed)

@@ -77,6 +77,11 @@ impl Oracle for ProductOracle {
         Ok(CheckResult { method: self.combinations.method, ..worst.check(self.tolerance()) })
     }
 
+    fn element(&self, _: usize, index: usize) -> Option<String> {
+        let n = self.dims.n as usize;
+        Some(format!("C[{}][{}]", index / n, index % n))
+    }
+
     fn comparison(&self, _: usize) -> Option<OutputComparison> {
         Some(OutputComparison { row: self.dims.n as usize, ..OutputComparison::default() })
     }

@@ -404,10 +404,13 @@ impl Case {
         }
     }
 
-    /// Returns the product of the extents: the order in which to repeat failures. Sizes of a newer version come last.
-    pub fn points(&self) -> u64 {
-        let extents = self.size.known().map(crate::basis::size::Size::extents);
-        extents.map_or(u64::MAX, |extents| extents.into_iter().fold(1, u64::saturating_mul))
+    /// Returns the key that orders failures to be repeated, from the least work: operations and bytes, because the number of
+    /// extents differs between notations of a size (`8` is `8x8x8` too), then the product of the extents. Sizes of a newer
+    /// version come last.
+    pub fn effort(&self) -> (u64, Bytes, u64) {
+        let extents = self.size.known().map(|size| size.shortest().extents());
+        let points = extents.map_or(u64::MAX, |extents| extents.into_iter().fold(1, u64::saturating_mul));
+        (self.work.operations, self.work.bytes, points)
     }
 
     /// Returns the key of cases that are the same kind of failure: of a kernel on a device.

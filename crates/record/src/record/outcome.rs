@@ -125,7 +125,7 @@ impl Outcome {
 pub struct Death {
     /// How it ended: `SIGSEGV in vkWaitForFences`, `exit code 1`, `vkWaitForFences has not returned after 30 s`.
     pub cause: String,
-    /// The kernels of the case, one of which was being compiled or run.
+    /// The kernels of the case, or of gpukern's own canary, one of which was being compiled or run; empty if none was.
     pub kernels: Vec<String>,
     /// The driver and its version.
     pub driver: String,
@@ -137,8 +137,12 @@ pub struct Death {
 impl std::fmt::Display for Death {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cause, kernels, driver, said } = self;
-        let kernel = if kernels.len() == 1 { "kernel" } else { "kernels" };
-        write!(f, "{cause} ({kernel} {}; driver {driver}){}", kernels.join(", "), last_words(said))
+        let kernels = match &kernels[..] {
+            [] => String::new(),
+            [kernel] => format!("kernel {kernel}; "),
+            several => format!("kernels {}; ", several.join(", ")),
+        };
+        write!(f, "{cause} ({kernels}driver {driver}){}", last_words(said))
     }
 }
 

@@ -163,7 +163,12 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
             _ if trial.has_lost_support(turns) => {
                 "B CANNOT run what A runs: its driver lacks what the case needs".into()
             }
-            [] => format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed)"),
+            [] => {
+                let ratio = trial
+                    .bare_ratio()
+                    .map_or_else(String::new, |ratio| format!("; B/A {ratio:.4} so far, without an interval"));
+                format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed){ratio}")
+            }
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
     };
@@ -523,6 +528,15 @@ mod tests {
             Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
         (finding.p, finding.verdict) = (p, Verdict::Slower);
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
+    }
+
+    #[test]
+    fn too_few_rounds_give_a_ratio_without_an_interval() {
+        let few = Trial { finding: None, rounds: vec![[Nanos(1e5), Nanos(1.5e5), Nanos(1e5)]; 2], ..trial(1.0) };
+        let start = "undecided: too few rounds (2 rounds; 6 are needed)";
+        assert_eq!(verdict_line(&few, Turns::Batches), format!("{start}; B/A 1.5000 so far, without an interval"));
+        let none = Trial { rounds: vec![], ..few };
+        assert_eq!(verdict_line(&none, Turns::Batches), start.replace("2 rounds", "0 rounds"));
     }
 
     #[test]

@@ -277,7 +277,7 @@ fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Ve
         }
         let reasons = same.len();
         let mut cases: Vec<_> = same.into_iter().flat_map(|(_, cases)| cases).collect();
-        cases.sort_by_key(|case| case.points());
+        cases.sort_by_key(|case| case.effort());
         let reason = cases[0].outcome.reason().unwrap_or_default();
         (format!("{reason} (the smallest; --json has all {reasons} reasons)"), cases)
     };
