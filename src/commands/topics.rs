@@ -291,7 +291,7 @@ mod tests {
         for name in words {
             let (_, heading) = part_of(name).expect("it has a part");
             let text = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
-            assert!(text.starts_with(&format!("{heading}\n")) && text.lines().count() < 60, "{text}");
+            assert!(text.starts_with(&format!("{heading}\n")) && text.lines().count() < 100, "{text}");
         }
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
         assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");

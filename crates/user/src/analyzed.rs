@@ -220,7 +220,8 @@ impl<'a> AnalyzedPass<'a> {
         self.dimensions() == 2 && self.reach.as_ref().is_some_and(|reach| reach.is_depth.contains(&true))
     }
 
-    /// Returns the axes of the grid from x on, with values to sweep.
+    /// Returns the axes with values to sweep, in the order in which the kernel declares their extents: `M`, `N`, `K` of a
+    /// product that does so. Those without a parameter follow from x on.
     pub(super) fn grid_axes(&self) -> Vec<(&'static str, String)> {
         let dimensions = self.dimensions();
         let degrees = self.reach.iter().flat_map(|reach| reach.bytes.iter().flatten()).map(Polynomial::degree);
@@ -247,15 +248,17 @@ impl<'a> AnalyzedPass<'a> {
         };
         // Extents differ where the kernel receives them, to expose swapped extents.
         let others = [("M", "N+3"), ("K", "N+6")].map(|(axis, value)| {
-            let is_free = self.is_by_group || is_checked && self.receives_extent(axis);
+            let is_free = self.is_by_group || is_checked && self.extent_along(axis).is_some();
             (axis, if is_free { value } else { "N" }.to_string())
         });
-        [("N", widths)].into_iter().chain(others).take(self.axis_count()).collect()
+        let mut axes: Vec<_> = [("N", widths)].into_iter().chain(others).take(self.axis_count()).collect();
+        axes.sort_by_key(|(axis, _)| self.extent_along(axis).unwrap_or(usize::MAX));
+        axes
     }
 
-    /// Whether a parameter is probably the extent along `axis`, guessed from its name.
-    fn receives_extent(&self, axis: &str) -> bool {
-        self.parameters.iter().any(|(parameter, member)| match member.kind {
+    /// Returns the number of the first parameter that is probably the extent along `axis`, guessed from its name.
+    fn extent_along(&self, axis: &str) -> Option<usize> {
+        self.parameters.iter().position(|(parameter, member)| match member.kind {
             ArgumentKind::Scalar(scalar) => self.guess(*parameter, member, scalar).0 == Formula::Text(axis.into()),
             ArgumentKind::Address => false,
         })
@@ -348,6 +351,9 @@ impl<'a> AnalyzedPass<'a> {
         if let Some(count) = count.value() {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
+        // A guard that is a row or an element too wide is a mistake, which an array as large as that would hide.
+        let is_guarded = self.dimensions() > 1 && self.is_checked();
+        let count = count.without_overrun().filter(|_| is_guarded).unwrap_or(count);
         // The first factor of a product is M×K.
         let mut axes = count.axes().unwrap_or_else(|| vec![count.text()]);
         if self.has_depth() && axes == ["K", "M"] {

@@ -220,7 +220,7 @@ fn convert(from: DType, to: DType, data: Vec<u8>, shape: &[u64]) -> Result<Vec<u
     Ok(out)
 }
 
-/// Formats the subscripts of an element, the slowest first: `3,5`.
+/// Formats the subscripts of an element, the slowest first, as they stand within brackets: `3][5`.
 pub(super) fn subscripts(shape: &[u64], index: usize) -> String {
     let mut rest = index as u64;
     let mut subscripts: Vec<String> = vec![];
@@ -229,7 +229,7 @@ pub(super) fn subscripts(shape: &[u64], index: usize) -> String {
         rest /= extent;
     }
     subscripts.reverse();
-    subscripts.join(",")
+    subscripts.join("][")
 }
 
 /// Reorders the elements, of `size` bytes each, from first-subscript-fastest to last-subscript-fastest.
@@ -507,13 +507,13 @@ mod tests {
         }
         assert_eq!(read_as(f32, [1.5, 2.0, 3.0, 4.0], DType::Bf16).as_deref(), Ok(&[1.5, 2.0, 3.0, 4.0][..]));
         for (from, values, to, value) in [
-            (DType::I64, [0.0, 256.0, 0.0, 0.0], DType::U8, "[0,1] is 256"),
-            (DType::I64, [0.0, 0.0, -1.0, 0.0], DType::U64, "[1,0] is -1"),
-            (f64, [0.1, -2.0, f64::NAN, 1e300], f32, "[1,1] is 1e300"),
-            (f64, [0.5, 0.0, 0.0, 0.0], DType::U32, "[0,0] is 0.5"),
-            (f64, [0.0, 0.0, 0.0, f64::NAN], DType::U32, "[1,1] is NaN"),
-            (DType::I32, [16_777_217.0, 0.0, 0.0, 0.0], f32, "[0,0] is 16777217"),
-            (DType::U64, [2f64.powi(64), 0.0, 0.0, 0.0], DType::I64, "[0,0] is 18446744073709551615"),
+            (DType::I64, [0.0, 256.0, 0.0, 0.0], DType::U8, "[0][1] is 256"),
+            (DType::I64, [0.0, 0.0, -1.0, 0.0], DType::U64, "[1][0] is -1"),
+            (f64, [0.1, -2.0, f64::NAN, 1e300], f32, "[1][1] is 1e300"),
+            (f64, [0.5, 0.0, 0.0, 0.0], DType::U32, "[0][0] is 0.5"),
+            (f64, [0.0, 0.0, 0.0, f64::NAN], DType::U32, "[1][1] is NaN"),
+            (DType::I32, [16_777_217.0, 0.0, 0.0, 0.0], f32, "[0][0] is 16777217"),
+            (DType::U64, [2f64.powi(64), 0.0, 0.0, 0.0], DType::I64, "[0][0] is 18446744073709551615"),
         ] {
             let remedy = "give the buffer another type, or correct the array";
             let expected = format!("its element {value}, which the buffer's type {to} does not have; {remedy}");

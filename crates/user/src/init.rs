@@ -10,6 +10,7 @@ use super::description::{
 use super::loaded::{LoadedPass, constant_key, load_kernels};
 use super::members::{BITS_PREFIX, number};
 use super::options::typed;
+use super::polynomial::GRID_AXES;
 use super::reach::Parameter;
 use super::resolved::Tolerance;
 use super::structure::StructureLayout;
@@ -78,13 +79,20 @@ fn template(described: &Described) -> Result<Commented, Fault> {
         several => OneOrMany::Many(several.iter().map(|kernel| kernel.passes[0].source.clone()).collect()),
     };
     commented.description.kernel = Some(KernelFields { source, groups: None, indirect: None, ..fields });
-    commented.remark("axes", "swept; expressions below may use these names");
+    let axes = analyzed.grid_axes();
+    let names: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
+    let remark = match names[..] {
+        [_] => "swept; expressions below may use these names".into(),
+        _ => format!("names for expressions below; -s {} sets them", names.join("x")),
+    };
+    commented.remark("axes", remark);
     let sweep = if analyzed.is_checked() {
         "doubling; or [4096, 14336], \"128..1024:128\""
     } else {
         "doubling; others may overrun: no check seen"
     };
-    for ((axis, values), remark) in analyzed.grid_axes().iter().zip([sweep, "", ""]) {
+    for (axis, values) in &axes {
+        let remark = if *axis == GRID_AXES[0] { sweep } else { "" };
         commented.description.axes.set(axis, OneOrMany::One(formula(values)));
         commented.remark(format!("axes.{axis}"), format!("(…) {remark}"));
     }

@@ -20,6 +20,7 @@ pub mod expression;
 mod fill;
 pub mod fixture;
 pub mod front_end;
+mod guards;
 mod images;
 pub mod init;
 pub mod loaded;

@@ -89,18 +89,17 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
     }
     let every: Vec<usize> = (0..axes.len()).collect();
     let Some(named) = [independent, &every].into_iter().find(|named| named.len() == extents.len()) else {
-        let names: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();
-        if names.is_empty() {
+        if axes.is_empty() {
             return Err(format!(
                 "--size '{}' sets axes, and the description has none; add them under [axes]",
                 brief(text)
             ));
         }
         return Err(format!(
-            "--size '{}' has {} extents; the axes are {}: write --size NAME=VALUES",
+            "--size '{}' has {} extents; the axes are {}, in this order: write a value for each, or --size NAME=VALUES",
             brief(text),
             extents.len(),
-            names.join(", ")
+            axes.join(", ")
         ));
     };
     Ok(named.iter().copied().zip(extents).collect())

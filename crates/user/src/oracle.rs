@@ -401,7 +401,7 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
     Some(format!("{} is {problem}{others}", element_name(buffer, first)))
 }
 
-/// Formats the name of an element: `D[3,5]`.
+/// Formats the name of an element: `D[3][5]`.
 fn element_name(buffer: &ResolvedBuffer, index: usize) -> String {
     if let Some(places) = &buffer.places {
         return places.name(index);
@@ -967,16 +967,16 @@ mod tests {
         for word in [*FILLER.start(), *FILLER.end()] {
             let said = filler(word);
             assert!(
-                said.starts_with("D[1,0] was never written, or was computed from memory that nothing wrote"),
+                said.starts_with("D[1][0] was never written, or was computed from memory that nothing wrote"),
                 "{said}"
             );
         }
         let unwritten = check(NEAR, RIGHT, [1.0, -2.0, f32::from_bits(*FILLER.start()), 100.0]).worst;
         insta::assert_snapshot!(unwritten, @"
-        D[1,0] is 0, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): the reference reads outside of its buffers, or leaves out D[1,0]
+        D[1][0] is 0, the reference has NaN, from memory that was never written (it is gpukern's NaN filler): the reference reads outside of its buffers, or leaves out D[1][0]
         ");
-        assert!(filler(0x7fc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
-        assert!(filler(0xffc0_0000).starts_with("D[1,0] is NaN, the reference has 0"));
+        assert!(filler(0x7fc0_0000).starts_with("D[1][0] is NaN, the reference has 0"));
+        assert!(filler(0xffc0_0000).starts_with("D[1][0] is NaN, the reference has 0"));
         let halves = output(0, data(DType::F16, NEAR), FILLER.start().to_le_bytes().repeat(2));
         assert!((0..4).all(|index| halves.has_filler_bits(&halves.bytes, index)));
     }
@@ -985,7 +985,7 @@ mod tests {
     fn each_tolerance_reports_the_worst_element() {
         assert!(check(NEAR, [1.0005, -2.001, 5e-7, 100.05], RIGHT).passes());
         let off = check(NEAR, [1.0, -2.0, 1e-5, 100.0], RIGHT);
-        assert_eq!((off.passes(), &*off.worst), (false, "D[1,0] is 0.00001, the reference has 0"));
+        assert_eq!((off.passes(), &*off.worst), (false, "D[1][0] is 0.00001, the reference has 0"));
         let square = Tolerance::Nmse(1e-6);
         assert!(check(square.clone(), [1.05, -2.0, 0.05, 100.0], RIGHT).passes());
         assert!(!check(square, [1.5, -2.0, 0.0, 100.0], RIGHT).passes());
@@ -1004,7 +1004,7 @@ mod tests {
     fn sets_picks_and_moments_are_compared() {
         assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], RIGHT).passes(), "two rows");
         let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], RIGHT);
-        let worst = "D[0,0] is [100, 0], the reference has no such row, but [0, 100]";
+        let worst = "D[0][0] is [100, 0], the reference has no such row, but [0, 100]";
         assert_eq!((off.passes(), &*off.worst), (false, worst));
         let twice = check(Tolerance::Set, [1.0, -2.0, 1.0, -2.0], RIGHT);
         assert_eq!((twice.residual, twice.passes()), (1.0, false));
@@ -1182,7 +1182,7 @@ mod tests {
         let mixed = block(&[(0, float), (4, integer)], 8);
         assert!(hits([1.000_01, id(7), 2.0, id(-9)], [1.0, id(7), 2.0, id(-9)], &mixed).passes());
         for ([first, second], worst) in
-            [([7, -8], "D[1,1] is -8, the reference has -9"), ([6, -9], "D[0,1] is 6, the reference has 7")]
+            [([7, -8], "D[1][1] is -8, the reference has -9"), ([6, -9], "D[0][1] is 6, the reference has 7")]
         {
             let off = hits([1.0, id(first), 2.0, id(second)], [1.0, id(7), 2.0, id(-9)], &mixed);
             assert_eq!((off.passes(), &*off.worst), (false, worst));
@@ -1194,7 +1194,7 @@ mod tests {
         let notes = |answer| expected(bound(&[&padded]), answer).notes();
         assert!(notes([1.0, 0.0, 2.0, 0.0]).is_empty() && notes([1.0, filler, 2.0, filler]).is_empty());
         let note = notes([1.0, 3.5, 2.0, 4.0]).remove(0);
-        let start = "D: not compared: the reference has 3.5 in D[0,1], and numbers in 1 other";
+        let start = "D: not compared: the reference has 3.5 in D[0][1], and numbers in 1 other";
         assert!(note.starts_with(start), "{note}");
         // A second block declares the padding as a member.
         let members = bound(&[&padded, &block(&[(0, float)], 4)]).members;
@@ -1208,12 +1208,12 @@ mod tests {
     fn a_reference_of_nan_is_refused() {
         let nan = output(0, data(DType::F32, Tolerance::Exact), bytes([f32::NAN; 4]));
         let refused = UserOracle::new(vec![nan]).err().expect("no number");
-        let why = "D[0,0] is not a number, and 3 others of 4 are not finite";
+        let why = "D[0][0] is not a number, and 3 others of 4 are not finite";
         assert_eq!(refused, format!("the reference is not an answer: {why}; fix it, or its inputs"));
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
         let unknown = UserOracle { all: vec![data(DType::F32, Tolerance::Exact)], ..UserOracle::default() };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");
         assert_eq!(doubt(bytes(RIGHT)), "there is no reference");
-        assert!(doubt(odd).starts_with("there is no reference; D[0,1] is not a number"));
+        assert!(doubt(odd).starts_with("there is no reference; D[0][1] is not a number"));
     }
 }

@@ -93,6 +93,25 @@ impl Polynomial {
         upper.normalized()
     }
 
+    /// Returns the smaller of two polynomials; if neither is smaller everywhere, that of the lower degree.
+    pub(super) fn lower(&self, other: &Self) -> Self {
+        let upper = self.upper(other);
+        let is_other = upper == *self || upper != *other && other.degree() < self.degree();
+        if is_other { other.clone() } else { self.clone() }
+    }
+
+    /// Returns the product of axes that is exceeded by rows and elements alone: N·M of N·M + N + 1. Both extents of a border
+    /// around an array would also be multiplied by each other: its rows are longer.
+    pub(super) fn without_overrun(&self) -> Option<Self> {
+        let mut terms: Vec<_> = self.0.iter().collect();
+        terms.sort_by_key(|(exponents, _)| exponents.iter().sum::<u32>());
+        let is_chain = terms.windows(2).all(|pair| pair[0].0.iter().zip(pair[1].0).all(|(a, b)| a <= b));
+        let (exponents, coefficient) = terms.pop().filter(|(exponents, _)| exponents.iter().sum::<u32>() > 1)?;
+        let is_product = *coefficient == 1.0 && exponents.iter().all(|count| *count <= 1);
+        let is_more = !terms.is_empty() && terms.iter().all(|(_, coefficient)| **coefficient > 0.0);
+        (is_chain && is_product && is_more).then(|| Self::term(*exponents, 1.0))
+    }
+
     /// Returns the ratio of the coefficients of two polynomials of the same single axis, with that axis.
     pub(super) fn ratio_along_axis(&self, other: &Self) -> Option<(usize, f64)> {
         let linear = |sum: &Self| {
@@ -198,6 +217,16 @@ mod tests {
         assert_eq!(n.upper(&Polynomial::constant(4.0)).text(), "N");
         assert_eq!(n.times(4.0).upper(&m.plus_constant(7.0)).text(), "4*N + M + 7");
         assert_eq!(Polynomial::constant(0.0).text(), "0");
+        assert_eq!(n.plus_constant(1.0).lower(&n).text(), "N");
+        assert_eq!(n.lower(&n.plus_constant(1.0)).text(), "N");
+        assert_eq!(n.lower(&Polynomial::constant(8.0)).text(), "8");
+        let rows = |extra: f64| m.plus_constant(extra).product(&n).map(|rows| rows.plus_constant(extra));
+        let overrun = rows(1.0).and_then(|rows| rows.without_overrun()).expect("a row too long");
+        assert_eq!(overrun.text(), "N*M");
+        assert_eq!(rows(0.0).and_then(|rows| rows.without_overrun()), None);
+        assert_eq!(rows(-1.0).and_then(|rows| rows.without_overrun()), None);
+        let border = m.plus_constant(2.0).product(&n.plus_constant(2.0)).expect("of degree 2");
+        assert_eq!(border.without_overrun(), None);
         let high = n.product(&n).and_then(|square| square.product(&square)).expect("of degree 4");
         assert!(high.product(&high).is_some_and(|octic| octic.product(&n).is_none()));
     }

@@ -1,13 +1,16 @@
 //! Finds what a kernel does with its parameters, and how far its indices reach, by abstract interpretation of its
 //! SPIR-V: each integer has an upper bound, a polynomial of the axes. Branches are not followed; an index that the kernel
-//! compares with a parameter stays below it everywhere.
+//! compares with a parameter stays below it everywhere, and below a tighter limit where that guards the code (`guards.rs`).
 
 use super::access::Root;
+use super::guards::{Guard, find_guards};
 use super::polynomial::Polynomial;
 use crate::kernel::instructions::{Instruction, instructions};
 use crate::kernel::interface::Scalar;
 use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most bytes from a column of a matrix of f32 to the next, or from a row.
 const COLUMN_BYTES: u32 = 16;
@@ -150,6 +153,14 @@ struct TracedPointer {
 /// Variable or value whose comparisons bound it, with the component of a vector.
 type Bearer = (u32, Option<u32>);
 
+/// Comparison of a number, plus a constant, with a limit by its id.
+#[derive(Clone, Copy, Debug)]
+struct Comparison {
+    op: Op,
+    added: f64,
+    limit: u32,
+}
+
 struct Analysis<'a> {
     assumed: &'a Assumed<'a>,
     types: HashMap<u32, &'a [u32]>,
@@ -165,6 +176,10 @@ struct Analysis<'a> {
     contents: HashMap<u32, Vec<Bounded>>,
     /// Largest value of what is compared with a limit.
     limits: HashMap<Bearer, Polynomial>,
+    /// Comparisons that hold for a part of the code, by what they compare; known after the first passes.
+    comparisons: HashMap<Bearer, Vec<(Range<usize>, Comparison)>>,
+    /// Position in the module of what is followed.
+    at: usize,
     used: ParameterSet,
     extents: ParameterSet,
     is_checked: [bool; 3],
@@ -203,6 +218,9 @@ const MAX_COMPONENTS: usize = 16;
 /// Most steps from a value to the variable that holds it.
 const MAX_STEPS: usize = 16;
 
+/// Most conditions within each other that are followed: each may have two.
+const MAX_CONDITIONS: usize = 8;
+
 /// Analyzes the kernel `words`; `None` if it is damaged or takes too long.
 pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
     let all: Vec<_> = instructions(words).collect::<Result<_, _>>().ok()?;
@@ -222,6 +240,7 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
         }
         if !analysis.changed && !analysis.has_limits {
             analysis.find_addends(&all);
+            analysis.find_comparisons(&all);
             analysis.restart();
         } else if !analysis.changed && !analysis.is_last {
             analysis.is_last = true;
@@ -251,6 +270,8 @@ impl<'a> Analysis<'a> {
             pointers: HashMap::new(),
             contents: HashMap::new(),
             limits: HashMap::new(),
+            comparisons: HashMap::new(),
+            at: 0,
             used: 0,
             extents: 0,
             is_checked: [false; 3],
@@ -379,6 +400,7 @@ impl<'a> Analysis<'a> {
     fn follow(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         let Some(op) = instruction.op() else { return };
+        self.at = instruction.at;
         match (op, words) {
             (Op::Constant | Op::SpecConstant, &[kind, id, value, ref rest @ ..]) => {
                 let is_small = rest.iter().all(|word| *word == 0);
@@ -634,7 +656,7 @@ impl Analysis<'_> {
             self.elements[root] = Some((self.scalar_name(element), stride.into()));
         }
         let unknown = self.is_last.then(Bounded::default);
-        let Some(index) = self.values.get(&index).and_then(|value| value.first()).or(unknown.as_ref()) else { return };
+        let Some(index) = self.value_here(index).and_then(|value| value.first().cloned()).or(unknown) else { return };
         let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride).unwrap_or(4);
         let bytes = index.bound.as_ref().map(|bound| bound.plus_constant(1.0).times(stride.into()));
         let old = self.bytes[root].clone();
@@ -809,8 +831,8 @@ impl Analysis<'_> {
                     joined(self.values.get(&id), &value, self.pass)
                 })
             }
-            (Op::Select, [condition, a, b]) => get(a).zip(get(b)).map(|(a, b)| {
-                let mut value = joined(Some(a), b, 0);
+            (Op::Select, [condition, a, b]) => self.chosen(*condition, [*a, *b]).map(|[a, b]| {
+                let mut value = joined(Some(&a), &b, 0);
                 let varies = get(condition).and_then(|condition| condition.first()).map_or(0, |part| part.varies);
                 for part in &mut value {
                     part.varies |= varies;
@@ -838,7 +860,7 @@ impl Analysis<'_> {
         operands: &[u32],
         bound: impl Fn(&[&Bounded]) -> Option<Polynomial>,
     ) -> Option<Vec<Bounded>> {
-        let known: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)).collect();
+        let known: Vec<_> = operands.iter().filter_map(|id| self.value_here(*id)).collect();
         if known.len() < operands.len() && !self.is_last {
             return None;
         }
@@ -1072,6 +1094,136 @@ impl Analysis<'_> {
     }
 }
 
+/// Comparisons that hold for a part of the code.
+impl Analysis<'_> {
+    /// Lists what the conditions compare under which code runs, as it is known now: behind pointers too.
+    fn find_comparisons(&mut self, all: &[Instruction<'_>]) {
+        let guards = find_guards(all);
+        for guard in &guards {
+            for (bearer, comparison) in self.holding(guard.condition, guard.holds, &guards, MAX_CONDITIONS) {
+                self.comparisons.entry(bearer).or_default().push((guard.code.clone(), comparison));
+            }
+        }
+    }
+
+    /// Returns the comparisons that follow from a condition that holds or does not.
+    fn holding(&self, condition: u32, holds: bool, guards: &[Guard], steps: usize) -> Vec<(Bearer, Comparison)> {
+        let Some(definition) = self.definition_behind(condition).filter(|_| steps > 0) else { return vec![] };
+        let both = |parts: [u32; 2]| parts.map(|part| self.holding(part, holds, guards, steps - 1)).concat();
+        match (definition.op(), definition.operands()) {
+            (Some(Op::LogicalNot), &[_, _, negated]) => self.holding(negated, !holds, guards, steps - 1),
+            (Some(Op::LogicalAnd), &[_, _, a, b]) if holds => both([a, b]),
+            (Some(Op::LogicalOr), &[_, _, a, b]) if !holds => both([a, b]),
+            // `a && b` and `a || b` evaluate b in a block of its own, under a or under its opposite.
+            (Some(Op::Phi), &[_, _, a, _, b, block]) => {
+                let is_under_a = guards.iter().filter(|guard| guard.block == block).any(|guard| {
+                    let negated =
+                        self.definition_behind(guard.condition).filter(|own| own.op() == Some(Op::LogicalNot));
+                    match negated.map(Instruction::operands) {
+                        Some(&[_, _, negated]) => negated == a && guard.holds != holds,
+                        _ => guard.condition == a && guard.holds == holds,
+                    }
+                });
+                if is_under_a { both([a, b]) } else { vec![] }
+            }
+            (Some(op), &[_, _, x, y]) => {
+                let op = if holds { op } else { negated(op) };
+                [self.compared(op, x, y), self.compared(mirrored(op), y, x)].concat()
+            }
+            _ => vec![],
+        }
+    }
+
+    /// Returns a comparison of a number, and of that to which it adds a constant.
+    fn compared(&self, op: Op, number: u32, limit: u32) -> Vec<(Bearer, Comparison)> {
+        let is_upper =
+            [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual, Op::INotEqual].contains(&op);
+        let of = |id, added| (self.bearer(id, MAX_STEPS), Comparison { op, added, limit });
+        let mut compared = vec![of(number, 0.0)];
+        if let Some((Some(Op::IAdd), &[_, _, a, b])) =
+            self.definition_behind(number).map(|sum| (sum.op(), sum.operands()))
+        {
+            let is_added = |(_, b): &(u32, u32)| self.constant(*b).is_some_and(|constant| constant > 0.0);
+            let sum = [(a, b), (b, a)].into_iter().find(is_added);
+            compared.extend(sum.and_then(|(a, b)| Some(of(a, self.constant(b)?))));
+        }
+        // A variable that is set again need not be what was compared.
+        let is_set_once = |bearer: &Bearer| self.stored.get(&bearer.0).is_none_or(|values| values.len() < 2);
+        compared.retain(|(bearer, _)| is_upper && is_set_once(bearer));
+        compared
+    }
+
+    /// Returns a value with the bounds that hold for it in the instruction that is followed.
+    fn value_here(&self, id: u32) -> Option<Cow<'_, [Bounded]>> {
+        let value = self.values.get(&id)?;
+        let comparisons = self.comparisons.get(&self.bearer(id, MAX_STEPS));
+        let here = comparisons.into_iter().flatten().filter(|(code, _)| code.contains(&self.at));
+        Some(self.lowered(value, here.map(|(_, comparison)| *comparison)))
+    }
+
+    /// Lowers the bound of a number by comparisons that hold.
+    fn lowered<'a>(&self, value: &'a [Bounded], here: impl Iterator<Item = Comparison>) -> Cow<'a, [Bounded]> {
+        let mut value = Cow::Borrowed(value);
+        for Comparison { op, added, limit: id } in here {
+            let Some([Bounded { varies: 0, bound: Some(limit), .. }]) = self.values.get(&id).map(Vec::as_slice) else {
+                continue;
+            };
+            // A parameter's number is a guess, which whoever replaces it would not repeat in a shape.
+            if limit.value().is_some() && self.constant(id).is_none() {
+                continue;
+            }
+            let ([own], limit) = (&*value, limit.plus_constant(-added)) else { continue };
+            let last = match op {
+                Op::ULessThanEqual | Op::SLessThanEqual => limit,
+                Op::INotEqual if own.bound.as_ref() != Some(&limit) => continue,
+                _ => limit.plus_constant(-1.0),
+            };
+            let bound = own.bound.as_ref().map_or(last.clone(), |bound| bound.lower(&last));
+            value = Cow::Owned(vec![Bounded { bound: Some(bound), ..own.clone() }]);
+        }
+        value
+    }
+
+    /// Returns the two values that a condition chooses between, each with the bounds that hold when it is chosen.
+    fn chosen(&self, condition: u32, choices: [u32; 2]) -> Option<[Vec<Bounded>; 2]> {
+        let choose = |id: u32, holds: bool| {
+            let holding = if self.has_limits { self.holding(condition, holds, &[], MAX_CONDITIONS) } else { vec![] };
+            let lowered = |id: u32| {
+                let bearer = self.bearer(id, MAX_STEPS);
+                let here = holding.iter().filter(|(own, _)| *own == bearer).map(|(_, comparison)| *comparison);
+                Some(self.lowered(self.values.get(&id)?, here).into_owned())
+            };
+            let whole = lowered(id)?;
+            let sum = self.definition_behind(id).map(|sum| (sum.op(), sum.operands()));
+            let (Some((Some(op @ Op::IAdd), &[_, _, a, b])), [own]) = (sum, whole.as_slice()) else {
+                return Some(whole);
+            };
+            let parts = [lowered(a)?, lowered(b)?];
+            let bound = operation(op, &[parts[0].first()?, parts[1].first()?]);
+            let bound = own.bound.as_ref().zip(bound).map(|(own, bound)| own.lower(&bound));
+            Some(vec![Bounded { bound, ..own.clone() }])
+        };
+        Some([choose(choices[0], true)?, choose(choices[1], false)?])
+    }
+}
+
+/// Returns the comparison that holds where another does not.
+fn negated(op: Op) -> Op {
+    match op {
+        Op::IEqual => Op::INotEqual,
+        Op::INotEqual => Op::IEqual,
+        Op::ULessThan => Op::UGreaterThanEqual,
+        Op::SLessThan => Op::SGreaterThanEqual,
+        Op::UGreaterThan => Op::ULessThanEqual,
+        Op::SGreaterThan => Op::SLessThanEqual,
+        Op::ULessThanEqual => Op::UGreaterThan,
+        Op::SLessThanEqual => Op::SGreaterThan,
+        Op::UGreaterThanEqual => Op::ULessThan,
+        Op::SGreaterThanEqual => Op::SLessThan,
+        op => op,
+    }
+}
+
 /// `UMin`, `SMin`, `UClamp` and `SClamp` of GLSL.std.450.
 const BOUNDING_INSTRUCTIONS: [u32; 4] = [38, 39, 44, 45];
 
@@ -1118,7 +1270,7 @@ fn mirrored(op: Op) -> Op {
 fn bounded_function(number: u32, parts: &[&Bounded]) -> Option<Polynomial> {
     let bounds = parts.iter().map(|part| part.bound.as_ref());
     match (number, parts) {
-        (38 | 39, [_, _]) => bounds.flatten().min_by_key(|bound| bound.degree()).cloned(),
+        (38 | 39, [_, _]) => bounds.flatten().cloned().reduce(|a, b| a.lower(&b)),
         (44 | 45, [_, _, high]) => high.bound.clone(),
         (41 | 42, [a, b]) => Some(a.bound.as_ref()?.upper(b.bound.as_ref()?)),
         _ => None,

@@ -569,7 +569,7 @@ void main() { body[gl_GlobalInvocationID.x].ids[1] = count; }";
     let element = |part: usize, index| bodies.parts[part].places.as_ref().expect("a member").name(index);
     assert_eq!(
         [element(0, 0), element(2, 13), element(4, 4)].join(" "),
-        "Bodies.count Bodies.body[2,0].at.y Bodies.body[0,0].turn[1].y"
+        "Bodies.count Bodies.body[2][0].at.y Bodies.body[0][0].turn[1].y"
     );
     assert_eq!((bodies.parts[2].index_of_byte(16 + 4 * 80 + 4), bodies.parts[2].index_of_byte(28)), (Some(13), None));
     // Components may be described apart from the others, and members by their place.
@@ -619,7 +619,7 @@ fn arrays_of_records_are_written_and_read() {
         assert!(refused.contains(expected), "{refused}");
     }
     let refused = store("[('id', '<i8'), ('', '|V4'), ('t', '<f8')]", &[record(-1, 1.5), record(2, 2.5)].concat());
-    assert!(refused.expect_err("no u32").contains("field 'id': its element [0,0] is -1"));
+    assert!(refused.expect_err("no u32").contains("field 'id': its element [0][0] is -1"));
 }
 
 #[test]

@@ -350,8 +350,9 @@ impl Compared {
     /// Formats the ratio and its interval.
     pub fn ratio_texts(&self) -> [String; 2] {
         let none = || "–".to_string();
-        let interval = self.interval.map_or_else(none, |ends| ends.map(units::ratio).join(" … "));
-        [self.ratio.map_or_else(none, units::ratio), interval]
+        let text = |value| units::ratio_within(value, self.interval);
+        let interval = self.interval.map_or_else(none, |ends| ends.map(text).join(" … "));
+        [self.ratio.map_or_else(none, text), interval]
     }
 
     /// Whether the case is undecided, and further processes of the candidate may change that.

@@ -23,6 +23,8 @@ pub struct Overview {
     pub device: Option<String>,
     /// Number of cases, undecided ones included.
     pub cases: usize,
+    /// Number of cases whose ratio is of CPU times, not of elapsed times.
+    pub of_cpu_time: usize,
     /// Geometric mean of the ratios candidate / baseline.
     pub geometric_mean: f64,
     /// Percentage of the cases that are slower.
@@ -66,6 +68,7 @@ struct RatedCase<'a> {
     /// Variant on the vendor's devices, where variants are compared.
     variant: &'a str,
     verdict: Verdict,
+    of_cpu_time: bool,
     time: Nanos,
     ratio: f64,
 }
@@ -105,6 +108,7 @@ impl Overview {
             algorithm: common(|rated| rated.algorithm),
             device: common(|rated| rated.device),
             cases: cases.len(),
+            of_cpu_time: cases.iter().filter(|rated| rated.of_cpu_time).count(),
             geometric_mean: (logarithms / cases.len() as f64).exp(),
             slower_percent: percent(Verdict::Slower),
             faster_percent: percent(Verdict::Faster),
@@ -125,9 +129,20 @@ fn rated_cases(comparison: &Comparison) -> impl Iterator<Item = RatedCase<'_>> {
             return None;
         }
         let [_, time] = case.times();
-        let Compared { id, algorithm, device, vendor, verdict, .. } = case;
-        let vendor = vendor.as_deref().unwrap_or_default();
-        Some(RatedCase { index, id, algorithm, device, vendor, variant: "", verdict: *verdict, time, ratio })
+        let Compared { id, algorithm, device, vendor, verdict, of_cpu_time, .. } = case;
+        let (vendor, of_cpu_time) = (vendor.as_deref().unwrap_or_default(), *of_cpu_time);
+        Some(RatedCase {
+            index,
+            id,
+            algorithm,
+            device,
+            vendor,
+            variant: "",
+            verdict: *verdict,
+            of_cpu_time,
+            time,
+            ratio,
+        })
     })
 }
 
@@ -268,7 +283,7 @@ impl DeviceCase<'_> {
         let ratio = self.time.0 / reference;
         let is_slower = ratio >= 1.0 + Settings::default().min_effect;
         let verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
-        RatedCase { index: 0, id, algorithm, device, vendor, variant, verdict, time: *time, ratio }
+        RatedCase { index: 0, id, algorithm, device, vendor, variant, verdict, of_cpu_time: false, time: *time, ratio }
     }
 }
 

@@ -166,9 +166,23 @@ pub fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }
 }
 
+/// Formats a ratio, or an end of its interval, with `decimals`: with more if the interval excludes 1 and it would read as 1.
+pub fn apart_from_one(value: f64, decimals: usize, interval: Option<[f64; 2]>) -> String {
+    const MOST_MORE: usize = 6;
+    let is_apart = value != 1.0 && interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+    let text = |decimals: usize| format!("{value:.decimals$}");
+    let most = if is_apart { decimals + MOST_MORE } else { decimals };
+    (decimals..=most).map(text).find(|shown| trimmed(shown) != "1").unwrap_or_else(|| text(decimals))
+}
+
 /// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.0498`.
 pub fn ratio(value: f64) -> String {
-    if (0.001..1000.0).contains(&value) { format!("{value:.4}") } else { format!("{value:.2e}") }
+    ratio_within(value, None)
+}
+
+/// Formats like [`ratio`]; if the interval excludes 1, with more digits where it would read as 1.
+pub fn ratio_within(value: f64, interval: Option<[f64; 2]>) -> String {
+    if (0.001..1000.0).contains(&value) { apart_from_one(value, 4, interval) } else { format!("{value:.2e}") }
 }
 
 /// Size in bytes.
@@ -309,6 +323,21 @@ pub fn fraction(what: &str, text: &str, remedy: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_whose_interval_excludes_one_does_not_read_as_one() {
+        let texts = |ratio: f64, interval: [f64; 2]| {
+            [ratio, interval[0], interval[1]].map(|value| apart_from_one(value, 2, Some(interval)))
+        };
+        assert_eq!(texts(1.02, [1.003, 1.04]), ["1.02", "1.003", "1.04"]);
+        assert_eq!(texts(0.999, [0.998, 0.999_96]), ["0.999", "0.998", "0.99996"]);
+        assert_eq!(texts(1.001, [0.999, 1.004]), ["1.00"; 3]);
+        assert_eq!(
+            (apart_from_one(1.0, 2, Some([1.0; 2])), apart_from_one(1.001, 2, None)),
+            ("1.00".into(), "1.00".into())
+        );
+        assert_eq!(ratio_within(1.000_02, Some([1.000_01, 1.04])), "1.00002");
+    }
 
     #[test]
     fn a_rounded_integer_keeps_its_digits() {

@@ -2,6 +2,9 @@
 //! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
+use crate::basis::printable::latex;
+use crate::basis::units::{Nanos, in_words, range_text};
+use crate::case::method::{CacheState, Clock};
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
@@ -17,6 +20,7 @@ use crate::report::fleet::{self, MAX_DEVICES};
 use crate::report::long::share_text;
 use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
+use crate::stats;
 use std::collections::BTreeSet;
 
 /// Most cases that are gone, and named, for one reason.
@@ -45,6 +49,9 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         }
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
         write_cases(&mut document, &cases, &conditions, &tables);
+    }
+    if is_latex {
+        document.lines(method_sentence(record));
     }
     document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
@@ -75,13 +82,54 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     of_cases.retain(|mark| tables.is_empty() || tables.iter().any(|table| table.shows(&mark.sign)));
     let marks = bound_mark(is_shown).into_iter().chain(of_cases);
     let marks = marks.map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
-    // Reasons for missing times stand apart; if every case has a time, they are remarks like the marks.
-    if timed.len() < cases.len() {
-        document.list(reasons);
-        document.list(marks);
+    document.list(reasons);
+    document.signs(marks);
+}
+
+/// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
+fn method_sentence(record: &Record) -> Option<String> {
+    let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
+    let range = |counts: &mut dyn Iterator<Item = usize>| {
+        let counts: Vec<usize> = counts.collect();
+        Some(range_text(counts.iter().min()?, counts.iter().max()?))
+    };
+    let processes: Vec<usize> = measured.iter().map(|m| m.process_medians.len().max(1)).collect();
+    let in_processes = match range(&mut processes.iter().copied())?.as_str() {
+        "1" => "one process".into(),
+        several => format!("{several} processes"),
+    };
+    let samples = range(&mut measured.iter().map(|m| m.samples.len()))?;
+    let devices: Vec<String> =
+        record.devices.iter().map(|device| device.name.clone() + &in_brackets(&device.driver_beside_name())).collect();
+    let clock = match record.method.clock {
+        Clock::DeviceTimestamps => "device timestamps",
+        Clock::Host => "the host's clock",
+    };
+    let caches = match record.method.cache {
+        CacheState::Hot => "with warm caches",
+        CacheState::Cold => "with caches emptied before each run",
+    };
+    let warm_ups: Vec<f64> = measured.iter().map(|m| m.phases.warm_up.0).filter(|time| *time > 0.0).collect();
+    let warm_up = stats::median(&warm_ups)
+        .map_or_else(String::new, |time| format!(", after a warm-up of typically {}", Nanos(time)));
+    let built_from = record.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let code = record.origin.commit_text().map_or_else(String::new, |commit| format!(" The code was commit {commit}."));
+    let interval = if processes.iter().all(|count| *count > 1) {
+        "the median of the processes' medians with its 95 % interval"
     } else {
-        document.list(reasons.chain(marks));
-    }
+        "the median with its 95 % interval within a process"
+    };
+    Some(latex(&format!(
+        "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}, in {in_processes}, \
+         with {samples} samples of each case{warm_up}.{code} We report {interval}.",
+        record.version,
+        in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
+    )))
+}
+
+/// Returns a text in brackets behind another; empty without one.
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
 /// Describes the run: tool, start, validation, label, commit and host.
@@ -199,7 +247,8 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
     use crate::record::fixture::{HOSTILE, disturbed, hostile};
-    use crate::record::{Limit, Share, reader};
+    use crate::record::{Limit, Outcome, Share, reader};
+    use crate::stats::Summary;
 
     #[test]
     fn hostile_names_stay_in_their_cell_and_are_text() {
@@ -213,15 +262,32 @@ mod tests {
         let mut record = disturbed();
         let of = |record: &Record, over, is_latex| document(record, over, is_latex).latex();
         let [latex, of_every_case] = [true, false].map(|is_latex| of(&record, None, is_latex));
-        assert!(!latex.contains("% - d ") && of_every_case.contains("% - d "), "{latex}");
+        let disturbed = "\\par{\\footnotesize d disturbed";
+        assert!(!latex.contains(disturbed) && of_every_case.contains(disturbed), "{latex}");
         for case in &mut record.cases {
             let interval = Some([0.3, 0.5]);
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval });
         }
-        assert!(of(&record, None, true).contains("% - …"), "{}", of(&record, None, true));
+        let latex = of(&record, None, true);
+        assert!(latex.contains(" the limit is known only roughly"), "{latex}");
         crate::report::fastest::set_speedups(&mut record, "local").expect("a variant");
         let latex = of(&record, Some("local"), true);
-        assert!(!latex.contains("% - "), "{latex}");
+        assert!(!latex.contains("% - ") && !latex.contains("footnotesize"), "{latex}");
+    }
+
+    #[test]
+    fn latex_has_the_marks_of_the_terminal_as_superscripts_with_their_meanings_below() {
+        let mut record = disturbed();
+        record.cases.swap(0, 3);
+        if let Outcome::Measured(measured) = &mut record.cases[0].outcome {
+            measured.summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
+        }
+        let latex = document(&record, None, true).latex();
+        assert!(latex.contains("\\textsuperscript{? d}"), "{latex}");
+        let (_, below) = latex.split_once("\\end{tabular}\n").expect("a table");
+        for meaning in ["\\par{\\footnotesize ? uncertain: too few", "\\par{\\footnotesize d disturbed"] {
+            assert!(below.contains(meaning), "{meaning}: {latex}");
+        }
     }
 
     /// Returns the comparison of a record with itself.

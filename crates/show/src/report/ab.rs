@@ -417,8 +417,8 @@ fn write_table(
     for trial in cases {
         let mut cells: Vec<Cell> = names.columns(trial).into_iter().map(|(_, cell)| cell.into()).collect();
         cells.extend(if let Some(finding) = trial.finding {
-            let interval = finding.interval.map(units::ratio).join(" … ");
-            let ratio = units::ratio(finding.ratio);
+            let text = |value| units::ratio_within(value, Some(finding.interval));
+            let (ratio, interval) = (text(finding.ratio), finding.interval.map(text).join(" … "));
             vec![verdict(finding.verdict).into(), ratio.into(), interval.into(), p_text(&finding).into()]
         } else {
             let ended = |side: &SideResult| describe_failure(side).map(|_| side.case.outcome.status());
@@ -499,7 +499,11 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
     let case = format!("{variant}{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
     let failure = trial.sides().into_iter().rev().find_map(|(name, side)| Some((name, describe_failure(side)?)));
     match (trial.finding, failure) {
-        (Some(finding), _) => format!("{case}: {}, {}", verdict(finding.verdict), units::ratio(finding.ratio)),
+        (Some(finding), _) => format!(
+            "{case}: {}, {}",
+            verdict(finding.verdict),
+            units::ratio_within(finding.ratio, Some(finding.interval))
+        ),
         (None, Some((name, how))) => format!("{case}: {name} {how}"),
         (None, None) => format!("{case}: no verdict"),
     }

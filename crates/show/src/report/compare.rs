@@ -610,7 +610,10 @@ fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) ->
 
 /// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
 fn interval(case: &Compared) -> String {
-    let end = |end: f64| units::trimmed(&units::significant(end)).to_string();
+    let end = |end: f64| match units::trimmed(&units::significant(end)) {
+        "1" => units::trimmed(&units::ratio_within(end, case.interval)).to_string(),
+        text => text.to_string(),
+    };
     case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
 }
 
@@ -670,8 +673,13 @@ fn overview_text(overview: &Overview, total: &Overview, names: &[String]) -> Str
         }
     }
     let extreme = |Extreme { ratio, case, .. }: &Extreme| format!("{}× ({})", units::significant(*ratio), names[*case]);
+    let by_cpu_time = match overview.of_cpu_time {
+        0 => String::new(),
+        count if count == overview.cases => ", all by CPU time".into(),
+        count => format!(", {count} by CPU time and the others by elapsed time"),
+    };
     format!(
-        "{subject}, {} cases: geometric mean {}× (candidate ÷ baseline); {shares}worst {}, best {}",
+        "{subject}, {} cases{by_cpu_time}: geometric mean {}× (candidate ÷ baseline); {shares}worst {}, best {}",
         overview.cases,
         units::significant(overview.geometric_mean),
         extreme(&overview.worst),
@@ -848,6 +856,14 @@ mod tests {
         }
         two.cases[0].of_cpu_time = true;
         assert!(!text(&two, &Ruling::default(), 200).contains("the others"));
+        // A mean says of how many of each it is.
+        let mut all = many();
+        assert!(!overviews(&all)[0].contains("time:"), "{:?}", overviews(&all));
+        all.cases.iter_mut().find(|case| case.ratio.is_some()).expect("a ratio").of_cpu_time = true;
+        let mixed = ", 1 by CPU time and the others by elapsed time: geometric mean";
+        assert!(overviews(&all)[0].contains(mixed), "{:?}", overviews(&all));
+        all.cases.iter_mut().for_each(|case| case.of_cpu_time = true);
+        assert!(overviews(&all)[0].contains(" cases, all by CPU time: geometric mean"), "{:?}", overviews(&all));
     }
 
     #[test]

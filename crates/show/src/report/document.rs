@@ -3,7 +3,7 @@
 use super::compare::to_paste;
 use super::table::Table;
 use crate::basis::printable::{
-    escape, escape_prose, markdown, markdown_code, markdown_prose, printable, printable_lines,
+    escape, escape_prose, latex, markdown, markdown_code, markdown_prose, printable, printable_lines,
 };
 use crate::basis::prose::prose;
 use crate::record::marks::Mark;
@@ -89,6 +89,8 @@ enum DocumentPart {
         is_quiet: bool,
     },
     List(Vec<FormattedText>),
+    /// Meanings of the signs in the table before it.
+    Signs(Vec<FormattedText>),
     Table(Table),
     /// Document that Markdown and pages collapse below its summary.
     Fold(String, Document),
@@ -141,6 +143,14 @@ impl Document {
         }
     }
 
+    /// Adds the meanings of the signs in a table as a list, which LaTeX prints below the table, unless it is empty.
+    pub fn signs(&mut self, items: impl IntoIterator<Item = impl Into<FormattedText>>) {
+        let items: Vec<_> = items.into_iter().map(Into::into).collect();
+        if !items.is_empty() {
+            self.0.push(DocumentPart::Signs(items));
+        }
+    }
+
     /// Adds the meanings of signs.
     pub fn legend<'m>(&mut self, marks: impl IntoIterator<Item = &'m Mark>) {
         marks.into_iter().for_each(|Mark { sign, meaning }| self.hanging(3, format!("{sign}  {meaning}")));
@@ -190,7 +200,9 @@ impl Document {
         let print = |block: &DocumentPart| match block {
             DocumentPart::Paragraph { words, hang, .. } => wrapped(words, *hang),
             DocumentPart::Heading(_, text) => wrapped(&text.as_str().into(), 2),
-            DocumentPart::List(items) => items.iter().map(|words| wrapped(words, 2)).collect(),
+            DocumentPart::List(items) | DocumentPart::Signs(items) => {
+                items.iter().map(|words| wrapped(words, 2)).collect()
+            }
             DocumentPart::Table(table) => table.terminal(width),
             DocumentPart::Fold(_, document) => document.terminal(width),
             DocumentPart::Commands(commands) => to_paste(commands, width),
@@ -206,7 +218,7 @@ impl Document {
         let print = |block: &DocumentPart| match block {
             DocumentPart::Paragraph { words, .. } => words.markdown() + "\n\n",
             DocumentPart::Heading(level, text) => format!("{} {}\n\n", "#".repeat(*level), markdown(text)),
-            DocumentPart::List(items) => {
+            DocumentPart::List(items) | DocumentPart::Signs(items) => {
                 items.iter().map(|words| format!("- {}\n", words.markdown())).collect::<String>() + "\n"
             }
             DocumentPart::Table(table) => table.markdown() + "\n",
@@ -222,13 +234,17 @@ impl Document {
         self.0.iter().map(print).collect()
     }
 
-    /// Prints the tables as LaTeX, and paragraphs and lists as its comments. Without a table of its own, it prints those
+    /// Prints the tables as LaTeX, with the meanings of signs below them, and paragraphs and lists as its comments. Without a table of its own, it prints those
     /// of its collapsed parts.
     pub fn latex(&self) -> String {
         let has_table = self.0.iter().any(|block| matches!(block, DocumentPart::Table(_)));
         let print = |block: &DocumentPart| match block {
             DocumentPart::Paragraph { words, .. } => format!("% {}\n", words.terminal()),
             DocumentPart::List(items) => items.iter().map(|words| format!("% - {}\n", words.terminal())).collect(),
+            DocumentPart::Signs(items) => {
+                let line = |words: &FormattedText| format!("\\par{{\\footnotesize {}}}\n", latex(&words.terminal()));
+                items.iter().map(line).collect()
+            }
             DocumentPart::Table(table) => table.latex(),
             DocumentPart::Fold(_, document) if !has_table => document.latex(),
             _ => String::new(),
@@ -246,7 +262,7 @@ impl Document {
                     writeln!(out, "<p{class}>{}</p>", words.html())
                 }
                 DocumentPart::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", escape_prose(text)),
-                DocumentPart::List(items) => {
+                DocumentPart::List(items) | DocumentPart::Signs(items) => {
                     let items = items.iter().map(|words| format!("<li>{}</li>\n", words.html()));
                     writeln!(out, "<ul>\n{}</ul>", items.collect::<String>())
                 }

@@ -10,7 +10,7 @@ use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
-use crate::basis::units::{Nanos, TimeUnit, significant};
+use crate::basis::units::{self, Nanos, TimeUnit, significant};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
@@ -137,9 +137,9 @@ impl<'a> Section<'a> {
         let details = match over {
             _ if !has_details => String::new(),
             Some(over) if self.cases.iter().any(|case| case.speedup_interval.is_some()) => {
-                format!(" and speedup over {over}, the median of the ratios in each process, with its 95 % interval")
+                format!(" and speed-up over {over}, the median of the ratios in each process, with its 95 % interval")
             }
-            Some(over) => format!(" and speedup over {over}"),
+            Some(over) => format!(" and speed-up over {over}"),
             None => "; % of the hardware limit".into(),
         };
         let times = match self.cases[0].chain {
@@ -463,11 +463,12 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
         .into()
 }
 
-/// Formats a speed-up with its interval: `1.04× [1.02, 1.07]`, or `120×` without one.
+/// Formats a speed-up with its interval: `1.04× [1.02, 1.07]`, or `120×` without one. An interval that excludes 1 has the
+/// digits that show it: `1.02× [1.003, 1.04]`.
 pub(super) fn speedup_text(speedup: f64, interval: Option<[f64; 2]>) -> String {
     let number = |value: f64| {
         let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-        format!("{value:.decimals$}")
+        units::apart_from_one(value, decimals, interval)
     };
     match interval.filter(|[low, high]| low < high) {
         Some([low, high]) => format!("{}× [{}, {}]", number(speedup), number(low), number(high)),

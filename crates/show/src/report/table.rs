@@ -85,8 +85,13 @@ impl Cell {
     }
 
     fn latex(&self) -> String {
-        let [detail, marks] = [&self.beside(), &self.marks].map(|words| printable::latex(words));
-        join_filled(&[&self.latex_text(), &detail, &marks], " ")
+        join_filled(&[&self.latex_text(), &printable::latex(&self.beside())], " ") + &self.latex_marks()
+    }
+
+    /// Returns the marks as a superscript.
+    fn latex_marks(&self) -> String {
+        let marks = printable::latex(&self.marks);
+        if marks.is_empty() { marks } else { format!("\\textsuperscript{{{marks}}}") }
     }
 
     fn latex_text(&self) -> String {
@@ -113,7 +118,7 @@ impl Cell {
         let mut parts = vec![self.latex_text()];
         parts.extend(beside.into_iter().zip(has).filter(|(_, is_shown)| *is_shown).map(|(part, _)| part));
         if let Some(last) = parts.last_mut() {
-            *last = join_filled(&[last, &printable::latex(&self.marks)], " ");
+            last.push_str(&self.latex_marks());
         }
         parts.join(" & ")
     }
@@ -643,7 +648,7 @@ pub mod tests {
         assert_eq!(
             table.latex(),
             "\\begin{tabular}{llr@{~}rl} % \\usepackage{booktabs}\n\\toprule\nsize &  & \\multicolumn{2}{c}{\\texttt{a\\_b}} & why \\\\\n\\midrule\n64 & ms \
-             & \\textbf{1.5} & 61\\% d & it\\_is\\textless{}fast\\textgreater{} \\\\\n\\bottomrule\n\\end{tabular}\n"
+             & \\textbf{1.5} & 61\\%\\textsuperscript{d} & it\\_is\\textless{}fast\\textgreater{} \\\\\n\\bottomrule\n\\end{tabular}\n"
         );
         let mut measured = table.clone();
         measured.rows[0][2].spread = "±2 %".into();
@@ -654,7 +659,7 @@ pub mod tests {
         for part in [
             "{llr@{\\,}r@{~}rl}",
             "size &  & \\multicolumn{3}{c}{\\texttt{a\\_b}} & why",
-            "64 & ms & \\textbf{1.5} & $\\pm$2 \\% & 61\\% d & it",
+            "64 & ms & \\textbf{1.5} & $\\pm$2 \\% & 61\\%\\textsuperscript{d} & it",
             "65 & ms & \\multicolumn{3}{r}{failed} & ",
         ] {
             assert!(latex.contains(part), "{part}: {latex}");

@@ -127,6 +127,89 @@ fn a_specialization_constant_stays_a_factor_of_the_grid() {
 }
 
 #[test]
+fn a_stencil_has_the_shape_that_its_guards_allow() {
+    let shapes = |text: &str| {
+        text.lines()
+            .filter_map(|line| line.strip_prefix("shape = "))
+            .map(|l| l[..12].trim_end().to_string())
+            .collect::<Vec<_>>()
+    };
+    for neighbour in [
+        "if (i < n - 1) s += x[i + 1];",
+        "s += i < n - 1 ? x[i + 1] : 0.0;",
+        "s += x[i < n - 1 ? i + 1 : i];",
+        "s += x[i == n - 1 ? i : i + 1];",
+        "s += x[min(i + 1, n - 1)];",
+        "if (i > 0 && i + 1 < n) s += x[i - 1] + x[i + 1];",
+        "if (!(i == 0 || i == n - 1)) s += x[i + 1];",
+        "if (i == n - 1) { y[i] = s; return; } s += x[i + 1];",
+        "uint j = i; if (i + 2 < n) j = i + 2; s += x[j];",
+    ] {
+        let text = along_n(&format!(
+            "uint i = gl_GlobalInvocationID.x; if (i >= n) return; float s = x[i]; {neighbour} y[i] = s;"
+        ));
+        assert_eq!(shapes(&text), ["[\"N\"]"; 2], "{neighbour}\n{text}");
+    }
+    // What no guard covers: behind the end of a branch, and of a variable that changes within.
+    for neighbour in ["if (i < n - 1) s += 1.0; s += x[i + 1];", "if (i < n - 1) { i++; s += x[i + 1]; }"] {
+        let text = along_n(&format!(
+            "uint i = gl_GlobalInvocationID.x; if (i >= n) return; float s = x[i]; {neighbour} y[i] = s;"
+        ));
+        assert_ne!(shapes(&text)[0], "[\"N\"]", "{neighbour}\n{text}");
+    }
+    for (guard, down) in [
+        ("x < width && y < height", "min(y + 1, height - 1)"),
+        ("x < width && y <= height", "min(y + 1, height - 1)"),
+        ("!(x > width || y > height)", "min(y + 1, height - 1)"),
+        ("x < width && y < height", "min(y + 1, height)"),
+    ] {
+        let source = format!(
+            "#version 450
+            layout(local_size_x = 16, local_size_y = 16) in;
+            layout(binding = 0) readonly buffer A {{ float a[]; }};
+            layout(binding = 1) writeonly buffer B {{ float b[]; }};
+            layout(push_constant) uniform P {{ uint width, height; }};
+            void main() {{
+                uint x = gl_GlobalInvocationID.x, y = gl_GlobalInvocationID.y;
+                if ({guard}) b[y * width + x] = a[y * width + x] + a[({down}) * width + x];
+            }}"
+        );
+        let (text, _) = described("comp", &source);
+        assert_eq!(shapes(&text), ["[\"M\", \"N\"]"; 2], "{guard}, {down}\n{text}");
+        // The rows of a border around the input are longer.
+        let bordered = source.replace("a[y * width + x] + ", "a[(y + 2) * (width + 2) + x + 2] + ");
+        assert_ne!(shapes(&described("comp", &bordered).0)[0], "[\"M\", \"N\"]");
+    }
+}
+
+#[test]
+fn axes_have_the_order_in_which_the_kernel_declares_their_extents() {
+    for (declared, expected) in [("M, N, K", "MxNxK"), ("N, K, M", "NxKxM"), ("K, M, N", "KxMxN")] {
+        let source = format!(
+            "#version 450
+            layout(local_size_x = 16, local_size_y = 16) in;
+            layout(binding = 0) readonly buffer A {{ float a[]; }};
+            layout(binding = 1) readonly buffer B {{ float b[]; }};
+            layout(binding = 2) writeonly buffer C {{ float c[]; }};
+            layout(push_constant) uniform P {{ uint {declared}; }};
+            void main() {{
+                uint col = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
+                if (row >= M || col >= N) return;
+                float s = 0;
+                for (uint k = 0; k < K; ++k) s += a[row * K + k] * b[k * N + col];
+                c[row * N + col] = s;
+            }}"
+        );
+        let (text, problem) = described("comp", &source);
+        assert_eq!(problem.axes.join("x"), expected, "{text}");
+        assert!(text.contains(&format!("# names for expressions below; -s {expected} sets them\n")), "{text}");
+        for line in ["shape = [\"M\", \"K\"]", "shape = [\"K\", \"N\"]", "shape = [\"M\", \"N\"]"] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}
+
+#[test]
 fn a_shape_that_names_an_axis_is_a_guess() {
     let text = along_n(
         "uint i = gl_GlobalInvocationID.x, l = gl_LocalInvocationID.x;\n\
