@@ -36,6 +36,9 @@ struct ProgramFile {
     schema: &'static str,
     /// Id of the case.
     case: String,
+    /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
+    /// another device may differ: save the program there, too.
+    device: String,
     /// Command that measures a built-in kernel here.
     command: Option<String>,
     /// Properties that a device must have and be asked for.
@@ -289,7 +292,7 @@ fn untimed_choice(groups: &[&CaseGroup]) -> Option<String> {
     let typed = options.filter(|column| column.text(&first.spec.options) != column.text(&usual));
     let typed: String = typed.map(|own| format!(" --{} {}", own.name, own.text(&first.spec.options))).collect();
     Some(format!(
-        "note      auto chose {} by a rule, and nobody timed it here: run `gpukern tune {} -s {} -t {}{typed}` first\n",
+        "note      auto chose {} by a model, without timing it here: run `gpukern tune {} -s {} -t {}{typed}` first\n",
         match groups.len() {
             1 => "the program".into(),
             count => format!("{count} of the programs"),
@@ -326,6 +329,7 @@ impl ProgramFile {
         Ok(Self {
             schema: SCHEMA,
             case: case.id.clone(),
+            device: [device.name.clone(), device.driver_beside_name()].join(" ").trim_end().into(),
             command,
             requires: Requires::of(&program, &dispatches, &buffers),
             steps: steps(&program, &specs),

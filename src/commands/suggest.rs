@@ -261,13 +261,17 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextVa
     };
     let is_kernel = |word: &&String| crate::user::ENDINGS.contains(&extension(word)) || extension(word) == "toml";
     let refused = match refused {
-        Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word),
+        Some(ContextValue::String(word)) => Some(word),
         _ => None,
     };
     let algorithms = matches.get_many::<String>("algorithm").into_iter().flatten();
     let mut kernels: Vec<_> = algorithms.filter(is_kernel).collect();
     let first = *kernels.first()?;
-    kernels.extend(refused.filter(is_kernel));
+    // A description is what `ab` takes: wrong is the option.
+    if command == "ab" && extension(first) == "toml" && refused.is_some_and(|word| word.starts_with('-')) {
+        return None;
+    }
+    kernels.extend(refused.filter(|word| !word.starts_with('-')).filter(is_kernel));
     let first = brief(first);
     let mut words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel).to_string()).collect();
     if command == "ab" {
@@ -347,6 +351,10 @@ mod tests {
                 "unknown option '--jsno'; did you mean '--json'? `gpukern bench --help` lists all",
             ),
             ("benhc", "unknown command 'benhc'; did you mean 'bench'? `gpukern --help` lists all"),
+            (
+                "ab k.toml --set a=1 --a-env=A=1",
+                "unknown option '--set'; it is an option of `gpukern run`, `gpukern sanitize`, `gpukern inspect`",
+            ),
             ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
             (
                 "ab matmul --cache cold",

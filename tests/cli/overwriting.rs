@@ -96,6 +96,7 @@ const COMMANDS: &[&str] = &[
     "bench matmul --reference figures.csv --json figures.csv",
     "bench matmul --tuned tuned.toml --json tuned.toml",
     "inspect matmul --tuned tuned.toml --json tuned.toml",
+    "run k.toml --tuned tuned.toml --json tuned.toml",
     "ab matmul -V naive --against tiled --tuned tuned.toml --json tuned.toml",
     "bench matmul --compare m.json.part --json m.json",
     "compare m.json other.json --json m.json",

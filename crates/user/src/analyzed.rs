@@ -40,6 +40,9 @@ fn is_pitch(name: &str) -> bool {
 /// Most specialization constants that are tried with another value.
 const MAX_CONSTANTS: usize = 8;
 
+/// Guesses for floats, in turn: 1 would be neutral in a product, and equal ones would hide that two are exchanged.
+const GUESSED_FLOATS: [f64; 5] = [0.75, 0.625, 0.875, 0.5625, 0.6875];
+
 /// Returns the block of a slot that holds parameters, whose members are given one by one: a uniform block, one of
 /// addresses, or one that looks like a structure of parameters, because the kernel only reads it and its members have
 /// fixed places and several types.
@@ -184,18 +187,39 @@ impl<'a> AnalyzedPass<'a> {
         let axis = self.axis_of(parameter, member);
         match scalar {
             _ if fact(|reach| &reach.is_used) == Some(false) => (Formula::Integer(0), format!("{name}, not used")),
-            // 1 would be neutral in a product.
-            Scalar::Float { .. } | Scalar::Bfloat16 => (Formula::Number(0.75), format!("(…) {name}")),
-            Scalar::Int { bits, signed }
-                if fact(|reach| &reach.is_extent) != Some(false)
-                    || self.axis_count() > 1 && is_pitch(&lowest_name(member)) =>
-            {
+            Scalar::Float { .. } | Scalar::Bfloat16 => {
+                let alike = |_: Parameter, member: &Argument| {
+                    matches!(member.kind, ArgumentKind::Scalar(Scalar::Float { .. } | Scalar::Bfloat16))
+                };
+                let value = GUESSED_FLOATS[self.number_of(parameter, alike) % GUESSED_FLOATS.len()];
+                (Formula::Number(value), format!("(…) {name}"))
+            }
+            Scalar::Int { bits, signed } if self.is_extent(parameter, member) => {
                 let most = u64::MAX >> (64 - bits + u32::from(signed));
                 let value = if bits < 32 { format!("min({axis}, {most})") } else { axis.into() };
                 (Formula::Text(value), format!("(…) {name}"))
             }
-            _ => (Formula::Integer(1), format!("(…) {name}")),
+            Scalar::Int { .. } => {
+                let alike = |parameter, member: &Argument| {
+                    matches!(member.kind, ArgumentKind::Scalar(Scalar::Int { .. }))
+                        && !self.is_extent(parameter, member)
+                };
+                (Formula::Integer(1 + self.number_of(parameter, alike) as i64), format!("(…) {name}"))
+            }
+            Scalar::Bool => (Formula::Integer(1), format!("(…) {name}")),
         }
+    }
+
+    /// Whether an integer is probably an extent: the kernel compares an index with it, or its name says so.
+    fn is_extent(&self, parameter: Parameter, member: &Argument) -> bool {
+        self.fact(parameter, |reach| &reach.is_extent) != Some(false)
+            || self.axis_count() > 1 && is_pitch(&lowest_name(member))
+    }
+
+    /// Returns the number of a parameter among those that are alike.
+    fn number_of(&self, parameter: Parameter, is_alike: impl Fn(Parameter, &Argument) -> bool) -> usize {
+        let mut alike = self.parameters.iter().filter(|(parameter, member)| is_alike(*parameter, member));
+        alike.position(|(other, _)| *other == parameter).unwrap_or(0)
     }
 
     /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.

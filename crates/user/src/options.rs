@@ -165,13 +165,19 @@ fn read(path: &Path) -> Result<Described, Error> {
 
 /// Names the command that runs the kernel of a folder which `inspect --save` wrote.
 fn exported(folder: &Path) -> String {
+    if folder.join(CASE).exists() {
+        return format!("`gpukern run {}` runs what it describes", shell_word(&folder.shown()));
+    }
     let text = input_file::read_text(&folder.join(PROGRAM)).unwrap_or_default();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let command = match document["command"].as_str() {
-        Some(command) => format!("`{}`", printable(command)),
-        None => "`gpukern run` with the description that `inspect` was given".into(),
-    };
-    format!("`inspect --save` wrote it for a program of your own; {command} runs the kernel here")
+    match document["command"].as_str() {
+        Some(command) => format!(
+            "it is an export without case.toml, as its kernel has texel views, fills or special inputs; `{}` measures the \
+             same kernel",
+            printable(command)
+        ),
+        None => "it is an export of your own kernel: run that with the description that `inspect` was given".into(),
+    }
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,

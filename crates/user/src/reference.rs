@@ -8,6 +8,7 @@ use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::basis::printable::brief;
+use crate::basis::size::Size;
 use crate::case::Goal;
 use crate::kernel::buffer::BufferSpec;
 
@@ -107,7 +108,17 @@ fn resolve_builtin(
     let algorithm = catalogue.find(name).map_err(|e| Fault::new("reference.builtin", e))?;
     let fault = |message: String| Fault::new("reference.size", message);
     let Some(formulas) = &reference.size else {
-        return Err(fault(format!("is missing; state the extents of {name}, as in [\"M\", \"N\", \"K\"]")));
+        let takes = |size| {
+            algorithm
+                .dtypes(Goal::Result)
+                .any(|dtype| (algorithm.problem)(&CaseSpec::new(algorithm, size, dtype)).is_ok())
+        };
+        let example = match (takes(Size::Three(2, 3, 4)), takes(Size::Two(2, 3))) {
+            (true, _) => "[\"M\", \"N\", \"K\"]",
+            (_, true) => "[\"M\", \"N\"]",
+            _ => "[\"N\"]",
+        };
+        return Err(fault(format!("is missing; state the extents of {name}, as in {example}")));
     };
     let mut extents = vec![];
     for formula in formulas.values() {

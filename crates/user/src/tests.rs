@@ -339,8 +339,8 @@ fn options_and_descriptions_are_equivalent() {
     let lacks = typed(&[&k], &[], &["kernel.define.A_TYPE=float"]).expect_err("nothing is described");
     for part in [
         "    --set 'buffer.A={ type = \"f32\", shape = [\"M\"], fill = \"varied\" }' \\\n",
-        "    --set uniform.Shape.width=1 \\\n    --set uniform.Shape.bias.x=0.75 \\\n",
-        "    --set push.size.x=0 \\\n    --set push.size.y=1 \\\n",
+        "    --set uniform.Shape.width=5 \\\n    --set uniform.Shape.bias.x=0.875 \\\n",
+        "    --set push.size.x=0 \\\n    --set push.size.y=3 \\\n",
         "--init > ",
     ] {
         assert!(lacks.contains(part), "{lacks}");

@@ -283,7 +283,7 @@ impl Ruling {
         let words: Vec<_> = comparison.cases.iter().filter(|case| !is_unverified(case)).map(Compared::word).collect();
         let verdicts = ["slower", "faster", "undecided", NOT_SLOWER, "same"]
             .map(|word| (words.iter().filter(|judged| **judged == word).count(), word));
-        let changes = [Change::Worse, Change::Unknown, Change::Better, Change::Same]
+        let changes = [Change::Worse, Change::Unknown, Change::Better, Change::Changed, Change::Same]
             .map(|change| (comparison.changed(change), change.name()));
         let labelled = |labels: &[&'static str]| {
             let count = |label: &str| comparison.unmatched.iter().filter(|case| case.label() == label).count();

@@ -20,7 +20,9 @@ pub enum Change {
     Better,
     /// Only one side has figures of spills, memory or occupancy.
     Unknown,
-    /// None of these.
+    /// None of these, but figures changed that are not judged: registers, code size, the time to compile.
+    Changed,
+    /// No figure changed.
     Same,
 }
 
@@ -31,6 +33,7 @@ impl Change {
             Self::Worse => "worse",
             Self::Better => "better",
             Self::Unknown => "unknown",
+            Self::Changed => "changed",
             Self::Same => "same",
         }
     }
@@ -59,6 +62,11 @@ impl Figure {
     /// Whether a verdict can follow from it.
     pub fn is_judged(&self) -> bool {
         matches!(self, Self::Common(figure) if JUDGED.contains(figure))
+    }
+
+    /// Whether it is the time to compile, which gpukern takes itself.
+    pub fn is_compile_time(&self) -> bool {
+        self.name() == COMPILE_TIME
     }
 
     /// Whether other drivers have it too.
@@ -156,12 +164,21 @@ impl Total {
 }
 
 impl ChangedFigure {
+    /// Whether the figure differs; a time, by more than it does between two runs.
+    fn is_changed(&self) -> bool {
+        let [least, most] = [self.baseline.min(self.candidate), self.baseline.max(self.candidate)];
+        if self.figure.is_compile_time() {
+            most - least > MIN_COMPILE_CHANGE && most > 2.0 * least
+        } else {
+            most > least
+        }
+    }
+
     /// Describes the change: `instructions 300 → 900 (+200 %)`.
     pub fn text(&self) -> String {
         let change = relative(self.baseline, self.candidate).map_or_else(String::new, |change| format!(" ({change})"));
         let name = self.figure.name();
-        let doubt = if name == COMPILE_TIME { ", not judged" } else { "" };
-        format!("{name} {} → {}{change}{doubt}", self.baseline, self.candidate)
+        format!("{name} {} → {}{change}", self.baseline, self.candidate)
     }
 }
 
@@ -189,11 +206,11 @@ pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
             let total = &mut totals[index];
             total.baseline += figure.baseline;
             total.candidate += figure.candidate;
-            if figure.baseline != figure.candidate {
+            if figure.is_changed() {
                 total.changed += figure.baseline;
             }
-            total.lower += usize::from(figure.candidate < figure.baseline);
-            total.higher += usize::from(figure.candidate > figure.baseline);
+            total.lower += usize::from(figure.is_changed() && figure.candidate < figure.baseline);
+            total.higher += usize::from(figure.is_changed() && figure.candidate > figure.baseline);
         }
     }
     totals
@@ -206,25 +223,27 @@ impl Inspected {
         let text = |change: &ChangedFigure| {
             if are_several { format!("{}: {}", change.kernel, change.text()) } else { change.text() }
         };
-        // The driver's own figures are named where no common one changed.
         // Another sub-group size explains the others.
-        let is_first = |change: &&ChangedFigure| change.figure.is_common() || change.figure.name() == SUBGROUP_SIZE;
-        let (common, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(is_first);
-        let (named, most) = if common.is_empty() { (&own, MAX_OWN) } else { (&common, usize::MAX) };
+        let is_always_named = |change: &&ChangedFigure| {
+            let figure = &change.figure;
+            figure.is_common() || figure.is_compile_time() || figure.name() == SUBGROUP_SIZE
+        };
+        let (always, own): (Vec<_>, Vec<_>) = self.changes.iter().partition(is_always_named);
+        let named = || always.iter().chain(own.iter().take(MAX_OWN));
         let blamed = if self.other_code { "the kernel's own code or constants changed; " } else { "" };
         if self.verdict == Change::Unknown {
             return format!("{blamed}only one side's driver reports its spills, memory or occupancy");
         }
         // Versions of a kernel may change alike.
-        let texts = grouped(named.iter().take(most).map(|change| text(change)), Clone::clone).into_iter();
+        let texts = grouped(named().map(|change| text(change)), Clone::clone).into_iter();
         let texts = texts.map(|same| match same.len() {
             1 => same[0].clone(),
             count => format!("{} (in {count} kernels)", same[0]),
         });
         let text = texts.collect::<Vec<_>>().join(", ");
-        match self.changes.len() - named.len().min(most) {
+        match self.changes.len() - named().count() {
             0 => format!("{blamed}{text}"),
-            rest => format!("{blamed}{text}, and {} of the driver's own", counted(rest, "figure")),
+            rest => format!("{blamed}{text}, and {} that only this driver has (in JSON)", counted(rest, "figure")),
         }
     }
 }
@@ -232,17 +251,17 @@ impl Inspected {
 /// Compares the kernels of the last case of each side; both were inspected.
 pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>) -> Inspected {
     let mut figures = vec![];
-    let mut slower_to_compile = vec![];
     let mut lacks_figures = false;
     for (old, kernel) in pairs(&baseline.case.kernels, &candidate.case.kernels) {
         let code = [kernel.name.clone(), old.hash.clone(), kernel.hash.clone()];
         lacks_figures |=
             is_judged(old) != is_judged(kernel) || JUDGED.iter().any(|figure| is_only_new(*figure, old, kernel));
         figures.extend(figures_of_both(old, kernel).into_iter().map(|figure| (code.clone(), figure)));
-        slower_to_compile.extend(compile_time(old, kernel));
+        let times = [created(baseline, old), created(candidate, kernel)];
+        figures.extend(compile_time(&kernel.name, times).map(|figure| (code.clone(), figure)));
     }
-    let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.baseline != figure.candidate);
-    let mut changes: Vec<_> = changes.cloned().chain(slower_to_compile).collect();
+    let changes = figures.iter().map(|(_, figure)| figure).filter(|figure| figure.is_changed());
+    let mut changes: Vec<_> = changes.cloned().collect();
     changes.sort_by_key(|change| change.verdict);
     Inspected {
         id: candidate.case.id.clone(),
@@ -251,6 +270,7 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
         device: baseline.record.device_name(baseline.case.device),
         verdict: match changes.first().map_or(Change::Same, |change| change.verdict) {
             Change::Better | Change::Same if lacks_figures => Change::Unknown,
+            Change::Same if !changes.is_empty() => Change::Changed,
             verdict => verdict,
         },
         other_code: figures.iter().any(|([_, old, new], _): &(KernelCode, ChangedFigure)| old != new),
@@ -260,20 +280,26 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
     }
 }
 
-/// Returns the milliseconds that a kernel took to compile, if they at least doubled or halved, and by
-/// [`MIN_COMPILE_CHANGE`]. Times are never judged: they are those of one process on each side.
-fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<ChangedFigure> {
-    let created = |kernel: &CompiledKernel| Some(kernel.inspection.as_ref()?.created);
-    let [old, new] = [created(before)?, created(after)?];
-    let is_much = (old.0 - new.0).abs() > MIN_COMPILE_CHANGE.0 && old.0.max(new.0) > 2.0 * old.0.min(new.0);
+/// Returns the shortest time in which a kernel's code was compiled, over all cases of the record that have it: what else the
+/// machine does can only lengthen it.
+fn created(seen: &SeenCase<'_>, kernel: &CompiledKernel) -> Option<Nanos> {
+    let cases = seen.record.cases.iter().filter(|case| case.device == seen.case.device);
+    let kernels = cases.flat_map(|case| &case.kernels);
+    let same = kernels.filter(|other| (&other.name, &other.hash) == (&kernel.name, &kernel.hash));
+    same.filter_map(|other| Some(other.inspection.as_ref()?.created)).min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Returns the milliseconds that a kernel took to compile on both sides. They are never judged, as they are those of one
+/// process a side.
+fn compile_time(kernel: &str, [before, after]: [Option<Nanos>; 2]) -> Option<ChangedFigure> {
     // With two digits at least: 0.39 ms is not 0.
     let milliseconds =
         |time: Nanos| if time.0 < 10e6 { (time.0 * 1e-4).round() / 100.0 } else { (time.0 * 1e-6).round() };
-    is_much.then(|| ChangedFigure {
-        kernel: after.name.clone(),
+    Some(ChangedFigure {
+        kernel: kernel.into(),
         figure: Figure::Own(COMPILE_TIME.into()),
-        baseline: milliseconds(old),
-        candidate: milliseconds(new),
+        baseline: milliseconds(before?),
+        candidate: milliseconds(after?),
         verdict: Change::Same,
     })
 }
@@ -281,8 +307,8 @@ fn compile_time(before: &CompiledKernel, after: &CompiledKernel) -> Option<Chang
 /// Name of the compile time among the figures.
 const COMPILE_TIME: &str = "ms to compile";
 
-/// Smallest change of a compile time that is told.
-const MIN_COMPILE_CHANGE: Nanos = Nanos(50e6);
+/// Smallest change of a compile time that is told, in milliseconds; it must have doubled or halved, too.
+const MIN_COMPILE_CHANGE: f64 = 50.0;
 
 /// Figures that can be judged.
 const JUDGED: [CompilerStatistic; 3] =
@@ -347,27 +373,15 @@ fn figures_of_both(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFig
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basis::units::Bytes;
-    use crate::case::compiled::Inspection;
 
     #[test]
     fn a_compile_time_is_told_if_it_changed_much() {
-        let kernel = |milliseconds: f64| CompiledKernel {
-            name: "k".into(),
-            hash: String::new(),
-            statistics: vec![],
-            inspection: Some(Inspection {
-                created: Nanos(milliseconds * 1e6),
-                samples: vec![],
-                cached: Nanos(0.0),
-                shared: Bytes(0),
-                subgroup_size: None,
-                texts: vec![],
-            }),
+        let change = |before: f64, after: f64| {
+            let figure = compile_time("k", [before, after].map(|time| Some(Nanos(time * 1e6)))).expect("both have one");
+            figure.is_changed().then(|| figure.text())
         };
-        let change = |before, after| Some(compile_time(&kernel(before), &kernel(after))?.text());
-        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 %), not judged"));
-        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 %), not judged"));
+        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 %)"));
+        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 %)"));
         assert_eq!([change(40.0, 60.0), change(1.0, 9.0), change(40.0, 40.0)], [None, None, None]);
     }
 }

@@ -78,7 +78,7 @@ impl Selection {
     ///
     /// # Errors
     /// When an option is wrong.
-    pub(super) fn sampling(&self) -> Result<Sampling, String> {
+    pub fn sampling(&self) -> Result<Sampling, String> {
         let default = Sampling::default();
         let typed = &self.sampling;
         let clock = typed.clock.as_deref().map(clock).transpose()?.unwrap_or(default.clock);

@@ -227,7 +227,7 @@ pub static LONG: [LongColumn; 18] = [
     figure("host", 12, &SPEEDUP),
     column("reference", "× reference", 11, Content::Reference),
     figure("samples", 3, &SAMPLES),
-    column("bound", "of bound", 5, Content::OfBound),
+    column("bound", "of bound", 9, Content::OfBound),
     figure("residual", 1, &RESIDUAL),
     figure("allowed", 1, &TOLERANCE),
     column("metrics", "metrics", 4, Content::Metrics),

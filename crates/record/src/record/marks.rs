@@ -27,7 +27,7 @@ const MAX_DEVIATIONS: f64 = 4.0;
 /// Ratio of the standard deviation of a normal distribution to its median absolute deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// Sign of a median that is uncertain. Where its interval is printed beside it, that says more.
+/// Sign of a median that is uncertain.
 pub const UNCERTAIN: &str = "?";
 
 /// Reason to be careful with one case but not with the others.
@@ -215,9 +215,9 @@ impl RunConditions {
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
-                "disturbed: the device's speed, or other load, changed (`gpukern help marks`)"
+                "disturbed: the device's speed, or other load, changed"
             } else {
-                "disturbed: the device's speed changed (`gpukern help marks`)"
+                "disturbed: the device's speed changed"
             };
             marks.push(Mark::new("d", meaning));
         }

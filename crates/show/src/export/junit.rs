@@ -255,7 +255,7 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
         Change::Unknown => {
             Some(TestProblem { element: "skipped", kind: case.verdict.name().into(), message: case.text() })
         }
-        Change::Better | Change::Same => None,
+        Change::Better | Change::Changed | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
     let problems = problem.into_iter().collect();

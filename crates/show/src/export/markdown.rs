@@ -2,14 +2,16 @@
 //! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
+use crate::basis::alike::distinct;
 use crate::basis::printable::latex;
 use crate::basis::units::{Nanos, in_words, range_text};
 use crate::case::method::{CacheState, Clock};
+use crate::case::tile::CaseTile;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Origin, Record};
+use crate::record::{Case, Measured, Origin, Record};
 use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_cell,
@@ -51,7 +53,7 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         write_cases(&mut document, &cases, &conditions, &tables);
     }
     if is_latex {
-        document.lines(method_sentence(record));
+        document.lines(method_sentences(record));
     }
     document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
@@ -87,14 +89,13 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
 }
 
 /// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
-fn method_sentence(record: &Record) -> Option<String> {
+fn method_sentences(record: &Record) -> Option<String> {
     let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
     let range = |counts: &mut dyn Iterator<Item = usize>| {
         let counts: Vec<usize> = counts.collect();
         Some(range_text(counts.iter().min()?, counts.iter().max()?))
     };
-    let processes: Vec<usize> = measured.iter().map(|m| m.process_medians.len().max(1)).collect();
-    let in_processes = match range(&mut processes.iter().copied())?.as_str() {
+    let in_processes = match range(&mut measured.iter().map(|m| m.process_medians.len().max(1)))?.as_str() {
         "1" => "one process".into(),
         several => format!("{several} processes"),
     };
@@ -109,22 +110,67 @@ fn method_sentence(record: &Record) -> Option<String> {
         CacheState::Hot => "with warm caches",
         CacheState::Cold => "with caches emptied before each run",
     };
+    let robust = if record.method.robust_access == Some(true) { " and robust buffer access" } else { "" };
     let warm_ups: Vec<f64> = measured.iter().map(|m| m.phases.warm_up.0).filter(|time| *time > 0.0).collect();
     let warm_up = stats::median(&warm_ups)
         .map_or_else(String::new, |time| format!(", after a warm-up of typically {}", Nanos(time)));
     let built_from = record.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
-    let code = record.origin.commit_text().map_or_else(String::new, |commit| format!(" The code was commit {commit}."));
-    let interval = if processes.iter().all(|count| *count > 1) {
-        "the median of the processes' medians with its 95 % interval"
-    } else {
-        "the median with its 95 % interval within a process"
-    };
-    Some(latex(&format!(
-        "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}, in {in_processes}, \
-         with {samples} samples of each case{warm_up}.{code} We report {interval}.",
+    let timed = format!(
+        "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
+         {in_processes}, with {samples} samples of each case{warm_up}.",
         record.version,
         in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
-    )))
+    );
+    let variants = distinct(record.cases.iter().map(|case| &case.variant));
+    let stop = record.request.as_ref().and_then(|request| request.selection.sampling().ok()).map(|sampling| {
+        let [precision, most] = [100.0 * sampling.precision, sampling.max_time.as_secs_f64()];
+        let turns = if variants.len() > 1 { "Variants took turns; sampling" } else { "Sampling" };
+        format!("{turns} of a case ended when its median was known to ±{precision} %, or after {most} s.")
+    });
+    let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
+    let parts = [Some(timed), stop, tuned_tiles(record), checked_answers(&measured), code, Some(reported(&measured))];
+    Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+/// Names the variants with tiles that were tuned, each tile once; `None` without any.
+fn tuned_tiles(record: &Record) -> Option<String> {
+    let tuned = record.cases.iter().filter(|case| case.measured().is_some()).filter_map(|case| match &case.tile {
+        Some(tile @ (CaseTile::Tuned { .. } | CaseTile::Inspected { .. })) => {
+            Some(format!("{} {}", case.variant, tile.source()))
+        }
+        _ => None,
+    });
+    let tuned = distinct(tuned);
+    (!tuned.is_empty()).then(|| format!("Tiles: {}.", tuned.join("; ")))
+}
+
+/// Says how many answers were verified.
+fn checked_answers(measured: &[&Measured]) -> Option<String> {
+    let verified = measured.iter().filter(|m| m.verification.verified().is_some()).count();
+    Some(match (verified, measured.len()) {
+        (0, _) => "No answer was verified.".into(),
+        (some, all) if some < all => format!("{some} of {all} answers were verified."),
+        _ => "All answers were verified.".into(),
+    })
+}
+
+/// Says what the figures are, of which some may have too few samples for an interval.
+fn reported(measured: &[&Measured]) -> String {
+    let known = measured.iter().filter(|m| m.summary.interval.is_some()).count();
+    let between = measured.iter().all(|m| m.process_medians.len() > 1);
+    let median = if between { "the median of the processes' medians" } else { "the median" };
+    let interval = if between {
+        "95 % interval (Student's t interval of the logarithms of those medians)"
+    } else {
+        "95 % interval within a process"
+    };
+    match known {
+        0 => format!("We report {median}, of too few for an interval."),
+        _ if known < measured.len() => {
+            format!("We report {median} with its {interval}, where there are enough for one.")
+        }
+        _ => format!("We report {median} with its {interval}."),
+    }
 }
 
 /// Returns a text in brackets behind another; empty without one.

@@ -233,7 +233,9 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
     let all = all.filter(|(record, case)| !is_of_host(record, case));
     let mut untimed = untimed(all.clone());
-    let all = all.filter(|(_, case)| case.is_verified() || is_rejected(case));
+    // A problem that a run did not come to is one that sets must solve, too.
+    let has_result = |case: &Case| case.is_verified() || is_rejected(case);
+    let all = all.filter(|(_, case)| has_result(case) || matches!(case.outcome, Outcome::Interrupted));
     let mut races = vec![];
     for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
         if distinct(problem.iter().map(|(_, case)| &*case.variant)).len() < 2 {
@@ -241,16 +243,19 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
         }
         for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {
             let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
+            let results =
+                |of_record: &[(&Record, &Case)]| of_record.iter().filter(|(_, case)| has_result(case)).count();
             let of_record = by_record
                 .into_iter()
-                .max_by(|a, b| a.len().cmp(&b.len()).then_with(|| a[0].0.started.cmp(&b[0].0.started)));
+                .max_by(|a, b| results(a).cmp(&results(b)).then_with(|| a[0].0.started.cmp(&b[0].0.started)));
             let Some(of_record) = of_record else { continue };
             let (record, first) = of_record[0];
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
             let names_of = |cases: &[&Case], wrong: bool| {
                 cases.iter().filter(|case| is_wrong(case) == wrong).map(|case| case.variant.clone()).collect()
             };
-            let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(|case| case.is_verified());
+            let cases = cases.into_iter().filter(|case| has_result(case));
+            let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| case.is_verified());
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
             let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.

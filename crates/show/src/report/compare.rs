@@ -277,13 +277,13 @@ const TEST_HEADING: &str = "test";
 
 const INTERVAL_HEADING: &str = "95 % interval";
 
-/// Columns to hide on a narrow terminal, the first set that suffices. The baseline and the ratio give the candidate; the
-/// two times tell more than the interval, but it tells more than one of them.
+/// Columns to hide on a narrow terminal, the first set that suffices. The baseline and the ratio give the candidate, and the
+/// verdict is about the interval.
 const HIDDEN_SETS: [&[&str]; 4] = [
     &[TEST_HEADING],
     &[TEST_HEADING, "candidate"],
-    &[TEST_HEADING, INTERVAL_HEADING],
     &[TEST_HEADING, "candidate", "baseline"],
+    &[TEST_HEADING, INTERVAL_HEADING, "candidate"],
 ];
 
 /// Returns a table with the verdict on each case, under these names.
@@ -371,7 +371,9 @@ pub fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
 /// Returns the sums of the compilers' figures, with the number of kernels of which each changed; `None` for one case.
 pub fn totals(comparison: &Comparison) -> Option<Table> {
     let Comparison { totals, inspected, .. } = comparison;
-    if inspected.len() < 2 || totals.is_empty() {
+    if inspected.len() < 2
+        || totals.iter().all(|total| total.figure.is_compile_time() && total.lower + total.higher == 0)
+    {
         return None;
     }
     let devices = distinct(totals.iter().map(|total| total.device.as_str()));
@@ -382,7 +384,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
         table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
     let is_told = |total: &&Total| match total.figure {
         Figure::Common(_) => total.baseline.max(total.candidate) > 0.0,
-        Figure::Own(_) => total.lower + total.higher > 0,
+        Figure::Own(_) => total.figure.is_compile_time() || total.lower + total.higher > 0,
     };
     for total in totals.iter().filter(is_told).take(MAX_TOTALS) {
         let name = printable(total.figure.name());
@@ -404,7 +406,7 @@ pub fn inspection(case: &Inspected, more: usize) -> String {
 
 fn described(case: &Inspected, more: usize, text: &str) -> String {
     let verdict = if case.verdict == Change::Worse { "WORSE" } else { case.verdict.name() };
-    format!("{verdict:<6}  {}{}: {text}", case.id, and_more(more))
+    format!("{verdict:<7} {}{}: {text}", case.id, and_more(more))
 }
 
 /// Returns the changed figures of a case's kernels, with a row for each, or for its versions that changed alike; `None` if
@@ -717,7 +719,10 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     let percent = units::significant(100.0 * comparison.min_effect);
     let parts = parts.join(", ");
     if comparison.cases.is_empty() && !comparison.inspected.is_empty() {
-        let has_figures = comparison.totals.iter().any(|total| total.baseline.max(total.candidate) > 0.0);
+        let has_figures = comparison
+            .totals
+            .iter()
+            .any(|total| !total.figure.is_compile_time() && total.baseline.max(total.candidate) > 0.0);
         let why = match comparison.changed(Change::Worse) {
             0 if comparison.totals.iter().any(|total| total.figure.is_judged()) => "",
             0 if has_figures => {

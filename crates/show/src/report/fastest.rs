@@ -160,7 +160,10 @@ pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
     if ratios.is_empty() {
         let timed = record.cases.iter().filter(|case| median(case).is_some());
         let names = distinct(timed.map(|case| case.variant.as_str()));
-        return Err(unknown("variant", over, " with a time in this record", &names));
+        if names.is_empty() {
+            return Err(format!("there is no speed-up over '{over}', as no case has a time"));
+        }
+        return Err(unknown("variant", over, " with a time among these cases", &names));
     }
     let speedups: Vec<_> = record.cases.iter().map(|case| ratios.remove(&std::ptr::from_ref(case))).collect();
     for (case, speedup) in record.cases.iter_mut().zip(speedups) {

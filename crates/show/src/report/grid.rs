@@ -14,7 +14,7 @@ use crate::basis::units::{self, Nanos, TimeUnit, significant};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
-use crate::record::marks::{Mark, RunConditions, UNCERTAIN};
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Outcome, Record};
 use std::collections::HashMap;
 
@@ -154,13 +154,10 @@ impl<'a> Section<'a> {
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
     /// the host; and what its figures are.
     pub fn table(&self, record: &Record, conditions: &RunConditions, over: Option<&str>) -> (Table, String) {
-        let mut lines = self.lines(&self.variants(), conditions, over);
+        let lines = self.lines(&self.variants(), conditions, over);
         let mut has = [false; 2];
-        for TimeCell { error, cell, .. } in lines.iter_mut().flat_map(|line| &mut line.cells) {
+        for TimeCell { error, cell, .. } in lines.iter().flat_map(|line| &line.cells) {
             has = [has[0] || error.is_some(), has[1] || !cell.detail.is_empty()];
-            if error.is_some() {
-                without_uncertain(cell);
-            }
         }
         let winners = self.winners(record);
         let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
@@ -209,12 +206,6 @@ fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions, 
 /// Joins the distinct values that the variants of a size found for a metric.
 fn metric_values(cases: &[&Case], name: &str) -> String {
     distinct(cases.iter().map(|case| metric(case, name)).filter(|value| !value.is_empty())).join(", ")
-}
-
-/// Takes the mark of an uncertain time from its cell, which shows the interval itself.
-fn without_uncertain(cell: &mut Cell) {
-    let others: Vec<_> = cell.marks.split(' ').filter(|mark| *mark != UNCERTAIN).collect();
-    cell.marks = others.join(" ");
 }
 
 fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
@@ -365,8 +356,7 @@ impl<'a> SectionTable<'a> {
         }
         let is_shown = |sign: &str| fitted.is_some_and(|table| table.any(|cell| cell.detail.contains(sign)));
         legend.extend(bench::bound_mark(is_shown));
-        let is_marked = |mark: &Mark| mark.sign != UNCERTAIN || fitted.is_none_or(|table| table.shows(UNCERTAIN));
-        legend.extend(self.marks.iter().filter(|mark| is_marked(mark)).cloned());
+        legend.extend(self.marks.iter().cloned());
         legend
     }
 
@@ -378,10 +368,7 @@ impl<'a> SectionTable<'a> {
         conditions: &RunConditions,
         before: Option<&Section<'_>>,
     ) -> Document {
-        let mut fitted = form.map(|form| form(&self.table));
-        for cell in fitted.iter_mut().flat_map(Table::cells_mut).filter(|cell| !cell.spread.is_empty()) {
-            without_uncertain(cell);
-        }
+        let fitted = form.map(|form| form(&self.table));
         let legend = self.legend(fitted.as_ref());
         let mut document = Document::default();
         heading(&mut document, &self.section, conditions, before);

@@ -245,10 +245,6 @@ impl Table {
         self.columns.iter().any(|(heading, _)| heading.detail.contains(sign)) || self.any(has_sign)
     }
 
-    pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
-        self.rows.iter_mut().flatten()
-    }
-
     pub fn without_bars(mut self) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| cell.bar = None);
         self

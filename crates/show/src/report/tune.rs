@@ -5,7 +5,7 @@ use super::document::Document;
 use super::or_dash;
 use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
-use crate::basis::alike::grouped;
+use crate::basis::alike::{grouped, grouped_where};
 use crate::basis::units::{Nanos, Work, in_words};
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -115,15 +115,33 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
             document.line(format!(
                 "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
             ));
-            continue;
         }
+    }
+    let with_rivals = rows.iter().filter(|row| !row.found.rivals.is_empty() || row.has_refused);
+    for alike in grouped_where(with_rivals, |a, b| a.spec == b.spec) {
+        document.lines(choice_of(algorithm, &alike, cache));
+    }
+    document.terminal(width)
+}
+
+/// Says which variant `auto` picks for a problem, of all that the searches on it timed, the last time of each.
+fn choice_of(algorithm: &Algorithm, rows: &[&TunedRow], cache: CacheState) -> Option<String> {
+    let mut times: Vec<(String, Nanos)> = vec![];
+    for TunedRow { variant, found, .. } in rows {
         // `auto` never picks a variant that is less accurate.
         let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
         let own = is_exact.then(|| (variant.to_string(), found.best.1));
-        let all: Vec<_> = found.rivals.iter().cloned().chain(own).collect();
-        document.lines(choice(spec, &all, *work, &found.tied, cache));
+        for timed in found.rivals.iter().cloned().chain(own) {
+            times.retain(|(name, _)| *name != timed.0);
+            times.push(timed);
+        }
     }
-    document.terminal(width)
+    let (fastest, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    // Another search's ties are with another time.
+    let has_fastest =
+        |row: &&&TunedRow| row.variant == fastest || row.found.rivals.iter().any(|(variant, _)| variant == fastest);
+    let row = rows.iter().rev().find(has_fastest)?;
+    choice(&row.spec, &times, row.work, &row.found.tied, cache)
 }
 
 /// Prints what `auto` picks where the device can run no variant that was searched: a line of [`choice`] for each size.
@@ -165,14 +183,14 @@ pub fn choice(
         String::new()
     } else {
         format!(
-            ", a tie with {}: the times are too close or too few, and more --budget may tell",
+            ", not settled against {} (too few samples, or too close: more --budget may tell)",
             in_words(&tied, "and")
         )
     };
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
     Some(format!(
         "{} {}: `auto` picks {fastest} from now on{caches}{tie}; GFLOP/s: {}",
-        axes::brief(spec),
+        axes::words(spec, |_| true).join(" "),
         spec.size,
         rates.join(", ")
     ))
@@ -273,6 +291,20 @@ mod tests {
     }
 
     #[test]
+    fn searches_on_one_problem_end_in_one_choice_from_all_that_they_timed() {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let tile = "64x64x16/64x32/16x16";
+        let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, tile, tile));
+        (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
+        (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
+        let text = text(&software_device(), algorithm, CacheState::Hot, &[a, b, other], 200);
+        assert_eq!(text.matches(": `auto` picks ").count(), 2, "{text}");
+        let (_, choice) = text.split_once("f32 nt 256: `auto` picks ").expect("a choice");
+        let line = choice.lines().next().unwrap_or_default();
+        assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| line.contains(name)), "{line}");
+    }
+
+    #[test]
     fn a_tie_names_with_whom_among_those_that_auto_chooses_from() {
         let TunedRow { spec, work, .. } = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
         let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
@@ -281,11 +313,11 @@ mod tests {
             choice(&spec, &times, work, &tied, CacheState::Hot).expect("a choice")
         };
         assert!(
-            text(&["split", "tiled"]).contains("picks texel from now on, a tie with tiled: "),
+            text(&["split", "tiled"]).contains("picks texel from now on, not settled against tiled ("),
             "{}",
             text(&["tiled"])
         );
-        assert!(!text(&["split", "texel"]).contains("a tie"), "{}", text(&["split"]));
+        assert!(!text(&["split", "texel"]).contains("not settled"), "{}", text(&["split"]));
     }
 
     #[test]
@@ -307,7 +339,7 @@ mod tests {
             let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
-            let auto = format!("{} 256: `auto` picks tiled", axes::brief(&options));
+            let auto = format!("{} 256: `auto` picks tiled", axes::words(&options, |_| true).join(" "));
             assert!(text.contains(&auto), "{}:\n{text}", axis.name);
         }
     }

@@ -269,7 +269,26 @@ fn a_pitch_is_the_length_of_a_row() {
     // Along one axis there are no rows.
     let line = source.replace(", local_size_y = 8", "").replace("at.y * srcPitch + at.x", "at.x * srcPitch");
     let (text, _) = described("comp", &line.replace("&& at.y < height", "").replace("at.y * width + ", ""));
-    assert!(text.contains("srcPitch = 1 "), "{text}");
+    assert!(text.contains("srcPitch = 2 "), "{text}");
+}
+
+#[test]
+fn no_two_guesses_are_equal_so_that_exchanged_parameters_change_the_answer() {
+    let (text, _) = described(
+        "comp",
+        "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer X { float x[]; };
+        layout(binding = 1) writeonly buffer Y { float y[]; };
+        layout(push_constant) uniform P { uint n, to, from, first; float scale, bias; };
+        void main() {
+            uint i = gl_GlobalInvocationID.x;
+            if (i < n) y[i * to] = scale * x[i * from + first] + bias;
+        }",
+    );
+    for line in ["\nto = 1 ", "\nfrom = 2 ", "\nfirst = 3 ", "\nscale = 0.75 ", "\nbias = 0.625 "] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[test]
