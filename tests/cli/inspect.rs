@@ -289,18 +289,19 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     insta::assert_snapshot!(steady(&stdout(&expect_exit(compare.args(&paths).env("COLUMNS", "80"), 1))), @"
     llvmpipe
     WORSE   matmul/naive/f32/16x16x16: occupancy 16 → 8 (-50 %)
-    same    matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
-    same    matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
+    changed matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
+    changed matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
 
     totals over the kernels of 3 cases; of changed: relative to the kernels that
       changed; lower, higher: how many did
-     figure         baseline   candidate   change   of changed   lower   higher
-    ────────────────────────────────────────────────────────────────────────────
-     occupancy            40          32    -20 %        -50 %       1        0
-     instructions       4500        4450   -1.1 %       -3.3 %       1        1
-     code size        144000      144000      0 %            –       0        0
+     figure          baseline   candidate   change   of changed   lower   higher
+    ─────────────────────────────────────────────────────────────────────────────
+     occupancy             40          32    -20 %        -50 %       1        0
+     instructions        4500        4450   -1.1 %       -3.3 %       1        1
+     code size         144000      144000      0 %            –       0        0
+     ms to compile          3           3      0 %            –       0        0
 
-    1 worse, 2 same; worse: more spills or scratch memory, or less occupancy
+    1 worse, 2 changed; worse: more spills or scratch memory, or less occupancy
     ");
     let csv = stdout(&expect_exit(gpukern(&["export", "--to", "csv"]).arg(&paths[1]), 0));
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -318,8 +319,8 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     });
     let text = stdout(&expect_exit(gpukern(&["compare"]).args(&unjudged).env("COLUMNS", "200"), 0));
     check_text(
-        line(&text, "1 same; "),
-        "1 same; the driver reports neither spills, scratch memory nor occupancy: no other figure is judged",
+        line(&text, "1 changed; "),
+        "1 changed; the driver reports neither spills, scratch memory nor occupancy: no other figure is judged",
     );
 }
 

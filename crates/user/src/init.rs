@@ -111,14 +111,34 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
     let groups = analyzed.grid_groups();
+    commented.tail = optional_tables(&commented, &groups);
+    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
+    Ok(commented)
+}
+
+/// Returns the end of a description whose dispatch has these groups; of a product, with its operations and the roles of its
+/// buffers.
+fn optional_tables(commented: &Commented, groups: &[Formula]) -> String {
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
     let mut tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
     if ["M", "N", "K"].iter().all(|axis| commented.description.axes.get(axis).is_some()) {
         tail = tail.replace("\"2*N\"               # for example", "\"2*M*N*K\"           # for example");
+        let names = [["M", "K"], ["K", "N"], ["M", "N"]].map(|shape| buffer_of_shape(commented, shape));
+        if let [Some(a), Some(b), Some(c)] = names {
+            let roles = format!("{{ A = \"{a}\", B = \"{b}\", C = \"{c}\" }}");
+            tail = tail.replace("{ C = \"D\" }", &roles);
+        }
     }
-    commented.tail = tail;
-    commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
-    Ok(commented)
+    tail
+}
+
+/// Names the first buffer of a shape.
+fn buffer_of_shape<'c>(commented: &'c Commented, shape: [&str; 2]) -> Option<&'c str> {
+    let has_shape = |fields: &DescribedBuffer| {
+        let own = fields.shape.iter().flat_map(OneOrMany::values).map(ToString::to_string);
+        own.eq(shape.map(String::from))
+    };
+    commented.description.buffer.iter().find(|(_, fields)| has_shape(fields)).map(|(name, _)| name)
 }
 
 /// Adds the blocks of parameters, the buffers that slots bind, and those that addresses refer to.

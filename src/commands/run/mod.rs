@@ -358,12 +358,15 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         };
         let (first, _) = &timed[0];
         let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
-        let tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
+        let mut tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
+        // The nearest rival is the one to decide between.
+        tied.sort_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal));
+        let within = if processes == 1 { " within one process" } else { "" };
         // If the default may be as fast, nobody knows whether another choice gains anything.
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
             let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
-                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median; too close to tell \
+                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median; too close to tell{within} \
                  (--processes {} may): {others}",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
@@ -382,7 +385,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
             let pair = format!("{},{}", best.variant, rival.variant);
             let line = format!(
-                "  too close to tell: {}{more}; `--ab -V {}` in place of --tune decides",
+                "  too close to tell{within}: {}{more}; `--ab -V {}` in place of --tune decides",
                 rival.variant,
                 shown_word(&pair)
             );

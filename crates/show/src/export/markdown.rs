@@ -128,7 +128,8 @@ fn method_sentences(record: &Record) -> Option<String> {
         format!("{turns} of a case ended when its median was known to ±{precision} %, or after {most} s.")
     });
     let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
-    let parts = [Some(timed), stop, tuned_tiles(record), checked_answers(&measured), code, Some(reported(&measured))];
+    let parts =
+        [Some(timed), stop, tuned_tiles(record), Some(checked_answers(&measured)), code, Some(reported(&measured))];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
 
@@ -145,13 +146,13 @@ fn tuned_tiles(record: &Record) -> Option<String> {
 }
 
 /// Says how many answers were verified.
-fn checked_answers(measured: &[&Measured]) -> Option<String> {
+fn checked_answers(measured: &[&Measured]) -> String {
     let verified = measured.iter().filter(|m| m.verification.verified().is_some()).count();
-    Some(match (verified, measured.len()) {
+    match (verified, measured.len()) {
         (0, _) => "No answer was verified.".into(),
         (some, all) if some < all => format!("{some} of {all} answers were verified."),
         _ => "All answers were verified.".into(),
-    })
+    }
 }
 
 /// Says what the figures are, of which some may have too few samples for an interval.

@@ -83,7 +83,8 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
 }
 
 /// Meaning of the ratio, which may disagree with the two medians.
-const RATIO_MEANING: &str = "B's time ÷ A's, the median over rounds in which both ran; below 1, B is faster";
+const RATIO_MEANING: &str =
+    "B's time ÷ A's (below 1, B is faster): the median over rounds, not the ratio of the two medians";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {

@@ -245,10 +245,8 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
             let results =
                 |of_record: &[(&Record, &Case)]| of_record.iter().filter(|(_, case)| has_result(case)).count();
-            let of_record = by_record
-                .into_iter()
-                .max_by(|a, b| results(a).cmp(&results(b)).then_with(|| a[0].0.started.cmp(&b[0].0.started)));
-            let Some(of_record) = of_record else { continue };
+            let age = |of_record: &[(&Record, &Case)]| of_record[0].0.started.clone();
+            let Some(of_record) = by_record.into_iter().max_by_key(|own| (results(own), age(own))) else { continue };
             let (record, first) = of_record[0];
             let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
             let names_of = |cases: &[&Case], wrong: bool| {

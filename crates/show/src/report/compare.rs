@@ -259,8 +259,8 @@ pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
     if by_cpu_time > 0 {
         let others = if by_cpu_time == cases.len() { "" } else { "; the others are of elapsed times" };
         return Some(format!(
-            "{CPU_TIME}: a ratio of CPU times, because the processors' speed differed between the sides{others}; other \
-             programs change CPU times too, which its interval covers (`gpukern help noise`)"
+            "{CPU_TIME}: a ratio of CPU times, because the processors' speed differed between the sides{others} \
+             (`gpukern help noise`)"
         ));
     }
     let differs = cases.iter().any(|(_, case)| differs_from_medians(case));

@@ -203,7 +203,8 @@ fn axes_have_the_order_in_which_the_kernel_declares_their_extents() {
         let (text, problem) = described("comp", &source);
         assert_eq!(problem.axes.join("x"), expected, "{text}");
         assert!(text.contains(&format!("# names for expressions below; -s {expected} sets them\n")), "{text}");
-        for line in ["shape = [\"M\", \"K\"]", "shape = [\"K\", \"N\"]", "shape = [\"M\", \"N\"]"] {
+        let roles = "roles = { A = \"A\", B = \"B\", C = \"C\" }";
+        for line in ["shape = [\"M\", \"K\"]", "shape = [\"K\", \"N\"]", "shape = [\"M\", \"N\"]", roles] {
             assert!(text.contains(line), "{line}\n{text}");
         }
     }
