@@ -154,7 +154,7 @@ fn would_overwrite(option: &str, path: &Path, id: &FileId, other_use: &str, host
     if FileId::of_stream(&io::stderr()).as_ref() == Some(id) {
         host.messages.divert();
     }
-    usage!("{option} would overwrite '{}', which is {other_use} too; choose another path", path.shown())
+    usage!("{option} would overwrite '{}', which is named as {other_use} too; choose another path", path.shown())
 }
 
 /// Returns whether a path is that of a device, a stream or a process.
@@ -354,9 +354,13 @@ mod tests {
         };
         assert!(check(&[("--json", &fresh)]).is_ok());
         let refused = |outputs: &[(&'static str, &Path)]| check(outputs).expect_err("a file twice").to_string();
-        let read = format!("--json would overwrite '{}', which is a record too; choose another path", record.display());
+        let read = format!(
+            "--json would overwrite '{}', which is named as a record too; choose another path",
+            record.display()
+        );
         assert_eq!(refused(&[("--json", &record)]), read);
-        let both = format!("--junit would overwrite '{}', which is --json too; choose another path", same.display());
+        let both =
+            format!("--junit would overwrite '{}', which is named as --json too; choose another path", same.display());
         assert_eq!(refused(&[("--json", &fresh), ("--junit", &same)]), both);
         let nothing = Path::new(if cfg!(unix) { "/dev/null" } else { "NUL" });
         assert!(check(&[("--json", nothing), ("--junit", nothing)]).is_ok());

@@ -48,9 +48,9 @@ use crate::basis::printable::printable_lines;
 use crate::commands::cli::Command;
 use crate::engine::manifest;
 use crate::engine::session::Isolation;
-use crate::engine::worker::serve;
+use crate::engine::worker::{WITHOUT_CACHES, serve};
 use crate::process::guarded::{self, FrontEnds, ProgramLimits};
-use crate::record::reader;
+use crate::record::{CHOOSING, changes_drivers, reader};
 use crate::user::front_end;
 use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
 use clap::error::ErrorKind;
@@ -316,6 +316,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         return Err(usage!("--loader '{}' is not a file; name a library such as libvulkan.so.1", path.shown()));
     }
     note_bad_manifests(host);
+    let (variables, cache) = own_caches(cache, host);
     let timeout = parse_duration("timeout", timeout)?;
     let max_run = parse_duration("max-run", max_run)?;
     // A test binary cannot start itself as guard or compiler.
@@ -328,7 +329,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         validation: if *validation { Validation::On } else { Validation::Off },
         loader: loader.clone().map(PathBuf::into_os_string),
         drivers: None,
-        variables: vec![],
+        variables,
         cache,
         isolation: if *in_process { Isolation::InProcess } else { Isolation::Workers },
         timeout,
@@ -343,6 +344,19 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         messages: host.messages.clone(),
         program: host.program.clone(),
     })
+}
+
+/// Returns variables and a cache for workers with which no code is run that was compiled without the variables of this process
+/// that change what a driver compiles: its own caches do not know them.
+fn own_caches(cache: CacheFolder, host: &Host) -> (Vec<(String, OsString)>, CacheFolder) {
+    // Layers do not compile.
+    let named = CHOOSING.into_iter().filter(|name| changes_drivers(name) && !name.starts_with("VK_"));
+    let set: Vec<_> = named.filter_map(|name| Some(format!("{name}={}", host.variable(name)?))).collect();
+    if set.is_empty() {
+        return (vec![], cache);
+    }
+    let without = WITHOUT_CACHES.map(|(name, value)| (name.to_string(), value.into()));
+    (without.into(), cache.of_variables(&set.join("\n")))
 }
 
 /// Serves the process that started this one: compiles kernels, or works on a device. The parent handles Ctrl-C.

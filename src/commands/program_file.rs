@@ -324,7 +324,9 @@ impl ProgramFile {
         let dispatches = write_dispatches(folder, problem.as_ref(), &program, None)?;
         let command = CATALOGUE.find(&case.algorithm).is_ok().then(|| {
             let request = reproducing_request(&Request::default(), case, device);
-            Request { tuned: tuned_path.cloned(), ..request }.command()
+            // The file is read again wherever the program lies then.
+            let tuned = tuned_path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+            Request { tuned, ..request }.command()
         });
         Ok(Self {
             schema: SCHEMA,

@@ -553,3 +553,24 @@ fn a_kernel_without_an_end_times_out_and_the_other_side_is_measured() {
     let status = |side: &str| trial[side]["case"]["outcome"]["status"].clone();
     assert_eq!((status("a"), status("b")), ("measured".into(), "timed-out".into()), "{}", stderr(&output));
 }
+
+#[test]
+fn code_that_was_compiled_without_a_drivers_variable_is_not_run_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [caches, own] = ["mesa", "own"].map(|name| folder.path().join(name));
+    let verify = |width: Option<&str>| {
+        let mut verify = gpukern(&["verify", "matmul", "-V=naive", "-t=f32", "-s=8", "--cache-dir"]);
+        verify.arg(&own).env("MESA_SHADER_CACHE_DIR", &caches);
+        verify.envs(width.map(|width| ("LP_NATIVE_VECTOR_WIDTH", width)));
+        expect_exit(&mut verify, 0);
+    };
+    // With a variable, nothing of the driver's cache is used, nor kept; each value has its own of gpukern's.
+    verify(Some("128"));
+    assert!(!caches.exists(), "{}", caches.display());
+    verify(Some("256"));
+    let names = || std::fs::read_dir(&own).expect("kept").flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
+    let of_variables = names().iter().filter(|name| name.to_string_lossy().starts_with("variables-")).count();
+    assert_eq!((of_variables, names().len()), (2, 2), "{:?}", names());
+    verify(None);
+    assert!(names().len() > 2, "{:?}", names());
+}

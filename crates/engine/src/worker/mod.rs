@@ -7,7 +7,7 @@ mod remote;
 mod serve;
 mod workers;
 
-pub use process::{DRIVER_FILES, EndKind, WorkerEnd, WorkerProcess};
+pub use process::{DRIVER_FILES, EndKind, WITHOUT_CACHES, WorkerEnd, WorkerProcess};
 pub use remote::Remote;
 pub use serve::serve;
 pub use workers::{Workers, manifest_files, manifests};

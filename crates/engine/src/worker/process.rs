@@ -23,7 +23,7 @@ const SUBCOMMAND: &str = "worker";
 /// Environment variables that list the driver manifests for the Vulkan loader; the second is for older loaders.
 pub const DRIVER_FILES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 /// Environment variables that disable the shader caches of Mesa's and NVIDIA's drivers.
-const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
+pub const WITHOUT_CACHES: [(&str, &str); 2] = [("MESA_SHADER_CACHE_DISABLE", "true"), ("__GL_SHADER_DISK_CACHE", "0")];
 /// Interval between checks for an interruption: long enough not to disturb measurements.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its

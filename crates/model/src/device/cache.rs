@@ -33,6 +33,12 @@ impl CacheFolder {
         Self { folder: folder.map(Path::to_path_buf).or_else(Self::usual).map(PathBuf::into_os_string) }
     }
 
+    /// Returns the cache in a folder below, which is that of these variables and their values.
+    pub fn of_variables(self, variables: &str) -> Self {
+        let name = format!("variables-{}", hex(&Sha256::digest(variables)[..8]));
+        Self { folder: self.folder.map(|folder| Path::new(&folder).join(name).into_os_string()) }
+    }
+
     /// Returns the default folder.
     pub fn usual() -> Option<PathBuf> {
         dirs::cache_dir().map(|user| user.join("gpukern"))

@@ -233,26 +233,27 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
     let all = all.filter(|(record, case)| !is_of_host(record, case));
     let mut untimed = untimed(all.clone());
-    // A problem that a run did not come to is one that sets must solve, too.
     let has_result = |case: &Case| case.is_verified() || is_rejected(case);
-    let all = all.filter(|(_, case)| has_result(case) || matches!(case.outcome, Outcome::Interrupted));
+    // A problem that a run did not come to, or that a device cannot solve, is one that sets must solve, too.
+    let all = all
+        .filter(|(_, case)| has_result(case) || matches!(case.outcome, Outcome::Interrupted | Outcome::Skipped { .. }));
     let mut races = vec![];
     for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
-        if distinct(problem.iter().map(|(_, case)| &*case.variant)).len() < 2 {
+        let may_win = problem.iter().filter(|(_, case)| !matches!(case.outcome, Outcome::Skipped { .. }));
+        if distinct(may_win.map(|(_, case)| &*case.variant)).len() < 2 {
             continue;
         }
         for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {
             let by_record = grouped(of_device, |(record, _)| std::ptr::from_ref(*record));
             let results =
                 |of_record: &[(&Record, &Case)]| of_record.iter().filter(|(_, case)| has_result(case)).count();
-            let age = |of_record: &[(&Record, &Case)]| of_record[0].0.started.clone();
-            let Some(of_record) = by_record.into_iter().max_by_key(|own| (results(own), age(own))) else { continue };
+            let newest = by_record.into_iter().max_by_key(|own| (results(own), own[0].0.started.clone()));
+            let Some(of_record) = newest else { continue };
             let (record, first) = of_record[0];
-            let cases: Vec<&Case> = of_record.iter().map(|(_, case)| *case).collect();
             let names_of = |cases: &[&Case], wrong: bool| {
                 cases.iter().filter(|case| is_wrong(case) == wrong).map(|case| case.variant.clone()).collect()
             };
-            let cases = cases.into_iter().filter(|case| has_result(case));
+            let cases = of_record.iter().map(|(_, case)| *case).filter(|case| has_result(case));
             let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| case.is_verified());
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
             let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
@@ -261,8 +262,8 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)));
             let tied = names.iter().map(ToString::to_string).collect();
             let shortest = names.first().copied();
-            let is_near =
-                |name: &str| time(&cases, name) <= MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
+            let most = MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
+            let is_near = |name: &str| time(&cases, name) <= most;
             names.retain(|name| Some(*name) == shortest || is_certain(name) && is_near(name));
             let info = record.device(first.device);
             races.push(Race {
@@ -521,6 +522,28 @@ mod tests {
         let untimed = document["problems"][0]["untimed"].as_array().expect("a list");
         let told: Vec<_> = untimed.iter().map(|own| [&own["variant"], &own["status"], &own["reason"]]).collect();
         assert_eq!(told, [["subgroup", "skipped", "needs int8"], ["split", "failed", "SIGILL"]]);
+    }
+
+    #[test]
+    fn sizes_that_a_run_did_not_come_to_and_devices_that_run_nothing_are_unsolved() {
+        let timed = || [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![])));
+        let [mut record, mut phone] = [four_cases(), four_cases()];
+        record.cases = timed().into();
+        for variant in ["naive", "local"] {
+            record.cases.push(Case { size: "512".into(), ..case(variant, Outcome::Interrupted) });
+        }
+        phone.devices[0].name = "phone".into();
+        let skipped = |variant| case(variant, Outcome::Skipped { reason: "needs f16".into(), unsupported: true });
+        phone.cases = ["naive", "local"].map(skipped).into();
+        let choices = Choices::new(&[&record, &phone]);
+        assert_eq!(choices.sets[0].unsolved, ["64 on phone", "512 on software"]);
+        let reasons: Vec<_> = choices.problems.iter().map(|race| race.untimed.len()).collect();
+        assert_eq!(reasons, [0, 2, 2]);
+        // An interrupted run does not take the place of a complete one.
+        let complete = Record { cases: timed().into(), ..four_cases() };
+        record.started = "2027-01-01T00:00:00Z".into();
+        record.cases = ["naive", "local"].map(|variant| case(variant, Outcome::Interrupted)).into();
+        assert_eq!(Choices::new(&[&complete, &record]).sets[0].unsolved, [""; 0]);
     }
 
     #[test]

@@ -388,7 +388,8 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     };
     for total in totals.iter().filter(is_told).take(MAX_TOTALS) {
         let name = printable(total.figure.name());
-        let sums = [total.baseline, total.candidate].map(|sum| sum.to_string());
+        // Sums of times have the noise of floating point.
+        let sums = [total.baseline, total.candidate].map(|sum| ((100.0 * sum).round() / 100.0).to_string());
         let [change, within] = total.changes().map(|change| change.unwrap_or_else(|| "–".into()));
         let within = if total.baseline == total.candidate && total.changed == 0.0 { "–".into() } else { within };
         let counts = [total.lower, total.higher].map(|count| count.to_string());

@@ -179,7 +179,9 @@ pub fn choice(
     let rates: Vec<_> = times.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
     let is_listed = |name: &&str| *name != fastest && times.iter().any(|(listed, _)| listed == name);
     let tied: Vec<&str> = tied.iter().map(String::as_str).filter(is_listed).collect();
-    let tie = if tied.is_empty() {
+    let tie = if times.len() == 1 {
+        ", the only one with a time".into()
+    } else if tied.is_empty() {
         String::new()
     } else {
         format!(
