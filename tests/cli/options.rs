@@ -127,6 +127,6 @@ fn the_defaults_of_a_person_hold_for_every_command_and_their_mistakes_are_named(
     let arguments = ["bench", "lu", "-s", "8", "--json", shown];
     expect_refusal(
         &mut with("", &arguments),
-        "--json would overwrite '@/config.toml', which is the file of your defaults too; choose another path",
+        "--json would overwrite '@/config.toml', which is named as the file of your defaults too; choose another path",
     );
 }
