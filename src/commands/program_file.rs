@@ -213,7 +213,7 @@ pub(super) fn save_programs(
     let mut saved = 0;
     let mut renamed = String::new();
     let mut predicted = vec![];
-    let mut not_runnable = vec![];
+    let mut runnable = 0;
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
@@ -225,7 +225,7 @@ pub(super) fn save_programs(
                 let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
             }
             let document = ProgramFile::write(&folder, case, device, (group, &chosen), tuned_path)?;
-            not_runnable.extend(write_case(&folder, case, device, (group, &chosen), &document).err());
+            runnable += usize::from(write_case(&folder, case, device, (group, &chosen), &document).is_some());
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(folder.join(PROGRAM), printable::json(text))
         };
@@ -240,28 +240,27 @@ pub(super) fn save_programs(
             predicted.push(group);
         }
     }
-    let runs = match saved - not_runnable.len() {
+    let runs = match runnable {
         0 => String::new(),
         all if all == saved => "; `gpukern run FOLDER` verifies and times one".into(),
-        runnable => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
+        _ => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
     };
     let saved = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
     Ok(saved + &renamed + &untimed_choice(&predicted).unwrap_or_default())
 }
 
-/// Writes the description with which `run` repeats an exported case of a built-in kernel. The error says why there is none.
+/// Writes the description with which `run` repeats an exported case; `None` for a user's kernel, and for what
+/// no description has: texel views, special inputs.
 fn write_case(
     folder: &Path,
     case: &Case,
     device: &DeviceInfo,
     (group, chosen): (&CaseGroup, &Configuration<'_>),
     document: &ProgramFile,
-) -> Result<(), String> {
-    if CATALOGUE.find(&case.algorithm).is_err() {
-        return Err("the description that `inspect` was given does".into());
-    }
-    let problem = (group.algorithm.problem)(&group.spec)?;
-    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device)?;
+) -> Option<()> {
+    CATALOGUE.find(&case.algorithm).ok()?;
+    let problem = (group.algorithm.problem)(&group.spec).ok()?;
+    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device).ok()?;
     let sources: Vec<_> = document.dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
     let reproducer = Reproducer {
         folder,
@@ -281,7 +280,7 @@ fn write_case(
         // A description that does not repeat the case must not be taken for one that does; there may be none.
         let _ = std::fs::remove_file(folder.join(CASE));
     }
-    written
+    written.ok()
 }
 
 /// Warns of programs that a model chose: nobody has run them on this device. `None` without any.

@@ -128,17 +128,11 @@ fn missing_figures(before: State, after: State) -> String {
         return "a driver reports no statistics of compiled kernels".into();
     }
     let untimed = [("baseline", before), ("candidate", after)].into_iter().find(|(_, state)| state.has_no_time());
-    match untimed.filter(|_| [before, after].contains(&State::Measured)) {
-        Some((side, State::Inspected)) => {
-            format!(
-                "the {side} has no time of it, because `inspect` does not run it; measure both with `bench` or `run`"
-            )
-        }
-        Some((side, _)) => {
-            format!("the {side} has no time of it, because `verify` takes none; measure both with `bench` or `run`")
-        }
-        None => String::new(),
-    }
+    let Some((side, state)) = untimed.filter(|_| [before, after].contains(&State::Measured)) else {
+        return String::new();
+    };
+    let why = if state == State::Inspected { "`inspect` does not run it" } else { "`verify` takes none" };
+    format!("the {side} has no time of it, because {why}; measure both with `bench` or `run`")
 }
 
 /// Whether both sides run the same code.

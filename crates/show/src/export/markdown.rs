@@ -91,15 +91,16 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
 /// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
 fn method_sentences(record: &Record) -> Option<String> {
     let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
-    let range = |counts: &mut dyn Iterator<Item = usize>| {
-        let counts: Vec<usize> = counts.collect();
-        Some(range_text(counts.iter().min()?, counts.iter().max()?))
+    let range = |count: fn(&Measured) -> usize| {
+        let counts: Vec<usize> = measured.iter().map(|m| count(m)).collect();
+        Some([*counts.iter().min()?, *counts.iter().max()?])
     };
-    let in_processes = match range(&mut measured.iter().map(|m| m.process_medians.len().max(1)))?.as_str() {
-        "1" => "one process".into(),
-        several => format!("{several} processes"),
+    let in_processes = match range(|m| m.process_medians.len().max(1))? {
+        [_, 1] => "one process".into(),
+        [least, most] => format!("{} processes", range_text(&least, &most)),
     };
-    let samples = range(&mut measured.iter().map(|m| m.samples.len()))?;
+    let [fewest, most] = range(|m| m.samples.len())?;
+    let samples = range_text(&fewest, &most);
     let devices: Vec<String> =
         record.devices.iter().map(|device| device.name.clone() + &in_brackets(&device.driver_beside_name())).collect();
     let clock = match record.method.clock {
@@ -122,14 +123,16 @@ fn method_sentences(record: &Record) -> Option<String> {
         in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
     );
     let variants = distinct(record.cases.iter().map(|case| &case.variant));
-    let stop = record.request.as_ref().and_then(|request| request.selection.sampling().ok()).map(|sampling| {
+    // A configuration may have other options of sampling, which the request does not hold.
+    let request = record.request.as_ref().filter(|request| request.config.is_none());
+    let stop = request.and_then(|request| request.selection.sampling().ok()).map(|sampling| {
         let [precision, most] = [100.0 * sampling.precision, sampling.max_time.as_secs_f64()];
         let turns = if variants.len() > 1 { "Variants took turns; sampling" } else { "Sampling" };
         format!("{turns} of a case ended when its median was known to ±{precision} %, or after {most} s.")
     });
     let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
     let parts =
-        [Some(timed), stop, tuned_tiles(record), Some(checked_answers(&measured)), code, Some(reported(&measured))];
+        [Some(timed), stop, tuned_tiles(record), Some(checked_answers(record)), code, Some(reported(&measured))];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
 
@@ -146,12 +149,13 @@ fn tuned_tiles(record: &Record) -> Option<String> {
 }
 
 /// Says how many answers were verified.
-fn checked_answers(measured: &[&Measured]) -> String {
-    let verified = measured.iter().filter(|m| m.verification.verified().is_some()).count();
-    match (verified, measured.len()) {
+fn checked_answers(record: &Record) -> String {
+    let verified = record.cases.iter().filter(|case| case.is_verified()).count();
+    let unverified = record.cases.iter().filter(|case| case.is_unverified()).count();
+    match (verified, unverified) {
+        (_, 0) => "All answers were verified.".into(),
         (0, _) => "No answer was verified.".into(),
-        (some, all) if some < all => format!("{some} of {all} answers were verified."),
-        _ => "All answers were verified.".into(),
+        _ => format!("{verified} of {} answers were verified.", verified + unverified),
     }
 }
 
@@ -293,6 +297,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
+    use crate::plan::request::Request;
     use crate::record::fixture::{HOSTILE, disturbed, hostile};
     use crate::record::{Limit, Outcome, Share, reader};
     use crate::stats::Summary;
@@ -334,6 +339,18 @@ mod tests {
         let (_, below) = latex.split_once("\\end{tabular}\n").expect("a table");
         for meaning in ["\\par{\\footnotesize ? uncertain: too few", "\\par{\\footnotesize d disturbed"] {
             assert!(below.contains(meaning), "{meaning}: {latex}");
+        }
+    }
+
+    #[test]
+    fn the_method_says_when_sampling_ended_only_where_the_request_holds_it() {
+        let mut record = disturbed();
+        let ended = |record: &Record| method_sentences(record).expect("measured").contains("Sampling of a case ended");
+        let request = Request::default();
+        let of_file = Request { config: Some("kernels.toml".into()), ..Request::default() };
+        for (request, is_known) in [(None, false), (Some(request), true), (Some(of_file), false)] {
+            record.request = request;
+            assert_eq!(ended(&record), is_known, "{:?}", method_sentences(&record));
         }
     }
 
