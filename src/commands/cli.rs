@@ -1484,7 +1484,7 @@ pub struct CompareCommitsArgs {
 
     /// Options for `gpukern bench`
     ///
-    /// [default: --no-peak --max-time 1s]
+    /// A reference may take ten times `--timeout` (30 s) before it counts as hung. [default: --no-peak --max-time 1s]
     #[arg(long, value_name = "OPTIONS", default_value = compare_commits::BENCH, hide_default_value = true, allow_hyphen_values = true)]
     pub bench: String,
 

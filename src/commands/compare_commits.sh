@@ -12,6 +12,9 @@ mistake() {
     exit 2
 }
 
+# Results go to standard output, and how far it has come to standard error.
+progress() { echo "$1" >&2; }
+
 # Everything is checked before the results of the last run are replaced.
 base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 repeated=$9
 # Git's own message says what to do if the folder belongs to somebody else.
@@ -58,8 +61,11 @@ checkout="git checkout $head && "
 # HEAD^1 is another commit elsewhere.
 if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
-if [ -n "$(git status --porcelain -- . ":!$results")" ]; then
+if [ -n "$(git status --porcelain --untracked-files=no -- . ":!$results")" ]; then
     name="$name, with uncommitted changes"
+    checkout=
+elif [ -n "$(git status --porcelain -- . ":!$results")" ]; then
+    name="$name, with untracked files"
     checkout=
 fi
 sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$left."
@@ -204,7 +210,7 @@ measure() {
     run "$scratch/measured" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
         ${allow:+--allow "$allow"} --processes "$1" "$file" "$record" || status=$?
     # Commands of a pull request are named, as elsewhere.
-    if [ "$1" = 1 ]; then sed -n '/^running the /p' "$scratch/messages" | sort -u; fi
+    if [ "$1" = 1 ]; then sed -n '/^running the /p' "$scratch/messages" | sort -u >&2; fi
     sed -n 's/^accepted check: //p' "$scratch/measured" > "$scratch/accepted"
     keep_records
     [ -s "$results/candidate.json" ] && [ -s "$results/baseline.json" ]
@@ -332,7 +338,7 @@ elif ! run "$scratch/messages" "$baseline" git submodule --quiet update --init -
     cp "$scratch/messages" "$scratch/baseline.messages"
 fi
 if [ -n "$prepare" ]; then
-    echo "$prepare"
+    progress "$prepare"
     run "$scratch/messages" . sh -c "$prepare" || end "Nothing was compared: \`$prepare\` fails." "$scratch/messages" 2
     cat "$scratch/messages" >&2
     if [ -z "$why" ] && ! run "$scratch/messages" "$baseline" sh -c "$prepare"; then
@@ -370,7 +376,7 @@ if [ -z "$why" ]; then
 fi
 
 # The first process shows whether more can decide anything.
-echo "process 1 of $processes"
+progress "process 1 of $processes"
 if [ -n "$why" ]; then
     measure_candidate
     # What fails on both sides is said once, of the candidate.
@@ -401,7 +407,7 @@ esac
 
 measure_up_to() {
     while [ "$process" -lt "$1" ]; do
-        echo "process $((process + 1)) of $1"
+        progress "process $((process + 1)) of $1"
         measure "$((process + 1))" || true
         process=$((process + 1))
     done
@@ -418,7 +424,7 @@ fi
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged until a mistake is mended." 2
 elif [ "$status" = 4 ] && has undecided; then
-    echo "undecided: more processes"
+    progress "undecided: more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi

@@ -1226,9 +1226,9 @@ fn further_processes_forget_no_wrong_answer() {
     let compare = |exit| {
         let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "2", "--min-effect", "0.001%"]);
         command.args(["--bench", "--device cpu --no-peak --max-time 50ms", "--gate", "gate.toml"]);
-        let output = stdout(&expect_exit(command.current_dir(path), exit));
-        assert!(output.contains("process 2 of 2"), "{output}");
-        output
+        let output = expect_exit(command.current_dir(path), exit);
+        assert!(stderr(&output).contains("process 2 of 2"), "{output:?}");
+        stdout(&output)
     };
     write("quick.comp", &COPY[0].replace("x[i];", "x[i] + 0;"));
     write("copy.comp", &COPY[0].replace("x[i];", "0 * x[i];"));

@@ -395,7 +395,7 @@ fn the_only_independent_axis_needs_no_name() {
     let points = typed(&[&description], &["64x5"], &[]).expect("each has one").points;
     assert_eq!(points[0].values, [64, 5]);
     let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
-    assert_eq!(refused, "--size states M twice; write its values in one: -s M=64,128");
+    assert_eq!(refused, "--size states M twice; write its values in one: M=64,128");
     for (shapes, listed) in [("64x5,32x7", "64x5 32x7"), ("@my shapes.txt", "$(cat 'my shapes.txt')")] {
         let refused = typed(&[&description], &[shapes], &[]).expect_err("each with each");
         let each = format!("for s in {listed}; do gpukern run KERNEL -s $s; done");

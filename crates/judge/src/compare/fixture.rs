@@ -18,6 +18,7 @@ pub fn compared(variant: &str, verdict: Verdict) -> Compared {
         row: "64".into(),
         device: "llvmpipe".into(),
         vendor: Some("Mesa".into()),
+        is_software: true,
         baseline: side(1e6),
         candidate: side(1.05e6),
         ratio: Some(1.05),

@@ -161,6 +161,9 @@ pub struct Compared {
     /// Vendor of the device; `None` for the host.
     #[serde(skip)]
     pub vendor: Option<String>,
+    /// Whether the device is software, which a GPU need not resemble.
+    #[serde(skip)]
+    pub is_software: bool,
     /// Measurements of the baseline.
     pub baseline: SideSummary,
     /// Measurements of the candidate.

@@ -11,7 +11,7 @@ use crate::basis::dtype::DType;
 use crate::basis::random::generator;
 use crate::basis::units::{Nanos, counted, significant, trimmed};
 use crate::case::accepted::AcceptedMutation;
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, Outcome, SLOW};
 use crate::stats::bootstrap::{self, MIN_RUNS_FOR_SPREAD, ProcessSamples, Ratio, SideSamples};
@@ -539,6 +539,7 @@ impl CasePair<'_> {
             variant: last.variant.clone(),
             device: self.baseline[0].record.device_name(self.baseline[0].case.device),
             vendor: self.baseline[0].device().and_then(DeviceInfo::vendor),
+            is_software: self.baseline[0].device().is_some_and(|device| device.kind == DeviceKind::Cpu),
             baseline: summarize_side(&self.baseline),
             ratio: ratio.map(|ratio| ratio.value),
             of_cpu_time: ratio.is_some() && self.is_of_cpu_time(settings),

@@ -39,7 +39,7 @@ pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
     if let Some([before, after]) = canary.filter(is_mentioned) {
         let change = 100.0 * (after / before - 1.0);
         let word = if change > 0.0 { "slower" } else { "faster" };
-        reasons.push(format!("canary {:.0} % {word} in the candidate", change.abs()));
+        reasons.push(format!("the device ran {:.0} % {word} during the candidate (by its canary)", change.abs()));
     }
     if let Some([before, after]) = cpu_shares_of_others(baseline, candidate)
         && (after - before).abs() > MIN_MENTIONED_LOAD

@@ -228,10 +228,10 @@ pub struct RunTable {
     /// Description of the kernels.
     pub description: Option<PathBuf>,
     /// Kernels in place of those of the description.
-    #[serde(deserialize_with = "one_or_many")]
+    #[serde(deserialize_with = "arguments")]
     pub kernel: Vec<String>,
-    /// Values of axes: `M=512..4096`.
-    #[serde(deserialize_with = "one_or_many")]
+    /// Values of axes: `M=512..4096`; a list of values is for the only axis.
+    #[serde(deserialize_with = "sizes")]
     pub size: Vec<String>,
     /// Variants of the built-in algorithm that is the reference.
     #[serde(deserialize_with = "one_or_many")]
@@ -257,20 +257,35 @@ enum TextOrInteger {
 }
 
 impl OneOrMany {
-    fn texts(self) -> Vec<String> {
+    /// Returns a text for each argument of the command line.
+    fn arguments(self) -> Vec<String> {
         let scalars = match self {
             Self::One(scalar) => vec![scalar],
             Self::Many(scalars) => scalars,
         };
-        let mut texts = vec![];
-        for scalar in scalars {
-            match scalar {
-                TextOrInteger::Integer(value) => texts.push(value.to_string()),
-                TextOrInteger::Text(text) => texts.extend(text.split(',').map(|item| item.trim().to_string())),
-            }
-        }
-        texts
+        let text = |scalar| match scalar {
+            TextOrInteger::Integer(value) => value.to_string(),
+            TextOrInteger::Text(text) => text,
+        };
+        scalars.into_iter().map(text).collect()
     }
+
+    /// Returns the items of arguments that the command line separates at commas.
+    fn texts(self) -> Vec<String> {
+        let arguments = self.arguments();
+        arguments.iter().flat_map(|text| text.split(',')).map(|item| item.trim().to_string()).collect()
+    }
+}
+
+fn arguments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    OneOrMany::deserialize(deserializer).map(OneOrMany::arguments)
+}
+
+/// Reads `N=64,128`, or a list whose values without a name belong to the only axis.
+fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let sizes = arguments(deserializer)?;
+    let is_of_axis = !sizes.is_empty() && sizes.iter().all(|size| !size.contains(['=', '@']));
+    Ok(if is_of_axis { vec![sizes.join(",")] } else { sizes })
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -341,6 +356,20 @@ mod tests {
         assert!(config.bench[0].axes.has(&axes::GOAL));
         assert_eq!(config.bench[0].variant, ["naive", "v2"]);
         assert_eq!(config.bench[0].size, ["128..256", "1000"]);
+    }
+
+    #[test]
+    fn a_run_takes_the_values_of_an_axis_in_a_text_or_a_list() {
+        let sizes = |size: &str| {
+            let config: Config = toml::from_str(&format!("[[run]]\nsize = {size}")).expect("valid");
+            config.run[0].get_ref().size.clone()
+        };
+        for size in ["'64,128'", "[64, 128]", "['64', 128]", "['64,128']"] {
+            assert_eq!(sizes(size), ["64,128"], "{size}");
+        }
+        assert_eq!(sizes("'N=64,128'"), ["N=64,128"]);
+        assert_eq!(sizes("['N=64,128', 'M=2..8']"), ["N=64,128", "M=2..8"]);
+        assert_eq!(sizes("[]"), [""; 0]);
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl DeviceConditions {
         Some(match self.errors.len() {
             1 => format!("the median is known only to ±{:.0} %", 100.0 * typical),
             2 if *most > MIN_MARKED_ERROR_RATIO * least => {
-                format!("medians are known to ±{:.0} and ±{:.0} %", 100.0 * least, 100.0 * most)
+                format!("the medians are known to ±{:.0} % and ±{:.0} %", 100.0 * least, 100.0 * most)
             }
             _ => format!("a typical median is known only to ±{:.0} %", 100.0 * typical),
         })
@@ -398,7 +398,7 @@ mod tests {
         record.cases.truncate(2);
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [UNCERTAIN, ""]);
-        assert_eq!(sentence, "medians are known to ±1 and ±22 %");
+        assert_eq!(sentence, "the medians are known to ±1 % and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");

@@ -220,7 +220,10 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         count if count > MAX_DEVICES => format!(" on {count} devices"),
         _ => format!(" on {}", devices.into_iter().collect::<Vec<_>>().join(" and ")),
     };
-    document.line(FormattedText::strong(counts).plain(place));
+    // Readers of a comment may take it for a GPU.
+    let is_software = !comparison.cases.is_empty() && comparison.cases.iter().all(|case| case.is_software);
+    let caveat = if is_software { ", which runs on the CPU: ratios on a GPU may differ" } else { "" };
+    document.line(FormattedText::strong(counts).plain(place).plain(caveat));
     document.lines(headline(comparison, ruling).map(|headline| format!("{headline}.")));
     let differences = comparison.differences.iter().map(difference_text);
     let inspected = changed(comparison).map(|case| {

@@ -13,7 +13,8 @@ use crate::compare::inspected::ChangedFigure;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::recipe::hopeless;
 use crate::compare::{
-    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, Obstacle, State, Total, Unmatched, Verdict,
+    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, MISTAKEN, Obstacle, STILL_FAILED, STILL_WRONG,
+    State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -475,6 +476,10 @@ pub fn change_of_state(case: &Unmatched) -> String {
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (State::Measured, State::Measured) => "measured on both sides".into(),
+        // Its label says "on both sides".
+        _ if case.statuses[0] == case.statuses[1] && [STILL_WRONG, STILL_FAILED, MISTAKEN].contains(&case.label()) => {
+            case.statuses[0].into()
+        }
         _ => case.statuses.join(" → "),
     }
 }
