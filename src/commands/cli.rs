@@ -45,7 +45,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
-        gpukern sanitize k.toml                       races, and faults of other GPUs\n  \
+        gpukern sanitize k.toml                       races, and faults that other GPUs would show\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern compare-commits main                  slower or wrong in this branch?\n  \
         gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \
@@ -287,7 +287,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels to find races and faults of other devices
+    /// Simulate kernels: find races, and faults that other GPUs would show
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
@@ -1169,8 +1169,7 @@ pub struct VerifyArgs {
 
     /// Skip problems too large for a software device
     ///
-    /// They are those of more than 10^8 operations, and only software devices skip them. This is the default unless
-    /// --size is given; then every size runs.
+    /// Problems of more than 10^8 operations are skipped on a software device. This is the default unless --size is given.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
@@ -1196,9 +1195,9 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
-    /// Fail if a kernel has no reference, or one that is no check
+    /// Fail if a kernel has no reference, or one that cannot show an error
     ///
-    /// Otherwise unverified answers pass.
+    /// Without this option, unverified answers pass.
     #[arg(long, requires = "config")]
     pub require_reference: bool,
 
@@ -1287,7 +1286,7 @@ pub struct SanitizeArgs {
 
     /// Arithmetic: exact, or loose to err as far as Vulkan allows
     ///
-    /// `loose` adds runs in which every operation errs, as devices may. An answer that leaves its tolerance then is a
+    /// `loose` adds runs in which every operation errs, as devices may. An answer outside its tolerance is then a
     /// fault of precision.
     #[arg(long, value_name = "KIND", default_value = "exact", value_parser = ["exact", "loose"], hide_possible_values = true)]
     pub arithmetic: String,

@@ -96,7 +96,7 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
             count => format!(": its device or driver lacks what {count} of them need"),
         };
         advice.push(format!(
-            "{cases} of the baseline did not run in the candidate{lacking}; if intentional, add --allow gone."
+            "{cases} of the baseline did not run in the candidate{lacking}; if that is intended, add --allow gone."
         ));
         unseen.extend(lost);
     }

@@ -282,7 +282,7 @@ finish() {
         echo
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
         if [ -n "$unreadable" ]; then printf '**%s; put it back, or take it out of %s**\n\n' "$unreadable" "$config"; fi
-        if [ -n "$changed" ]; then printf '**This change also edits what decides whether answers are right:** %s\n\n' "$changed"; fi
+        if [ -n "$changed" ]; then printf '**This change also edits how answers are checked:** %s\n\n' "$changed"; fi
         if [ -s "$scratch/accepted" ]; then
             printf '**%s**\n\n' "$accepted"
             sed 's/^/    /' "$scratch/accepted"
@@ -301,7 +301,7 @@ finish() {
             fi
         fi
         echo
-        if [ -n "$allow" ]; then printf "Accepted without failing (\`--allow\`): %s.\n\n" "$(echo "$allow" | sed 's/,/, /g')"; fi
+        if [ -n "$allow" ]; then printf "Not counted as failures (\`--allow\`): %s.\n\n" "$(echo "$allow" | sed 's/,/, /g')"; fi
         echo "$origin"
     } > "$results/comparison.md"
     widen_log
@@ -366,7 +366,7 @@ if [ -z "$why" ]; then
     listed() { sed -n "s/^$1: //p" "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g'; }
     changed=$(listed 'changed check')
     renamed=$(listed renamed)
-    if [ -n "$changed" ]; then echo "This change also edits what decides whether answers are right: $changed"; fi
+    if [ -n "$changed" ]; then echo "This change also edits how answers are checked: $changed"; fi
     if [ -n "$renamed" ]; then echo "Renamed: $renamed"; fi
     if [ -n "$gate" ] && git ls-files --error-unmatch -- "$gate" > /dev/null 2>&1 \
         && ! git diff --quiet "$commit" -- "$gate"; then
@@ -385,7 +385,7 @@ if [ -n "$why" ]; then
     if [ -n "$lost" ] && [ "$candidate_status" = 0 ]; then
         case ,$allow, in
             *,gone,*) ;;
-            *) end "$why If intentional, add --allow gone." "$scratch/baseline.messages" 1 ;;
+            *) end "$why If that is intended, add --allow gone." "$scratch/baseline.messages" 1 ;;
         esac
     fi
     end "$why" "$scratch/baseline.messages" "$candidate_status"

@@ -216,8 +216,8 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
         let [a, b] = &rows[..] else {
             let labels = rows.iter().map(KernelRow::label).take(5).collect::<Vec<_>>().join("; ");
             return Err(usage!(
-                "--diff compares two kernels, but {} are selected: {labels}; narrow with -V, -s or --only",
-                rows.len()
+                "--diff compares two kernels, and {} selected: {labels}; choose two with -V, -s or --only",
+                if rows.len() == 1 { "one is".into() } else { format!("{} are", rows.len()) }
             ));
         };
         return Ok(report::inspect::diff(record, [a, b], wanted, width));
@@ -226,7 +226,7 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
     let mut text = table(record, width);
     if (args.isa || args.ir) && args.save.is_none() {
         let texts = report::inspect::texts(record, wanted);
-        text += if texts.is_empty() { "\nthe driver shows no such representation\n" } else { &texts };
+        text += if texts.is_empty() { "\nthe driver does not show this representation of the code\n" } else { &texts };
     }
     Ok(text)
 }

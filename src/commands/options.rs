@@ -166,8 +166,8 @@ fn sources() -> Vec<Entry<Request>> {
         ),
         flag(
             "no-commands",
-            "Refuse descriptions that run commands\n\nFor those that you do not trust: [reference] and [inputs] may \
-             have a command.",
+            "Refuse descriptions that run commands\n\nUse this for descriptions that you do not trust: their [reference] and [inputs] may \
+             have commands.",
             |target: &mut Request| &mut target.no_commands,
         ),
         text(

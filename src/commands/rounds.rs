@@ -107,8 +107,8 @@ impl ComparisonRounds {
         let mut text = String::new();
         if fewest < MIN_RUNS_FOR_SPREAD {
             let has = format!(
-                "note      the baseline has {}; with fewer than {MIN_RUNS_FOR_SPREAD}, a software device decides only what CPU \
-                 times confirm.",
+                "note      the baseline has {}; with fewer than {MIN_RUNS_FOR_SPREAD}, a verdict on a software device also \
+                 needs CPU times that confirm it.",
                 counted(fewest, "process")
             );
             let command = match (self.baseline.first(), self.comparing.compare.first()) {

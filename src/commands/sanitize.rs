@@ -296,7 +296,7 @@ fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailu
         (report.faults, report.accepted) = (rest, accepted);
         is_wrong |= !report.faults.is_empty() || report.is_wrong() && !has_known_answer;
     }
-    for (count, how) in counts.into_iter().zip(["known, as expected", "allowed"]) {
+    for (count, how) in counts.into_iter().zip(["known", "allowed"]) {
         if count > 0 {
             let _ = writeln!(notes, "note      {} {how}", counted(count, "fault"));
         }

@@ -248,9 +248,9 @@ impl Sides {
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
         let is_verified = before?.measured()?.verification.verified().is_some();
         let Outcome::Rejected(verification) = &judged?.outcome else { return None };
-        let [by, new] = if is_verified { ["check", "the new one"] } else { ["answer", "another"] };
-        let advice = if self.allows_check { String::new() } else { format!(" (`--allow check` accepts {new})") };
-        let worst = format!("by the baseline's {by}{advice}: {}", verification.worst);
+        let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
+        let advice = if self.allows_check { "" } else { " (if intended, add --allow check)" };
+        let worst = format!("{by}{advice}: {}", verification.worst);
         Some(Verification { worst, ..verification.clone() })
     }
 
@@ -258,7 +258,7 @@ impl Sides {
     fn loosened(&self, case: &Case) -> Option<Verification> {
         case.measured()?;
         let change = self.loosened.get(&case.algorithm)?;
-        let advice = if self.allows_check { "" } else { "; if intentional, add --allow check" };
+        let advice = if self.allows_check { "" } else { "; if intended, add --allow check" };
         let reason = format!("the answer is right, but its check became looser: {change}{advice}");
         Some(Verification::without_answer(reason))
     }
@@ -268,7 +268,7 @@ impl Sides {
         let cases = record.cases.iter().filter(|case| self.allows_check && self.candidate.contains(&case.id));
         let line = |case: &Case| {
             let wrong = self.wrong_by_old_check(case, record);
-            let said = wrong.map(|own| format!("wrong {}", own.worst)).or_else(|| Some(self.loosened(case)?.worst))?;
+            let said = wrong.map(|own| own.worst).or_else(|| Some(self.loosened(case)?.worst))?;
             Some(format!("accepted check: {}: {said}\n", case.id))
         };
         // A case that several processes measured is there more than once.

@@ -83,7 +83,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             unknown("value", &text(ContextKind::InvalidValue), &format!(" for '{word}'"), &known)
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("`{typed}` also needs {}; usage: {usage}", texts(ContextKind::InvalidArg).join(" and "))
+            format!("{} is missing; usage: {usage}", texts(ContextKind::InvalidArg).join(" and "))
         }
         ErrorKind::ArgumentConflict => {
             let others = texts(ContextKind::PriorArg);
@@ -365,10 +365,7 @@ mod tests {
                 "unknown option '--size'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`, \
                  `gpukern verify`, `gpukern sanitize`, `gpukern ab`, `gpukern inspect`",
             ),
-            (
-                "compare a.json",
-                "`gpukern compare` also needs <CANDIDATE>; usage: gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
-            ),
+            ("compare a.json", "<CANDIDATE> is missing; usage: gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>"),
             ("bench --table x", "unknown value 'x' for '--table'; available: compact, long, both"),
             ("bench matmul --processes x", "malformed value 'x' for '--processes'; write a whole number"),
             ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),

@@ -64,7 +64,8 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let count: usize = devices.iter().map(|device| searches(algorithm, &section, device).count()).sum();
     let progress = Progress::new(count, &host.messages);
     progress.line(&format!(
-        "{}, {} in total; then the current tile is finished",
+        "searching tiles for {}, for {} in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a \
+         sub-group, in M×N of an invocation)",
         counted(count, "problem"),
         about(budget.into())
     ));
@@ -391,9 +392,8 @@ impl Tuning<'_> {
             );
         }
         if answer.exit == Exit::Success && tables.is_empty() {
-            let others =
-                "other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without";
-            return Err(usage!("no tile was found; {others}:\n{}", answer.notes.trim_end()));
+            let others = "other types and layouts have other tiles, and `gpukern bench -V all` times all variants";
+            return Err(usage!("no tile was found; {others}\n{}", answer.notes.trim_end()));
         }
         if has_saved {
             let _ = writeln!(answer.notes, "saved in {}", path.shown());

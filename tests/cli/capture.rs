@@ -128,10 +128,7 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
     let full = full.path().to_str().expect("text");
     for (options, said) in [
         (&["-o", full][..], "--output '@': it has files already; choose a folder that is new or empty"),
-        (
-            &["--kernel", "mul"],
-            "`gpukern capture` also needs --output <DIR>; usage: gpukern capture [OPTIONS] <PROGRAM>...",
-        ),
+        (&["--kernel", "mul"], "--output <DIR> is missing; usage: gpukern capture [OPTIONS] <PROGRAM>..."),
         (
             &["-o", "/nonexistent/cases", "--kernel", "("],
             "--kernel '(' is no regular expression: found open group without closing ')'",

@@ -80,7 +80,7 @@ fn a_record_is_the_same_as_itself() {
     let records = Records::new();
     let path = records.record("a.json", &record("2026-01-01T00:00:00Z", 3, 20, 1e6, 0.3));
     insta::assert_snapshot!(findings(&[&path, &path], 0), @"
-    all 3: measured once for both sides
+    all 3 cases: same code, measured once for both sides
 
     3 same (changes below 2 % do not matter)
     ");
@@ -91,7 +91,7 @@ fn a_slowdown_is_accepted_by_name_and_nothing_else_accepts_it() {
     let records = Records::new();
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
     let accepted = compare(&[&a, &b, "--allow", "slower"], 0);
-    assert!(accepted.contains("both: accepted by --allow slower"), "{accepted}");
+    assert!(accepted.contains("both cases: accepted by --allow slower"), "{accepted}");
     compare(&[&a, &b, "--force"], 1);
     compare(&[&a, &b, "--allow", "gone,buffers,work,check"], 1);
     // A wrong answer stays one.
@@ -116,13 +116,13 @@ fn five_percent_more_is_slower_and_less_is_faster() {
      lu/case-1/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   1.000 ms
     hidden for width: candidate (COLUMNS=94 shows all)
 
-    both: p < 0.0001
+    both cases: p < 0.0001
 
     2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
     2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
-    both: p < 0.0001
+    both cases: p < 0.0001
 
     2 cases are faster, most of all lu/case-0/1024x1024, which takes 4.8 % less time
     2 faster (changes below 2 % do not matter)
@@ -160,8 +160,8 @@ fn few_or_noisy_samples_are_undecided() {
     let few = records.record("few.json", &record("b", 2, 3, 1.05e6, 0.005));
     let noisy = records.record("noisy.json", &record("c", 2, 20, 1.05e6, 0.6));
     insta::assert_snapshot!(findings(&[&a, &few], 4), @"
-    both: 3 samples, needs 6
-    both: candidate has 3 samples, 6 are needed
+    both cases: 3 samples, needs 6
+    both cases: candidate has 3 samples, 6 are needed
 
     No verdict; 2 cases undecided: lu/case-0/1024x1024 (3 samples, needs 6)
     2 undecided (changes below 2 % do not matter)
@@ -170,8 +170,8 @@ fn few_or_noisy_samples_are_undecided() {
     compare(&[&a, &a, "--process-noise", "50%"], 0);
     let again = records.record("again.json", &quiet("d", 1e6));
     insta::assert_snapshot!(findings(&[&a, &again, "--process-noise", "50%"], 4), @"
-    both: only 1 process
-    both: with fewer than 3 processes a side, ±50 % between processes is assumed
+    both cases: only 1 process on a side
+    both cases: with fewer than 3 processes a side, ±50 % between processes is assumed
 
     No verdict; 2 cases undecided: the ratio of lu/case-1/1024x1024 is uncertain
       (0.6598 … 1.491)
@@ -215,7 +215,7 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     insta::assert_snapshot!(findings(&[&a, &wrong], 1), @"
     lu/case-1/1024x1024: within ±2 %
 
-    REJECTED  lu/case-0/f32/1024x1024: measured → rejected: C is NaN
+    REJECTED  lu/case-0/f32/1024x1024: C is NaN
 
     1 newly rejected, 1 same (changes below 2 % do not matter)
     ");
@@ -228,7 +228,7 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
     gone  lu/case-1/f32/1024x1024: only in the baseline
 
     1 same, 1 gone (changes below 2 % do not matter)
-    1 case of the baseline did not run in the candidate; if intentional, add --allow
+    1 case of the baseline did not run in the candidate; if that is intended, add --allow
       gone.
     ");
     findings(&[&a, &short, "--allow", "gone"], 0);
@@ -303,9 +303,9 @@ fn thresholds_are_kept_and_crossed() {
         findings(&[&a, &b, "--gate", &gate], code)
     };
     let text = gate("[[threshold]]\ncase = 'lu/*'\nmax-slowdown = '8%'\nmax-time = '2ms'\nmin-rate = '10 GFLOP/s'", 0);
-    assert_eq!(text.lines().nth(1), Some("both: within its max-slowdown"));
+    assert_eq!(text.lines().nth(1), Some("both cases: within its max-slowdown"));
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*case-0*'\nmax-slowdown = '3%'\nmax-time = '1.01ms'", 1), @"
-    both: p < 0.0001
+    both cases: p < 0.0001
 
     threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3 %
     threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.01 ms
@@ -313,7 +313,7 @@ fn thresholds_are_kept_and_crossed() {
     2 thresholds crossed, 2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
-    both: p < 0.0001
+    both cases: p < 0.0001
 
     threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
@@ -360,7 +360,7 @@ fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
 
     threshold  *case-1*: undecided: the candidate measured none of its cases
     1 same, 1 gone, 1 threshold undecided (changes below 2 % do not matter)
-    1 case of the baseline did not run in the candidate; if intentional, add --allow
+    1 case of the baseline did not run in the candidate; if that is intended, add --allow
       gone.
     ");
 }
@@ -614,7 +614,7 @@ fn a_baseline_too_small_to_decide_is_reported_before_measuring() {
     let (start, end) = text.split_once(" gpukern bench matmul ").expect("a command");
     assert_eq!(
         start,
-        "note the baseline has 1 process; with fewer than 3, a software device decides only what CPU times confirm. Add more \
+        "note the baseline has 1 process; with fewer than 3, a verdict on a software device also needs CPU times that confirm it. Add more \
          first:"
     );
     let (_, end) = end.split_once(" --processes 5 --resume @/baseline.json ").expect("more processes");
@@ -664,7 +664,7 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
          driver",
     );
     insta::assert_snapshot!(verdict(&page(&[&c, "--force"])), @r#"
-    <p class="verdict">2 cases undecided: lu/case-0/f32/1024x1024 may take 5.9 % longer (0.9696 … 1.067).</p>
+    <p class="verdict">2 cases undecided: lu/case-0/f32/1024x1024 took 5.9 % longer (95 % interval 0.9696 … 1.067).</p>
     <p class="quiet">candidate compared with baseline, 4 and 3 processes: 2 undecided (changes below 2 % do not matter).</p>
     "#);
     // Two records are two sides; any other number is not compared.
@@ -823,7 +823,7 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         ",
     );
 
-    expect_error(&mut short_bench(&["--budget", "1s"]), 2, &["`gpukern bench` also needs --compare <RUN.json>"]);
+    expect_error(&mut short_bench(&["--budget", "1s"]), 2, &["--compare <RUN.json> is missing"]);
 }
 
 /// Runs git in a folder, as somebody who has no configuration.
@@ -904,9 +904,9 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
     let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
     let wrong = compare(1, &[]);
-    let reason = "by the baseline's answer (`--allow check` accepts another): Y[0] is 1, the reference has 0";
+    let reason = "differs from the baseline's answer (if intended, add --allow check): Y[0] is 1, the reference has 0";
     assert!(words(&wrong).contains(reason), "{wrong}");
-    let said = "copy/copy/u32/N=4096: wrong by the baseline's answer: Y[0] is 1, the reference has 0";
+    let said = "copy/copy/u32/N=4096: differs from the baseline's answer: Y[0] is 1, the reference has 0";
     line(&compare(0, &["--allow", "check"]), &format!("  {said}"));
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
     assert_eq!(comment.matches(&format!("\n    {said}\n")).count(), 1, "{comment}");
@@ -917,7 +917,7 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("gpukern.toml", "[[run]]\ndescription = 'clone.toml'\n");
     let renamed = compare(0, &[]);
     line(&renamed, "Renamed: copy → clone");
-    assert!(renamed.contains("measured once for both sides"), "{renamed}");
+    assert!(renamed.contains("same code, measured once for both sides"), "{renamed}");
     let comparison = read_json(&path.join("gpukern-results/comparison.json"));
     assert_eq!(comparison["cases"][0]["id"], "clone/clone/u32/N=4096");
     assert_eq!(comparison["unmatched"].as_array().map(Vec::len), Some(0));
@@ -1034,7 +1034,7 @@ fn a_description_that_one_side_lacks_is_gone_or_new_and_one_that_both_lack_a_mis
     assert!(accepted.contains("second.toml': no such file"), "{accepted}");
     assert!(accepted.contains("; put it back, or take it out of gpukern.toml"), "{accepted}");
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
-    assert!(comment.contains("\n\nAccepted without failing (`--allow`): gone.\n\n"), "{comment}");
+    assert!(comment.contains("\n\nNot counted as failures (`--allow`): gone.\n\n"), "{comment}");
     let again = "In a clone, `gpukern compare-commits HEAD --bench ";
     assert!(comment.contains(again) && comment.trim_end().ends_with("--allow gone` repeats this."), "{comment}");
     git(path, &["commit", "--quiet", "--all", "--message=one is gone"]);
@@ -1096,19 +1096,19 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     // Right by a new reference, and wrong by that of the baseline.
     sources("x[i] + 1;", "x[i] - 4294967295u;", "Y");
     let wrong = compare(1, &[]);
-    line(&wrong, "This change also edits what decides whether answers are right: copy (the reference)");
-    assert!(wrong.contains("by the baseline's check (`--allow check` accepts the new one): Y["), "{wrong}");
+    line(&wrong, "This change also edits how answers are checked: copy (the reference)");
+    assert!(wrong.contains("fails the baseline's check (if intended, add --allow check): Y["), "{wrong}");
     compare(0, &["--allow", "check"]);
     // Only the check changed: the code is measured once.
     sources("x[i];", "x[i] - 0;", "Y");
     let once = compare(0, &[]);
-    assert!(once.contains("measured once for both sides"), "{once}");
+    assert!(once.contains("same code, measured once for both sides"), "{once}");
     // Without its reference, or by a wrong one, the same code may be wrong.
     write("copy.toml", COPY[1]);
     let unverified = compare(1, &[]);
     assert!(unverified.contains("no longer verified"), "{unverified}");
     sources("x[i];", "x[i] + 1;", "Y");
-    line(&compare(1, &[]), "REJECTED  copy/copy/u32/N=4096: measured → rejected: Y[0] is 0, the reference has 1");
+    line(&compare(1, &[]), "REJECTED  copy/copy/u32/N=4096: Y[0] is 0, the reference has 1");
     // A size at which nobody compares anything fails the comparison, unless that is meant.
     sources("x[i];", "x[i] | 0;", "Y");
     let other = std::fs::read_to_string(path.join("copy.toml")).expect("written").replace("N = 4096", "N = [4096, 64]");
@@ -1116,7 +1116,7 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     git(path, &["commit", "--quiet", "--all", "--message=sizes"]);
     write("copy.toml", &other.replace("64]", "128]"));
     let gone = compare(1, &[]);
-    line(&gone, "1 case of the baseline did not run in the candidate; if intentional, add --allow gone.");
+    line(&gone, "1 case of the baseline did not run in the candidate; if that is intended, add --allow gone.");
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
     assert!(comment.starts_with("**Failed: 1 same, 1 gone, 1 new"), "{comment}");
     let junit = std::fs::read_to_string(path.join("gpukern-results/junit.xml")).expect("written");
@@ -1153,7 +1153,7 @@ fn the_check_of_the_baseline_judges_new_sizes_too() {
     let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "1", "--allow", "gone"]);
     command.args(["--bench", "--device cpu --no-peak --max-time 100ms"]);
     let wrong = stdout(&expect_exit(command.current_dir(path), 1));
-    let reason = "by the baseline's check (`--allow check` accepts the new one): Y[";
+    let reason = "fails the baseline's check (if intended, add --allow check): Y[";
     assert_eq!(wrong.matches(reason).count(), 2, "{wrong}");
     // Sizes of more axes are numbers, which mean others on each side: these are told, and judged by the new check only.
     let axes = |first: &str| {
@@ -1235,8 +1235,8 @@ fn further_processes_forget_no_wrong_answer() {
     let zeros = "{ head -c -16384 \"$1/X.npy\"; head -c 16384 /dev/zero; } > \"$2/Y.npy\"\n";
     write("answer.sh", zeros);
     let wrong = compare(1);
-    assert!(wrong.contains("by the baseline's check (`--allow check` accepts the new one): Y["), "{wrong}");
-    line(&wrong, "This change also edits what decides whether answers are right: copy (answer.sh)");
+    assert!(wrong.contains("fails the baseline's check (if intended, add --allow check): Y["), "{wrong}");
+    line(&wrong, "This change also edits how answers are checked: copy (answer.sh)");
     // The kernel did not change, and what its reference reads breaks.
     write("copy.comp", COPY[0]);
     line(&compare(1), "REJECTED  copy/copy/u32/N=4096: ");
@@ -1254,7 +1254,7 @@ fn further_processes_forget_no_wrong_answer() {
     write("gate.toml", "[[threshold]]\ncase = '*'\nmax-slowdown = '999%'\n");
     let new = compare(1);
     line(&new, "This change also edits the gate that judges it.");
-    line(&new, "REJECTED  new/new/u32/N=4096: absent → rejected");
+    line(&new, "REJECTED  new/new/u32/N=4096: a new case");
     line(&new, "FAILED  broken/broken/");
 }
 
@@ -1287,10 +1287,10 @@ fn the_script_for_ci_compares_the_files_with_those_of_a_commit() {
     std::fs::write(path.join("copy.toml"), with_reference).expect("written");
     let changed = compare("HEAD");
     assert_eq!(changed.status.code(), Some(0), "{}{}", stdout(&changed), stderr(&changed));
-    line(&stdout(&changed), "This change also edits what decides whether answers are right: copy (the reference)");
+    line(&stdout(&changed), "This change also edits how answers are checked: copy (the reference)");
     let results = |name: &str| read_json(&path.join("gpukern-results").join(name));
     let comparison = results("comparison.json");
-    let is_once = |case: &Value| case["test"] == "measured once for both sides";
+    let is_once = |case: &Value| case["test"] == "same code, measured once for both sides";
     let cases = comparison["cases"].as_array().expect("cases").iter();
     let cases: Vec<_> = cases.map(|case| (case["id"].as_str().expect("an id"), is_once(case))).collect();
     assert_eq!(cases, [("copy/copy/u32/N=4096", false), ("other/other/u32/N=4096", true)]);

@@ -187,7 +187,7 @@ fn two_kernels_are_compared_and_three_are_too_many() {
     assert_eq!([line(&text, "A"), line(&text, "B")], ["A  matmul f32 naive 8", "B  matmul f32 local 8"]);
     expect_refusal(
         &mut diff("naive,local,tiled"),
-        "--diff compares two kernels, but 3 are selected: naive 8; local 8; tiled 8; narrow with -V, -s or --only",
+        "--diff compares two kernels, and 3 are selected: naive 8; local 8; tiled 8; choose two with -V, -s or --only",
     );
 }
 

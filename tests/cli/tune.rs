@@ -158,7 +158,7 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     check_text(
         &stderr(&output),
-        "2 problems, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nnote      tiled f32 32: interrupted before a tile was \
+        "searching tiles for 2 problems, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\nnote      tiled f32 32: interrupted before a tile was \
          timed\nnote      1 search was not begun\n",
     );
     // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
@@ -350,7 +350,10 @@ fn where_no_tile_can_run_the_variants_that_auto_chooses_from_are_timed() {
         let output = expect_exit(tune.arg(&path), 0);
         let text = stdout(&output);
         let of = if layout == "nt" { "matmul f16 nt" } else { "matmul f16" };
-        assert_eq!(text.lines().next(), Some(&*format!("{of}, no tile to search here: what `auto` chooses from")));
+        assert_eq!(
+            text.lines().next(),
+            Some(&*format!("{of}, no tile to search on this device; the variants that `auto` chooses from"))
+        );
         assert!(text.contains("`auto` picks "), "{text}");
         line(&stderr(&output), "skipped   coopmat2 ");
         let text = std::fs::read_to_string(&path).expect("saved");
@@ -372,7 +375,7 @@ fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let said = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
     check_text(
         &said,
-        "1 problem, 60 s in total; then the current tile is finished\ndevice 0: llvmpipe\nerror: no tile was found; other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without:\nskipped   tiled f32 64: the \
+        "searching tiles for 1 problem, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\nerror: no tile was found; other types and layouts have other tiles, and `gpukern bench` with `-V all` times variants without:\nskipped   tiled f32 64: the \
          driver does not tell what a kernel spills\n",
     );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));

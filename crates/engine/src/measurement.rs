@@ -684,11 +684,11 @@ fn all_skipped(cases: &[Case], left_out: Option<&str>) -> Result<Option<Error>, 
     }
     let others = match cases.len() {
         1 => String::new(),
-        count => format!("; all {count} cases are skipped, this one first"),
+        count => format!(" (the first of {count} cases, all of which are skipped)"),
     };
     let layout =
         if first.layout == Layout::default() { "" } else { "; more variants have `--layout nn`, or another --dtype" };
-    Ok(Some(Error::Usage(format!("nothing to measure: {}: {reason}{others}{layout}", first.id))))
+    Ok(Some(Error::Usage(format!("nothing to measure: {}{others}: {reason}{layout}", first.id))))
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.

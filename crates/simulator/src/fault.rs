@@ -100,10 +100,10 @@ impl FaultKind {
             Self::RaceShared => "order the accesses by a barrier",
             Self::RaceStorage => "order the accesses by a barrier of buffers, by atomics, or by two dispatches",
             Self::Lockstep => "order the accesses by a barrier of the sub-group",
-            Self::Uninitialised => "write the value before it is read, or leave it out of what follows",
+            Self::Uninitialised => "write the value before it is read, or do not use it",
             Self::OutOfBounds => "check the index against the length, or enlarge the array",
             Self::DivergentBarrier => {
-                "have every invocation reach it: put the work under the condition, not the barrier; give loops the same rounds"
+                "let every invocation reach the barrier: guard the work, not the barrier, and loop equally often in each"
             }
             Self::InactiveLane => "take values only of lanes that are active and exist",
             Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",

@@ -391,7 +391,7 @@ fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrie
         }
         (Some((_, here)), Some((_, there))) if there < here => format!("after line {there}"),
         (Some((_, here)), Some((_, there))) if there == here => {
-            format!("between the accesses of line {here}, or after it if it is in a loop")
+            format!("between the two accesses of line {here}, or after line {here} if they are in a loop")
         }
         (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),
         _ => "between them".into(),
@@ -400,11 +400,13 @@ fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrie
         FaultKind::RaceShared if is_wgsl => format!("workgroupBarrier() {between}"),
         FaultKind::RaceShared => format!("barrier() {between}"),
         FaultKind::RaceStorage if is_wgsl => {
-            format!("storageBarrier() {between}; across work-groups atomics alone, or two dispatches")
+            format!("storageBarrier() {between}; across work-groups, only atomics or two dispatches help")
         }
         FaultKind::RaceStorage if passed_barrier => "memoryBarrierBuffer() before that barrier".into(),
         FaultKind::RaceStorage => {
-            format!("memoryBarrierBuffer() and barrier() {between}; across work-groups an atomic, or two dispatches")
+            format!(
+                "memoryBarrierBuffer() and barrier() {between}; across work-groups, use an atomic or two dispatches"
+            )
         }
         FaultKind::Lockstep => format!("{SUBGROUP_BARRIER}{between}"),
         _ => kind.remedy().into(),

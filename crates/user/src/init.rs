@@ -69,8 +69,8 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
     commented.head = format!(
-        "# What gpukern found in {}. Lines marked (…) are guesses: check them;\n# `gpukern help description` explains the \
-         fields. Then `gpukern run` verifies and times it,\n# and `gpukern sanitize` finds its races.\n",
+        "# What gpukern found in {}. Lines marked (…) are guesses: check them.\n# `gpukern help description` explains the \
+         fields. Then `gpukern run` verifies\n# and times the kernel, and `gpukern sanitize` finds its races.\n",
         printable(&name)
     );
     let fields = described.description.kernel.clone().unwrap_or_default();
@@ -304,7 +304,7 @@ fn formula(text: &str) -> Formula {
 
 /// End of the description that `--init` writes: tables that cannot be derived from a kernel, as examples in comments.
 const OPTIONAL_TABLES: &str = "
-# [reference]                 # (…) the right answer; without it: unverified
+# [reference]                 # (…) the right answer, or nothing is verified
 # kernel = \"naive.comp\"       # another kernel, and its grid:
 # groups = GROUPS
 #                             # or a program that reads NAME.npy of each input
@@ -315,7 +315,7 @@ const OPTIONAL_TABLES: &str = "
 
 # [work]                      # (…) for rates and the share of the limit
 # flops = \"2*N\"               # for example
-# bytes = \"12*N\"              # where it is not each input and output once
+# bytes = \"12*N\"              # if not each input and output moves once
 ";
 
 /// Describes a kernel's access to a buffer.
@@ -395,7 +395,7 @@ fn add_uniform(
 fn add_bound_buffer(name: &str, index: usize, slot: &Slot, analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
     let access = analyzed.accesses[index];
     let aliases: Vec<&str> = slot.names().into_iter().filter(|alias| *alias != name).collect();
-    let also = if aliases.is_empty() { String::new() } else { format!("; also {}", aliases.join(", ")) };
+    let also = if aliases.is_empty() { String::new() } else { format!(" (also {})", aliases.join(", ")) };
     let remark = format!("set {}, binding {}: {}{also}", slot.set, slot.binding, access_text(access));
     commented.remark(format!("buffer.{name}"), remark);
     if let Some(ty) = slot.blocks.iter().find_map(|block| block.image.as_ref()) {
@@ -724,14 +724,14 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = shown_word(free);
     let beside = Path::new(&source).with_extension("toml");
     let known = if beside.exists() {
-        format!("`gpukern run {}` may be meant. ", shown_word(&beside.to_string_lossy()))
+        format!("if {} describes it, name that in place of it. ", shown_word(&beside.to_string_lossy()))
     } else {
         String::new()
     };
     Ok(Some(format!(
-        "{known}{} alone does not say enough: what its buffers hold, its sizes and its grid. Draft one, edit it, and name it in place \
-         of {shown}:\n  gpukern run {shown} --init > {description}\nor give the options, which `sanitize` takes too; check \
-         every value:\n  {}",
+        "{} does not say what its buffers hold, its sizes, or how many work-groups run; {known}Draft a description, edit it, and \
+         name it in place of {shown}:\n  gpukern run {shown} --init > {description}\nor give these options to `run` or \
+         `sanitize`, after a look at every value:\n  {}",
         printable(&source),
         words.join(" \\\n    ")
     )))

@@ -366,8 +366,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
             let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
             let line = format!(
-                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median; too close to tell{within} \
-                 (--processes {} may): {others}",
+                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median, but {others} cannot be told \
+                 apart from it{within} (--processes {} may)",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
             );
@@ -404,14 +404,14 @@ fn best_for_all_sizes(record: &Record, kernels: &UserKernels, width: usize) -> S
         sets.iter().filter(|set| sizes > 1 && set.variants.len() == 1)
     {
         let loss = match worst {
-            ..1.005 => "the shortest time at each".into(),
+            ..1.005 => "the shortest median at each".into(),
             _ => format!("{geometric_mean:.2} times the shortest in the mean, {worst:.2} at {worst_size}"),
         };
-        let mut line = format!("for all {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
+        let mut line = format!("one choice for the {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
         let tied: Vec<_> =
             tied_in_the_mean(record, &variants[0]).into_iter().map(|tied| kernels.choice(tied)).collect();
         if !tied.is_empty() {
-            let _ = write!(line, "; too close to tell in the mean: {}", tied.join("; "));
+            let _ = write!(line, "; in the mean, {} cannot be told apart from it", tied.join(" and "));
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
     }

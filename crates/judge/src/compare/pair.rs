@@ -9,7 +9,7 @@ use super::{
 };
 use crate::basis::dtype::DType;
 use crate::basis::random::generator;
-use crate::basis::units::{Nanos, counted, significant, trimmed};
+use crate::basis::units::{self, MIN_MULTIPLE, Nanos, counted, significant, trimmed};
 use crate::case::accepted::AcceptedMutation;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
@@ -39,7 +39,7 @@ const PLACEMENT_RATIO: f64 = 2.0;
 const CORE_CACHE_BYTES: u64 = 1 << 20;
 
 /// Why the sides of a record that is compared with itself, or of a kernel that did not change, are the same.
-const MEASURED_ONCE: &str = "measured once for both sides";
+const MEASURED_ONCE: &str = "same code, measured once for both sides";
 
 /// Ratio by which a canary on the host's processors varies between processes without a cause.
 const MAX_CANARY_NOISE: f64 = 1.02;
@@ -607,16 +607,14 @@ impl CasePair<'_> {
             let samples = summarize_side(&self.baseline).samples.min(summarize_side(&self.candidate).samples);
             return format!("{}, needs {MIN_SAMPLES}", counted(samples, "sample"));
         };
-        if self.is_identical() {
-            return MEASURED_ONCE.into();
-        }
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
             Some(Obstacle::Unverified) => "no longer verified".into(),
             Some(Obstacle::WeakerCheck) => "a weaker check".into(),
+            _ if self.is_identical() => MEASURED_ONCE.into(),
             _ if verdict == Verdict::Undecided && self.has_few_processes() => {
-                format!("only {}", counted(self.fewest_processes(), "process"))
+                format!("only {} on a side", counted(self.fewest_processes(), "process"))
             }
             _ => evidence(ratio, verdict, min_effect),
         }
@@ -654,7 +652,9 @@ impl CasePair<'_> {
     /// Describes the difference in speed during the candidate in a sentence.
     fn speed_sentence(&self) -> String {
         let Some(load) = self.load() else {
-            return format!("the candidate ran while the device was {}", self.slowness_text());
+            let slowness = self.slowness();
+            let side = if slowness >= 0.0 { "candidate" } else { "baseline" };
+            return format!("the device took {} during the {side}", units::longer(slowness.abs().exp()));
         };
         let word = if load > 0.0 { "more" } else { "less" };
         let points = 100.0 * load.abs();
@@ -663,9 +663,12 @@ impl CasePair<'_> {
 
     /// Formats the canary's change during the candidate: `5 % slower`.
     fn slowness_text(&self) -> String {
-        let slowness = self.slowness().exp_m1();
+        let slowness = self.slowness();
         let word = if slowness >= 0.0 { "slower" } else { "faster" };
-        format!("{:.0} % {word}", 100.0 * slowness.abs())
+        match slowness.abs().exp() {
+            ratio if ratio < MIN_MULTIPLE => format!("{:.0} % {word}", 100.0 * slowness.exp_m1().abs()),
+            ratio => format!("{ratio:.1}× {word}"),
+        }
     }
 }
 
@@ -690,7 +693,7 @@ fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
         Verdict::Undecided if ratio.interval[0] > 1.0 => format!("on both sides of +{}", percent(min_effect)),
-        Verdict::Undecided => format!("wider than ±{}", percent(min_effect)),
+        Verdict::Undecided => format!("interval wider than ±{}", percent(min_effect)),
     }
 }
 

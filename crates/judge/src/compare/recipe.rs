@@ -4,7 +4,7 @@
 use super::{Compared, Comparison, Obstacle, Settings, Verdict};
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::{printable, shown_word};
-use crate::basis::units::{Nanos, about, counted, significant, trimmed};
+use crate::basis::units::{self, Nanos, about, counted, significant, trimmed};
 use crate::plan::options::Selection;
 use crate::plan::request::{Request, VulkanOptions};
 use crate::record::{CHOOSING, Case, Record};
@@ -543,14 +543,6 @@ fn undecided_remarks(
     remarks
 }
 
-/// Describes a ratio above 1: `30 % longer`, `2.5 times as long`.
-fn duration_change(ratio: f64) -> String {
-    if ratio < 1.5 {
-        return format!("{:.0} % longer", 100.0 * (ratio - 1.0));
-    }
-    format!("{} times as long", trimmed(&significant(ratio)))
-}
-
 /// Explains the undecided cases whose canary was slower throughout one side, so that more processes cannot help.
 fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
     let mut remarks = vec![];
@@ -559,7 +551,7 @@ fn canary_remarks(cases: &[&Compared]) -> Vec<String> {
         let slowed = cases.iter().filter(|case| case.is_stuck() && case.obstacle == obstacle);
         let canaries: Vec<_> = slowed.filter_map(|case| case.canary).collect();
         let Some(ratio) = median(&canaries) else { continue };
-        let longer = duration_change(ratio.max(1.0 / ratio));
+        let longer = units::longer(ratio.max(1.0 / ratio));
         let count = counted(canaries.len(), "case");
         let side = if baseline { SIDES[0] } else { SIDES[1] };
         let effect = if baseline { "speeds up" } else { "slows down" };
@@ -583,7 +575,7 @@ fn possible_changes(cases: &[&Compared]) -> Option<String> {
     let mut directions = vec![];
     if longer > 0.0 {
         let small = format!("{} longer", percent(longer));
-        directions.push(format!("up to {}", if longer < 0.5 { small } else { duration_change(1.0 + longer) }));
+        directions.push(format!("up to {}", if longer < 0.5 { small } else { units::longer(1.0 + longer) }));
     }
     if less > 0.0 {
         directions.push(format!("up to {} less time", percent(less)));
@@ -603,8 +595,8 @@ fn possible_changes(cases: &[&Compared]) -> Option<String> {
         };
         format!("; with --min-effect {:.0}%, {which} would count as the same", 100.0 * effect)
     });
-    let take = if cases.len() == 1 { "case takes" } else { "cases take" };
-    Some(format!("The data cannot rule out that the undecided {take} {}{larger}.", directions.join(" or ")))
+    let may = if cases.len() == 1 { "case may take" } else { "cases may take" };
+    Some(format!("The undecided {may} {}{larger}.", directions.join(" or ")))
 }
 
 /// Returns the UUID of the candidate's board, if the baseline ran on another one.

@@ -125,8 +125,11 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String
     let mut changes = vec![];
     if before.hash != after.hash {
         // The hash of a user's kernel includes its grid and push constants.
-        let launch = if after.is_users() { " or launch" } else { "" };
-        changes.push(format!("the code{launch} of {} changed", after.source()));
+        changes.push(if after.is_users() {
+            format!("{}, its grid or its constants changed", after.source())
+        } else {
+            format!("the code of {} changed", after.source())
+        });
     }
     let mut statistics = vec![];
     for statistic in &after.statistics {
@@ -189,7 +192,7 @@ fn canary_steps(seen: &SeenCase<'_>) -> Option<u32> {
 }
 
 const TIME_LIMIT: &str = "stopped at --max-time";
-const DRIFT: &str = "speed changed while sampling";
+const DRIFT: &str = "the device's speed changed while sampling";
 const SLOW_CLOCK: &str = "device slower than its best";
 /// Warnings that do not matter if both sides have them.
 const IGNORED_ON_BOTH_SIDES: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
@@ -224,7 +227,7 @@ fn with_sides([before, after]: [BTreeSet<&'static str>; 2]) -> Vec<String> {
 /// Returns the names of the warnings of a side.
 fn warning_names(side: &[SeenCase<'_>]) -> BTreeSet<&'static str> {
     let name = |warning: &Warning| match warning {
-        Warning::UnstableClock => "times never settled",
+        Warning::UnstableClock => "times did not settle in warm-up",
         Warning::TimeLimit => TIME_LIMIT,
         Warning::Interrupted => "interrupted",
         Warning::Stopped { .. } => "the process was stopped",

@@ -130,6 +130,17 @@ pub fn rounded(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
+/// Least ratio of times that is told as a multiple, not in percent.
+pub const MIN_MULTIPLE: f64 = 1.5;
+
+/// Describes a ratio above 1: `30 % longer`, `2.5 times as long`.
+pub fn longer(ratio: f64) -> String {
+    if ratio < MIN_MULTIPLE {
+        return format!("{:.0} % longer", 100.0 * (ratio - 1.0));
+    }
+    format!("{} times as long", trimmed(&significant(ratio)))
+}
+
 /// Formats with four significant digits and no exponent: `0.1234`, `1.234`, `123.4`, `12345`.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

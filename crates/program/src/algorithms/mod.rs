@@ -373,7 +373,7 @@ impl Algorithm {
             && !program.dispatches().any(|dispatch| dispatch.subgroup_size == Some(size))
         {
             // It would be measured without the requested size, under a name that claims it.
-            return Err(format!("has no use for sub-groups of {size}"));
+            return Err(format!("its code is the same for all sub-group sizes, so {size} cannot be required"));
         }
         let program = program.feasible(&problem.buffers(), device)?;
         // A built-in tile is illegal where no other is legal either. The program's own check comes first, because it says

@@ -41,15 +41,11 @@ impl Warning {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::UnstableClock => "times did not settle within 1 % during warm-up",
-            Self::TimeLimit => "sampling reached --max-time (or 1000 samples) before --precision",
+            Self::TimeLimit => "stopped at --max-time or 1000 samples, before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
             Self::Stopped { .. } => "the process was suspended during sampling; the samples around that were dropped",
-            Self::Drift { .. } => {
-                "the device's speed changed by more than 2 % during sampling, as a fixed kernel beside it shows"
-            }
-            Self::SlowClock { .. } => {
-                "the device ran more than 5 % slower than at its best, as a fixed kernel beside it shows"
-            }
+            Self::Drift { .. } => "the device's speed changed by more than 2 % during sampling, by its canary kernel",
+            Self::SlowClock { .. } => "the device took over 5 % longer than at its best, by its canary kernel",
             Self::AboveLimit { .. } => {
                 "faster than the measured limit: the limit is wrong (rerun `gpukern peak`), or the operations or bytes of `[work]` are"
             }
@@ -106,8 +102,8 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): ± covers this process only; separate runs can differ by {:.0} % or more \
-                 (`--processes 5` measures that)",
+                "device {device} (CPU): another process can differ by {:.0} % or more, which ± does not include \
+                 (`--processes 5` measures it)",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

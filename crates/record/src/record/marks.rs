@@ -1,7 +1,7 @@
 //! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
 use super::{Case, Measured, Record, SLOW, Warning};
-use crate::basis::units::{range_text, significant};
+use crate::basis::units::{MIN_MULTIPLE, range_text, significant};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -215,7 +215,7 @@ impl RunConditions {
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
-                "disturbed: the device's speed, or other load, changed"
+                "disturbed: the device's speed or the load of other programs changed"
             } else {
                 "disturbed: the device's speed changed"
             };
@@ -262,15 +262,19 @@ impl DeviceConditions {
         let TypicalFigure { median, least, most, .. } = self.canary?;
         let max_ratio = if self.on_host { MAX_CANARY_RATIO_ON_HOST } else { SLOW };
         let best = self.best.filter(|best| most - best > max_ratio.ln())?;
-        let percent = |log_time: f64| format!("{:.0}", 100.0 * (1.0 - (best - log_time).exp().min(1.0)));
         let is_steady = most - least <= SLOW.ln();
-        let slower = match percent(least) {
-            _ if is_steady => percent(median),
-            low if low == "0" => format!("up to {}", percent(most)),
-            low => format!("{low} to {}", percent(most)),
+        let [least, most] = if is_steady { [median; 2] } else { [least, most] };
+        let [least, most] = [least, most].map(|log_time| (log_time - best).exp().max(1.0));
+        let percent = |ratio: f64| format!("{:.0}", 100.0 * (ratio - 1.0));
+        let longer = match (percent(least), percent(most)) {
+            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times as long as"),
+            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times as long as"),
+            (_, high) if is_steady => format!("{high} % longer than"),
+            (low, high) if low == "0" => format!("up to {high} % longer than"),
+            (low, high) => format!("{low} to {high} % longer than"),
         };
         let clock = self.clock_mhz.map_or_else(String::new, |mhz| format!(", at {} GHz", significant(mhz / 1000.0)));
-        Some(format!("the device ran {slower} % slower than at its best{clock}"))
+        Some(format!("the device took {longer} at its best{clock}"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.
@@ -335,7 +339,7 @@ mod tests {
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device ran 6 % slower than at its best, at 1.900 GHz");
+        assert_eq!(sentence, "the device took 7 % longer than at its best, at 1.900 GHz");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -354,7 +358,7 @@ mod tests {
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device ran up to 9 % slower than at its best");
+        assert_eq!(sentence, "the device took up to 9 % longer than at its best");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);

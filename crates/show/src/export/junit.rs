@@ -316,7 +316,7 @@ fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
 fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
     let mut change = format!("{} → {}{}", case.baseline, case.candidate, reason_of_change(case));
     if fails && case.is_lost() {
-        change.push_str("; if intentional, add --allow gone");
+        change.push_str("; if intended, add --allow gone");
     }
     let problem = match broken {
         [] => TestProblem {
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
         let text = text(&disturbed());
-        let property = r#"<property name="conditions" value="the device ran up to 9 % slower than at its best"/>"#;
+        let property = r#"<property name="conditions" value="the device took up to 9 % longer than at its best"/>"#;
         assert_eq!(text.matches(property).count(), 1, "{text}");
         assert_eq!(text.matches("mark d: disturbed: the device").count(), 1, "{text}");
     }

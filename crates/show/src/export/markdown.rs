@@ -14,8 +14,8 @@ use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Origin, Record};
 use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
-    above_commands, change_of_state, changed, difference_text, headline, not_compared, overviews, ratio_cell,
-    ratio_note, reason as reason_of_change, thresholds, totals,
+    above_commands, changed, details, difference_text, explanation, not_compared, overviews, ratio_cell, ratio_note,
+    thresholds, totals,
 };
 use crate::report::document::{Document, FormattedText};
 use crate::report::fleet::{self, MAX_DEVICES};
@@ -224,7 +224,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let is_software = !comparison.cases.is_empty() && comparison.cases.iter().all(|case| case.is_software);
     let caveat = if is_software { ", which runs on the CPU: ratios on a GPU may differ" } else { "" };
     document.line(FormattedText::strong(counts).plain(place).plain(caveat));
-    document.lines(headline(comparison, ruling).map(|headline| format!("{headline}.")));
+    document.lines(details(comparison).map(|details| format!("{details}.")));
     let differences = comparison.differences.iter().map(difference_text);
     let inspected = changed(comparison).map(|case| {
         let is_worse = case.verdict == Change::Worse;
@@ -238,7 +238,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         let listed = &cases[1..cases.len().min(1 + most)];
         let more = and_more(cases.len() - 1 - listed.len());
         let sign = if case.newly_wrong { FormattedText::strong(case.candidate.name()) } else { case.label().into() };
-        let change = format!("{more}: {}{}", change_of_state(case), reason_of_change(case));
+        let change = format!("{more}{}", explanation(case));
         let named =
             listed.iter().fold(sign.plain(" ").code(&*case.id), |named, case| named.plain(", ").code(&*case.id));
         named.plain(change)
@@ -274,8 +274,8 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
 fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
     let device = cases.iter().any(|(_, case)| case.device != cases[0].1.device).then_some("device");
     let table = Table::default().text(device).text(["case", "verdict"]);
-    let table = table.numbers(["ratio", "95 % interval"]).text(["test"]);
-    let mut table = table.numbers(["baseline", "candidate"]).text(["why"]);
+    let table = table.numbers(["ratio", "95 % interval"]).text(["reason"]);
+    let mut table = table.numbers(["baseline", "candidate"]).text(["remarks"]);
     for (index, case) in cases {
         let is_slower = case.verdict == Verdict::Slower;
         let verdict = match ruling.excuse(*index, case.verdict).filter(|_| is_slower) {
@@ -291,7 +291,7 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
         table.row(names.chain(cells));
     }
     table.unify_units(&["baseline", "candidate"]);
-    table.leave_out_empty(&["why"], "");
+    table.leave_out_empty(&["remarks"], "");
     table
 }
 

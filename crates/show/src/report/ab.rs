@@ -84,13 +84,13 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
 
 /// Meaning of the ratio, which may disagree with the two medians.
 const RATIO_MEANING: &str =
-    "B's time ÷ A's (below 1, B is faster): the median over rounds, not the ratio of the two medians";
+    "B's time ÷ A's (below 1, B is faster), the median over rounds, so not exactly the ratio of the medians";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {
     match turns {
         Turns::Processes => "",
-        Turns::Batches => "; its interval covers this process only, and others may differ",
+        Turns::Batches => ". The interval is of this process; another may differ",
     }
 }
 
@@ -342,7 +342,7 @@ pub(super) fn control(trials: &Trials) -> Option<String> {
     let controls = trials.cases.iter().filter_map(|trial| Some(trial.finding?.control));
     let [low, high] = controls.reduce(|[low, high], control| [low.min(control[0]), high.max(control[1])])?;
     let cases = if trials.cases.len() > 1 { " over all cases" } else { "" };
-    Some(format!("A against itself: ratio {low:.4} … {high:.4}{cases}"))
+    Some(format!("A against A, to show the noise: ratio {low:.4} … {high:.4}{cases}"))
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
@@ -444,7 +444,7 @@ fn write_table(
         document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
-        document.line("p allows for the number of cases and of looks at each; the interval does not");
+        document.line("p is corrected for the number of cases and of interim checks; the interval is not");
     }
 }
 
@@ -555,7 +555,8 @@ mod tests {
         one.not_measured = 1;
         insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
         let page = super::super::html::trials(&one);
-        for text in ["time of B (tiled) ÷ time of A (naive)", "A against itself: ratio 1.0000 … 1.0000"] {
+        for text in ["time of B (tiled) ÷ time of A (naive)", "A against A, to show the noise: ratio 1.0000 … 1.0000"]
+        {
             assert!(
                 page.charts[0].1.contains(text) && page.column_charts[0].1.contains("A (naive)"),
                 "{text}: {page:?}"

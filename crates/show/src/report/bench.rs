@@ -150,7 +150,7 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
 /// Returns the mark that explains the signs beside shares that are uncertain, of those that are shown.
 pub fn bound_mark(is_shown: impl Fn(&str) -> bool) -> Option<Mark> {
     let shown: Vec<_> = [RANGE, AT_MOST, AT_LEAST].into_iter().filter(|sign| is_shown(sign)).collect();
-    let meaning = "the limit is known only roughly: measure again when the device is idle";
+    let meaning = "the limit is known only roughly; measure again when the device is idle";
     (!shown.is_empty()).then(|| Mark::new(shown.join(" "), meaning))
 }
 

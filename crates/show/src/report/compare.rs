@@ -80,8 +80,9 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let names_cases = comparison.count(Verdict::Same) < comparison.cases.len();
     let cases = comparison.sorted();
     let names = if are_ids { case_names(&cases) } else { with_devices(&cases, |(index, _)| all_names[*index].clone()) };
-    let headline = headline_of(comparison, &Ruling::default(), &cases, &names);
-    document.lines(headline.filter(|_| comparison.cases.len() > 1 && names_cases));
+    if comparison.cases.len() > 1 && names_cases {
+        document.line(named_changes(comparison, &cases, &names, true).join("; "));
+    }
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
     document.lines(comparison.remarks.iter().map(String::as_str));
@@ -138,11 +139,10 @@ pub fn above_commands(comparison: &Comparison) -> String {
     let undecided = comparison.count(Verdict::Undecided);
     let decidable = undecided.saturating_sub(hopeless(comparison));
     let rest = match decidable {
-        1 if undecided == 1 && comparison.cases.len() == 1 => "it".to_string(),
-        1 if undecided > 1 => "the other one".into(),
+        1 if undecided == 1 => "the undecided case".to_string(),
+        1 => "the other one".into(),
         count if (1..undecided).contains(&count) => format!("the other {count}"),
-        _ if undecided == comparison.cases.len() => "them".into(),
-        _ => "the rest".into(),
+        _ => "the undecided cases".into(),
     };
     format!("On an idle machine, this should decide {rest}:")
 }
@@ -265,7 +265,7 @@ pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
         ));
     }
     let differs = cases.iter().any(|(_, case)| differs_from_medians(case));
-    differs.then(|| "ratio: the median over pairs of times; it may differ from candidate ÷ baseline".into())
+    differs.then(|| "ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into())
 }
 
 /// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
@@ -274,7 +274,7 @@ fn differs_from_medians(case: &Compared) -> bool {
     case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
 }
 
-const TEST_HEADING: &str = "test";
+const TEST_HEADING: &str = "reason";
 
 const INTERVAL_HEADING: &str = "95 % interval";
 
@@ -320,8 +320,8 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
     let mut lines = vec![];
     for group in grouped(tests, |(_, test)| *test).into_iter().chain(groups) {
         let subject = match group.len() {
-            2 if cases.len() == 2 => "both".into(),
-            count if count == cases.len() && count > 1 => format!("all {count}"),
+            2 if cases.len() == 2 => "both cases".into(),
+            count if count == cases.len() && count > 1 => format!("all {count} cases"),
             count if count > MAX_NAMED => {
                 format!("{} and {} more", printable(&names[group[0].0]), count - 1)
             }
@@ -462,17 +462,25 @@ pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { case.statuses[1].to_uppercase() } else { case.label().into() };
-    let reason = reason(case);
-    let more = and_more(count - 1);
-    format!("{sign}  {}{more}: {}{reason}", case.id, change_of_state(case))
+    format!("{sign}  {}{}{}", case.id, and_more(count - 1), explanation(case))
 }
 
-/// Says on which sides a case has which state.
-pub fn change_of_state(case: &Unmatched) -> String {
+/// Says what became of a case and why, after its name.
+pub fn explanation(case: &Unmatched) -> String {
+    match (change_of_state(case).as_str(), reason(case)) {
+        ("", reason) => reason,
+        (change, reason) => format!(": {change}{reason}"),
+    }
+}
+
+/// Says on which sides a case has which state, unless its label does.
+fn change_of_state(case: &Unmatched) -> String {
     match (case.baseline, case.candidate) {
         (State::VerifiedOnly, State::VerifiedOnly)
         | (State::Unverified, State::Unverified)
         | (State::Doubtful, State::Doubtful) => "without times".into(),
+        (State::Measured, _) if case.newly_wrong => String::new(),
+        (State::Absent, _) if case.newly_wrong => "a new case".into(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (State::Measured, State::Measured) => "measured on both sides".into(),
@@ -497,16 +505,26 @@ pub fn reason(case: &Unmatched) -> String {
 /// possible changes of undecided ones, after the thresholds that are crossed. `None` if no case was compared.
 pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
     let cases = comparison.sorted();
-    headline_of(comparison, ruling, &cases, &case_names(&cases))
+    let mut parts = counts(comparison, ruling, &cases);
+    parts.extend(named_changes(comparison, &cases, &case_names(&cases), parts.is_empty()));
+    match comparison.count(Verdict::Same) {
+        0 => {}
+        same if comparison.count(Verdict::Undecided) > 0 => parts.push(format!("{same} unchanged")),
+        same => parts.push(format!("{} unchanged", counted(same, "case"))),
+    }
+    (!cases.is_empty()).then(|| parts.join("; "))
 }
 
-/// Summarizes a comparison of these cases, under these names.
-fn headline_of(
-    comparison: &Comparison,
-    ruling: &Ruling,
-    cases: &[(usize, &Compared)],
-    names: &[String],
-) -> Option<String> {
+/// Names the most changed cases and how far the undecided ones may have changed, where counts stand beside it. `None` if there
+/// is no such case.
+pub fn details(comparison: &Comparison) -> Option<String> {
+    let cases = comparison.sorted();
+    let parts = named_changes(comparison, &cases, &case_names(&cases), true);
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Counts crossed thresholds, and cases that are not right any more.
+fn counts(comparison: &Comparison, ruling: &Ruling, cases: &[(usize, &Compared)]) -> Vec<String> {
     let mut parts = vec![];
     match ruling.violations.len() {
         0 => {}
@@ -529,6 +547,13 @@ fn headline_of(
         let have = if weaker == 1 { "has" } else { "have" };
         parts.push(format!("{} {have} a check that became too weak", counted(weaker, "case")));
     }
+    parts
+}
+
+/// Names the most changed cases, with the number of others, and the possible changes of undecided ones, under these names. If
+/// they are `alone`, says first that no change was found.
+fn named_changes(comparison: &Comparison, cases: &[(usize, &Compared)], names: &[String], alone: bool) -> Vec<String> {
+    let mut parts = vec![];
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
@@ -546,7 +571,7 @@ fn headline_of(
     let undecided: Vec<_> = named_cases.filter(|(case, _)| is_open(case)).collect();
     if !undecided.is_empty() {
         let changes = possible_changes(&undecided, comparison.min_effect);
-        if parts.is_empty() && changes.is_none() {
+        if alone && parts.is_empty() && changes.is_none() {
             let nothing = match comparison.count(Verdict::Same) {
                 0 => "No verdict",
                 _ if undecided.iter().any(|(case, _)| excludes_one(case)) => "No change that matters for certain",
@@ -559,12 +584,7 @@ fn headline_of(
             .map_or_else(String::new, |changes| format!(": {changes}"));
         parts.push(counted_open(&undecided) + &changes);
     }
-    match comparison.count(Verdict::Same) {
-        0 => {}
-        same if comparison.count(Verdict::Undecided) > 0 => parts.push(format!("{same} unchanged")),
-        same => parts.push(format!("{} unchanged", counted(same, "case"))),
-    }
-    (!cases.is_empty()).then(|| parts.join("; "))
+    parts
 }
 
 /// Counts undecided cases. Those that are not slower do not fail a job, so that the headline must not read as if they could.
@@ -587,7 +607,7 @@ fn possible_changes(undecided: &[(&Compared, &str)], min_effect: f64) -> Option<
     let faster = fastest.filter(|(case, _)| ratio(case) < 1.0 / (1.0 + min_effect));
     let mut parts = vec![];
     for (case, name) in slower.into_iter().chain(faster) {
-        parts.push(possible_change(case, name, ratio(case), ["may take ", "may be "]));
+        parts.push(possible_change(case, name, ratio(case), ["took ", "was "]));
     }
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
@@ -616,13 +636,13 @@ fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) ->
     format!("{name} {}{}", change(ratio, verbs), interval(case))
 }
 
-/// Formats the interval of a ratio in brackets: ` (8.67 … 26.4)`.
+/// Formats the interval of a ratio in brackets: ` (95 % interval 8.67 … 26.4)`.
 fn interval(case: &Compared) -> String {
     let end = |end: f64| match units::trimmed(&units::significant(end)) {
         "1" => units::trimmed(&units::ratio_within(end, case.interval)).to_string(),
         text => text.to_string(),
     };
-    case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(end).join(" … ")))
+    case.interval.map_or_else(String::new, |ends| format!(" (95 % interval {})", ends.map(end).join(" … ")))
 }
 
 /// Describes a ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`.
@@ -814,17 +834,17 @@ mod tests {
         assert_eq!(
             headline_of(&[(slower, 1.034), (slower, 1.3), (faster, 0.9), (open, 1.0)]),
             "2 cases are slower, most of all matmul/naive/f32/128x128x128, which takes 30 % longer; matmul/naive/f32/192x192x192 takes 10 % less time; \
-             1 case undecided: the ratio of matmul/naive/f32/256x256x256 is uncertain (0.97 … 1.2)"
+             1 case undecided: the ratio of matmul/naive/f32/256x256x256 is uncertain (95 % interval 0.97 … 1.2)"
         );
         assert_eq!(
             headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
-            "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: the ratio of matmul/naive/f32/128x128x128 is uncertain (0.99 … 1.2); 1 unchanged"
+            "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: the ratio of matmul/naive/f32/128x128x128 is uncertain (95 % interval 0.99 … 1.2); 1 unchanged"
         );
         let none = "No verdict; 1 case undecided: the ratio of matmul/naive/f32/64x64x64 is uncertain (1 … 1.2)";
         assert_eq!(headline_of(&[(open, 1.0)]), none);
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),
-            "2 cases undecided: matmul/naive/f32/64x64x64 may take 1.5× as long (1 … 1.2)"
+            "2 cases undecided: matmul/naive/f32/64x64x64 took 1.5× as long (95 % interval 1 … 1.2)"
         );
         let mut faster = many();
         faster.cases.truncate(1);
@@ -833,7 +853,7 @@ mod tests {
         case.is_below_effect = true;
         assert_eq!(
             headline(&faster, &Ruling::default()).as_deref(),
-            Some("1 case not slower: matmul/naive/f32/64x64x64 may be 2× as fast (0.4 … 1.01)")
+            Some("1 case not slower: matmul/naive/f32/64x64x64 was 2× as fast (95 % interval 0.4 … 1.01)")
         );
         assert_eq!(headline_of(&[(same, 1.0)]), "1 case unchanged");
         assert_eq!(headline(&Comparison { cases: vec![], ..many() }, &Ruling::default()), None);
@@ -880,11 +900,11 @@ mod tests {
     #[test]
     fn what_stands_above_the_commands_is_true_of_them() {
         let mut all = many();
-        assert_eq!(above_commands(&all), "On an idle machine, this should decide the rest:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide the undecided cases:");
         all.cases.retain(|case| case.verdict == Verdict::Undecided);
-        assert_eq!(above_commands(&all), "On an idle machine, this should decide them:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide the undecided cases:");
         all.cases.truncate(1);
-        assert_eq!(above_commands(&all), "On an idle machine, this should decide it:");
+        assert_eq!(above_commands(&all), "On an idle machine, this should decide the undecided case:");
         // Cases that no number of processes would decide do not count.
         let mut some = many();
         some.cases.retain(|case| case.verdict == Verdict::Undecided);

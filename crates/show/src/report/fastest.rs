@@ -307,7 +307,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditio
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race, conditions), share_reached(&race.winners, false))
             }
-            tied => format!("{} {} which is fastest", list(tied), why_tied(&race.winners)),
+            tied => format!("{} {} apart", list(tied), why_tied(&race.winners)),
         }),
         _ => Some(describe_several_races(races, races.len() < all_sizes, conditions)),
     }
@@ -488,7 +488,7 @@ mod tests {
         let of = |times: &[(u64, &str, f64)]| sentence_on(times).expect("a sentence");
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
-        assert_eq!(of(&close), "local and naive are too close to tell which is fastest");
+        assert_eq!(of(&close), "local and naive are too close to tell apart");
     }
 
     #[test]

@@ -26,8 +26,8 @@ const MIN_DEVICES: usize = 3;
 const NAME_LENGTHS: [usize; 4] = [usize::MAX, 24, 16, 12];
 
 /// Explains the columns, below the tables of records.
-const LEGEND: &str = "slower: share of the times, one for each problem and device, that are at least 2 % longer than \
-                      the fastest; worst, best: the largest and the smallest ratio, and its device";
+const LEGEND: &str = "slower: how often it takes at least 2 % longer than the fastest; worst, best: the largest and the \
+                      smallest ratio, and where";
 
 /// Columns to hide on a narrow terminal, least important first.
 const HIDDEN_FIRST: [&str; 4] = ["best", "undecided", "devices", "geomean"];
@@ -114,8 +114,8 @@ fn fewest(records: &[&Record], max_name: usize) -> Option<Table> {
         let conditions = RunConditions::of(record);
         record.cases.iter().any(|case| fastest::is_doubtful(case, &conditions))
     });
-    let about = if is_doubtful { "; roughly, as some times are disturbed or uncertain" } else { "" };
-    let mut table = Table::captioned(format!("to ship few variants, time ÷ that of the fastest{about}"));
+    let about = if is_doubtful { " (roughly: some times are disturbed or uncertain)" } else { "" };
+    let mut table = Table::captioned(format!("if you ship only these variants: their time ÷ the fastest's{about}"));
     table = table.text(["problem"]).prose(["variants"]).numbers(["mean", "worst"]).text(["worst at"]);
     let mut last = "";
     for set in &sets {

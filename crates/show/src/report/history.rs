@@ -144,7 +144,7 @@ fn write_event(document: &mut Document, history: &History, event: &HistoryEvent)
         let series = &history.series[changed.series];
         let step = &series.steps[changed.step];
         let [runs_before, runs_after] = step.counts;
-        let levels = format!("{} ({runs_before} and {runs_after} runs)", format_levels(step));
+        let levels = format!("{} ({runs_before} runs before, {runs_after} after)", format_levels(step));
         let remarks = changed.changes.iter().cloned().chain(explain_position(history, series, step));
         let facts = std::iter::once(levels).chain(remarks).collect::<Vec<_>>().join("; ");
         document.hanging(12, format!("  {:>8}  {}: {facts}", percent(step.ratio()), series.id));
@@ -188,13 +188,13 @@ pub(super) fn summary(history: &History) -> String {
     let longest = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let limit = format!("steps below {} % are not reported", (1000.0 * history.min_effect).round() / 10.0);
     let result = if longest < steps::min_values(1, FALSE_DISCOVERIES) {
-        "none has enough runs to find a step".into()
+        "too few runs to find a step".into()
     } else if steps == 0 {
         format!("no steps ({limit})")
     } else {
         let steps = counted(steps, "step");
         let stepped = counted(stepped, "case");
-        format!("{steps} in {stepped} (at most {:.0} % of steps are chance; {limit})", 100.0 * FALSE_DISCOVERIES)
+        format!("{steps} in {stepped} (at most {:.0} % of cases have a false one; {limit})", 100.0 * FALSE_DISCOVERIES)
     };
     format!("{} of {}: {result}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
 }

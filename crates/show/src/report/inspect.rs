@@ -247,10 +247,14 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.position(CACHED).map_or("", |_| "; cached: again, from that cache");
+    let cached = table.position(CACHED).map_or("", |_| "; cached: the same from the cache that this left");
     // As llvmpipe does, whose times therefore do not compare with those of others.
-    let lazy = if names.is_empty() { "; such a driver may generate code only when a kernel first runs" } else { "" };
-    let median = table.position(SPREAD).map_or("", |_| ", the median of up to 11");
+    let lazy = if names.is_empty() {
+        ". Without statistics, a driver may generate code only when a kernel first runs"
+    } else {
+        ""
+    };
+    let median = table.position(SPREAD).map_or("", |_| " (the median of up to 11 times)");
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{median}{cached}{lazy}")]
 }
 
@@ -345,8 +349,11 @@ pub fn diff(
     }
     let _ = write!(out, "\n{}", table.terminal(width));
     if a.texts(wanted).is_empty() || b.texts(wanted).is_empty() {
-        let _ =
-            writeln!(out, "\nthe driver shows no such text of {}", if a.texts(wanted).is_empty() { "A" } else { "B" });
+        let _ = writeln!(
+            out,
+            "\nno code to compare: the driver does not show it for {}",
+            if a.texts(wanted).is_empty() { "A" } else { "B" }
+        );
     }
     for before in a.texts(wanted) {
         let Some(after) = b.texts(wanted).into_iter().find(|after| after.name == before.name) else { continue };

@@ -87,7 +87,7 @@ pub fn text(record: &Record, width: usize) -> String {
         }
     }
     document.line(
-        "detect: the smallest change that this many processes per side find in 80 of 100 comparisons, \
+        "processes detect: the smallest change that so many processes per side detect in 80 of 100 comparisons, \
          2.8·between·√(2/processes)",
     );
     if let Some(floor) = median(&spreads) {

@@ -161,7 +161,7 @@ pub fn notes(reports: &[CaseReport]) -> String {
             for sizes in grouped(reasons, |(_, reason)| *reason) {
                 let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
                 let reason = sizes[0].1.replace("the device", "the simulated device");
-                lines.push(format!("{name} {words} {}: {reason}", spans(&numbers)));
+                lines.push((name.to_string(), format!("{words} {}: {reason}", spans(&numbers))));
             }
         };
         add_sizes(kernel, "is not for sub-groups of", |result| match result {
@@ -172,18 +172,23 @@ pub fn notes(reports: &[CaseReport]) -> String {
             SizeResult::Failed { reason } => Some(reason),
             _ => None,
         });
-        lines.extend(report.unverified.as_ref().map(|reason| format!("{kernel} is unverified: {reason}")));
+        lines.extend(report.unverified.as_ref().map(|reason| (kernel.clone(), format!("is unverified: {reason}"))));
         if report.assumed_progress {
-            lines.push(format!("{kernel} has work-groups that wait for others; these were assumed to make progress"));
+            let assumed = "has work-groups that wait for others; these were assumed to make progress";
+            lines.push((kernel.clone(), assumed.into()));
         }
     }
+    let mut lines: Vec<_> = grouped(distinct(lines), |(_, said)| said.clone())
+        .iter()
+        .map(|alike| format!("{}{} {}", alike[0].0, and_more(alike.len() - 1), alike[0].1))
+        .collect();
     let failed = reports.iter().filter_map(|report| Some((report, report.error.as_ref()?)));
     for cases in grouped(failed, |(_, reason)| *reason) {
         let [(first, reason), others @ ..] = &cases[..] else { continue };
         let was = if others.is_empty() { "was" } else { "were" };
         lines.push(format!("{}{} {was} not simulated: {reason}", first.id, and_more(others.len())));
     }
-    distinct(lines).iter().map(|line| format!("note      {line}\n")).collect()
+    lines.iter().map(|line| format!("note      {line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -157,7 +157,10 @@ pub fn without_tiles(
         if number > 0 {
             document.gap();
         }
-        document.line(format!("{}, no tile to search here: what `auto` chooses from", heading(&alike[0].0)));
+        document.line(format!(
+            "{}, no tile to search on this device; the variants that `auto` chooses from",
+            heading(&alike[0].0)
+        ));
         document.line(named(device));
         document.gap();
         document.lines(alike.iter().map(|(_, choice)| choice.as_str()));
@@ -200,11 +203,14 @@ pub fn choice(
 
 /// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
 fn gain(found: &SearchResult) -> Option<String> {
-    let (tile, time) = found.best;
-    let (built_in_tile, built_in_time) = found.built_in;
-    let speed_up = built_in_time?.0 / time.0;
-    let interval = found.gain.map_or(String::new(), |[low, high]| format!(" ({low:.2} … {high:.2})"));
-    Some(if built_in_tile == tile { "built in".into() } else { format!("{speed_up:.2} ×{interval}") })
+    let (ratio, interval) = speed_up(found)?;
+    Some(if found.built_in.0 == found.best.0 { "built in".into() } else { format!("{ratio:.2} ×{interval}") })
+}
+
+/// Returns the ratio of the built-in tile's time to the best one's, and its interval in brackets.
+fn speed_up(found: &SearchResult) -> Option<(f64, String)> {
+    let ratio = found.built_in.1?.0 / found.best.1.0;
+    Some((ratio, found.gain.map_or(String::new(), |[low, high]| format!(" ({low:.2} … {high:.2})"))))
 }
 
 /// Returns the cells behind the names of a search.
@@ -225,9 +231,9 @@ fn sentence(row: &TunedRow) -> String {
     let TunedRow { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = cells(row);
     let is_built_in = row.found.best.0 == row.found.built_in.0;
-    let gain = match gain(&row.found) {
-        Some(gain) if is_built_in => format!(", {gain}"),
-        Some(gain) => format!(", {gain} the built-in one's {built_in}"),
+    let gain = match speed_up(&row.found) {
+        Some(_) if is_built_in => ", built in".into(),
+        Some((ratio, interval)) => format!(", {ratio:.2} times the built-in tile's {built_in}{interval}"),
         None => String::new(),
     };
     let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();

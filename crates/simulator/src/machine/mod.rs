@@ -254,7 +254,8 @@ impl<'a> SimulatedDevice<'a> {
         }
         if self.is_late || self.launch.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(Stopped::TooLong(format!(
-                "{done} of {total} work-groups were done: does a loop wait forever? If not, choose a smaller size"
+                "after --timeout, {done} of {total} work-groups were done: does a loop wait forever? If not, choose a smaller \
+                 size or a longer --timeout"
             )));
         }
         Ok(())
