@@ -12,7 +12,7 @@ use crate::commands::cli::{BenchArgs, OutputArgs};
 use crate::engine::measurement::Measurement;
 use crate::engine::session::Isolation;
 use crate::plan::estimate::CaseEstimate;
-use crate::plan::{HOST, Shard, axes};
+use crate::plan::{self, HOST, Shard, axes};
 use crate::report::explain::Explanation;
 use crate::tuning::tuned;
 use crate::{
@@ -35,6 +35,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
     let mut kernels = super::run::add_tables(&mut plan, request, args.beside.as_deref())?;
+    let left_out = plan::left_out(&CATALOGUE, &request.selection, &plan);
     let mut planned = plan_to_measure(plan, request, args.parallel)?;
     if let Some(baseline) = &args.beside {
         let allowed = std::mem::take(&mut output.comparing.judging.allow);
@@ -60,7 +61,9 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     if args.parallel {
         check_parallel(&planned.selected, setup)?;
     }
-    measuring::measure_and_report(&planned, request, output, setup, host)
+    let mut answer = measuring::measure_and_report(&planned, request, output, setup, host)?;
+    answer.notes.extend(left_out.into_iter().map(|remark| format!("note      {remark}\n")));
+    Ok(answer)
 }
 
 /// Returns the part of `plan` that `request` measures: with host baselines, of a shard, only the cases of `--only`.

@@ -730,9 +730,9 @@ pub struct RunArgs {
 
     /// Test whether the second kernel is faster: run k.toml a.comp b.comp --ab
     ///
-    /// The first kernel, or the first of two choices in [spec], is the baseline. The two take turns, and each size
-    /// gets a verdict.
-    #[arg(long, conflicts_with_all = ["watch", "against", "compare", "resume", "energy"])]
+    /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, a built-in variant is.
+    /// The two take turns, and each size gets a verdict.
+    #[arg(long, conflicts_with_all = ["watch", "compare", "resume", "energy"])]
     pub ab: bool,
 
     /// Measure again whenever a file is saved

@@ -50,7 +50,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
         if !args.isa && !args.ir {
-            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args.tuned.as_ref()));
+            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args));
         }
     }
     answer.deliver_json(json, &record);

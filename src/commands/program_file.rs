@@ -2,10 +2,12 @@
 
 use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
 use super::reproducer::Reproducer;
+use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
-use crate::basis::printable;
+use crate::basis::printable::{self, shell_word};
 use crate::case::tile::CaseTile;
+use crate::commands::cli::InspectArgs;
 use crate::device::capability::{Requirement, requirement, vulkan_for};
 use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, Interface, SlotKind};
@@ -208,8 +210,9 @@ pub(super) fn save_programs(
     record: &Record,
     plan: &Plan,
     tuned: &Tuned,
-    tuned_path: Option<&PathBuf>,
+    args: &InspectArgs,
 ) -> Result<String> {
+    let tuned_path = args.tuned.as_ref();
     let mut saved = 0;
     let mut renamed = String::new();
     let mut predicted = vec![];
@@ -245,12 +248,12 @@ pub(super) fn save_programs(
         all if all == saved => "; `gpukern run FOLDER` verifies and times one".into(),
         _ => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
     };
-    let saved = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
-    Ok(saved + &renamed + &untimed_choice(&predicted).unwrap_or_default())
+    let text = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
+    Ok(text + &renamed + &untimed_choices(&predicted, saved, args).unwrap_or_default())
 }
 
 /// Writes the description with which `run` repeats an exported case; `None` for a user's kernel, and for what
-/// no description has: texel views, special inputs.
+/// no description has: fills between kernels, special inputs.
 fn write_case(
     folder: &Path,
     case: &Case,
@@ -283,23 +286,31 @@ fn write_case(
     written.ok()
 }
 
-/// Warns of programs that a model chose: nobody has run them on this device. `None` without any.
-fn untimed_choice(groups: &[&CaseGroup]) -> Option<String> {
-    let first = groups.first()?;
-    let options = axes::tile_columns().filter(|column| column.name != "dtype");
-    let usual = CaseOptions::plain(first.spec.dtype);
-    let typed = options.filter(|column| column.text(&first.spec.options) != column.text(&usual));
-    let typed: String = typed.map(|own| format!(" --{} {}", own.name, own.text(&first.spec.options))).collect();
-    Some(format!(
-        "note      auto chose {} by a model, without timing it here: run `gpukern tune {} -s {} -t {}{typed}` first\n",
-        match groups.len() {
-            1 => "the program".into(),
-            count => format!("{count} of the programs"),
-        },
-        first.algorithm.name,
-        first.spec.size,
-        first.spec.dtype,
-    ))
+/// Warns that a model chose these of `saved` programs: nobody has run them on this device. `None` without any.
+fn untimed_choices(predicted: &[&CaseGroup], saved: usize, args: &InspectArgs) -> Option<String> {
+    let mut commands = vec![];
+    let problem = |group: &CaseGroup| (group.algorithm.name.clone(), group.spec.options);
+    for alike in grouped_where(predicted, |a, b| problem(a) == problem(b)) {
+        let (name, options) = &problem(alike[0]);
+        let sizes = distinct(alike.iter().map(|group| group.spec.size.to_string())).join(",");
+        let usual = CaseOptions::plain(options.dtype);
+        let columns = axes::tile_columns().filter(|column| column.name != "dtype");
+        let typed = columns.filter(|column| column.text(options) != column.text(&usual));
+        let typed = typed.map(|column| format!(" --{} {}", column.name, column.text(options)));
+        let devices = (!args.on.device.is_empty()).then(|| format!(" -d {}", shell_word(&args.on.device.join(","))));
+        let tuned = args.tuned.as_ref().map(|path| format!(" --tuned {}", shell_word(&path.shown())));
+        let more: String = typed.chain(devices).chain(tuned).collect();
+        commands.push(format!("`gpukern tune {name} -s {sizes} -t {}{more}`", options.dtype));
+    }
+    let (programs, them) = match predicted.len() {
+        0 => return None,
+        1 if saved == 1 => ("the program".into(), "it"),
+        1 => (format!("one of the {saved} programs"), "it"),
+        count if count == saved => (format!("all {saved} programs"), "them"),
+        count => (format!("{count} of the {saved} programs"), "them"),
+    };
+    let commands = commands.join(" and ");
+    Some(format!("note      auto chose {programs} by a model, without timing {them} here: run {commands} first\n"))
 }
 
 impl ProgramFile {

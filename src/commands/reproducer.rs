@@ -4,7 +4,7 @@
 use crate::basis::file_name::file_name;
 use crate::case::input::Input;
 use crate::kernel::buffer::{Descriptor, Role};
-use crate::kernel::interface::{ArgumentKind, Scalar, Slot, SlotKind};
+use crate::kernel::interface::{ArgumentKind, Scalar, Slot};
 use crate::kernel::program::{BufferId, Dispatch, Step};
 use crate::kernel::shaders::Shader;
 use crate::user::description::{
@@ -48,10 +48,6 @@ impl Reproducer<'_> {
     /// Writes the description, and the files that it names besides inputs and SPIR-V. The error says why `run` cannot repeat
     /// the case.
     pub(super) fn write(&self) -> Result<(), String> {
-        let mut descriptors = self.program.dispatches().flat_map(|dispatch| &dispatch.descriptors);
-        if descriptors.any(|descriptor| descriptor.at.kind == SlotKind::Texel) {
-            return Err("it reads a texel buffer, which no description can bind".into());
-        }
         let mut commented = self.describe()?;
         let mut reason = String::new();
         for reference in [self.reference(), Err("the saved kernel does not fit it".into())] {

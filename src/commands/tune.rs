@@ -13,6 +13,7 @@ use crate::engine::job::tune::SearchRequest;
 use crate::plan::axes::DTYPE;
 use crate::plan::options::SamplingArgs;
 use crate::plan::{Sampling, axes};
+use crate::report::ab::busy_sentence;
 use crate::report::tune::{self as report, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{self, InspectedTiles, Refusal, Rivals, SearchResult};
@@ -82,6 +83,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
         has_saved: false,
         timeout,
         has_timed_out: false,
+        others: 0.0,
         tables: vec![],
         answer: CommandOutput::new(String::new(), unsupported_types(&section), Exit::Success),
     };
@@ -116,6 +118,8 @@ struct Tuning<'a> {
     /// Longest time of a driver call, and whether a tile exceeded it.
     timeout: Duration,
     has_timed_out: bool,
+    /// Largest share of the processors that other programs used while a CPU device was timed.
+    others: f64,
     /// Table of each device on which tiles were found.
     tables: Vec<String>,
     answer: CommandOutput,
@@ -199,6 +203,7 @@ impl Tuning<'_> {
             let reason = outcome.reason().unwrap_or_default();
             let refusal = match outcome {
                 Outcome::Measured(measured) => {
+                    self.others = self.others.max(measured.conditions.others.unwrap_or_default());
                     times.push((variant, measured.summary.median, measured.summary.interval));
                     continue;
                 }
@@ -270,6 +275,7 @@ impl Tuning<'_> {
                 return None;
             }
         };
+        self.others = self.others.max(result.others.unwrap_or_default());
         self.answer.notes.extend(slow_preparation(&name, result.preparation, self.host.since(started)));
         for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
@@ -382,7 +388,10 @@ impl Tuning<'_> {
     }
 
     fn finish(self) -> Result<CommandOutput> {
-        let Self { path, mut answer, has_saved, tables, host, timeout, has_timed_out, .. } = self;
+        let Self { path, mut answer, has_saved, tables, host, timeout, has_timed_out, others, .. } = self;
+        if let Some(busy) = busy_sentence(others, true) {
+            let _ = writeln!(answer.notes, "note      {busy}; tune again when it is idle");
+        }
         if has_timed_out {
             let _ = writeln!(
                 answer.notes,

@@ -7,6 +7,7 @@ use crate::basis::pattern;
 use crate::commands::cli::VerifyArgs;
 use crate::compare::known::{self, Expectations, KnownFailure};
 use crate::export::junit;
+use crate::plan::left_out as lacking_variants;
 use crate::{
     CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
     PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
@@ -62,6 +63,8 @@ pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<Comma
     if left_out && record.devices.iter().any(|device| device.kind.runs_on_host_cores()) {
         let _ = writeln!(notes, "note      {QUICK_NOTE}");
     }
+    let lacking = lacking_variants(&CATALOGUE, &request.selection, &plan);
+    notes.extend(lacking.into_iter().map(|remark| format!("note      {remark}\n")));
     let (exit, corrections) = match &known_failures {
         None => (measuring::exit_of_record(&record), String::new()),
         Some(known) => judge_known(&record, &new_failures, known, &expectations, &mut notes),

@@ -74,11 +74,10 @@ fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
     );
     let case = odd.join("matmul_gemv-texel_f32_3x7x13_nt_device-0");
     let program = read_json(&case.join("program.json"));
-    // No description can bind a texel view: the folder, and the one around it, name what runs it.
-    for path in [&odd, &case] {
-        let refusal = stderr(&expect_exit(gpukern(&["run"]).arg(path), 2)).replace("\n  ", " ");
-        assert!(refusal.contains("`gpukern bench matmul --variant=gemv-texel --size=3x7x13 "), "{refusal}");
-    }
+    // The view in its description is that of the kernel, and the answer right.
+    let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&case), 0);
+    let record = valid_record(&stdout(&run));
+    assert!(record["cases"][0]["outcome"]["verification"]["residual"].is_number(), "{record}");
     let buffer = |name: &str, field: &str| {
         let mut buffers = program["buffers"].as_array().expect("buffers").iter();
         buffers.find(|buffer| buffer["name"] == name).expect("a buffer")[field].clone()
@@ -107,13 +106,23 @@ fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
     let output = inspect();
     assert_eq!(stdout(&output).matches(" (auto) ").count(), 1, "{}", stdout(&output));
     let note = line(&stderr(&output), "note      auto ").to_string();
-    assert!(
-        note.contains("by a model, without timing it here: run `gpukern tune matmul -s 64 -t f32` first"),
-        "{note}"
+    let file = tuned.display();
+    let told = format!(
+        "one of the 3 programs by a model, without timing it here: run `gpukern tune matmul -s 64 -t f32 -d cpu --tuned {file}`"
     );
+    assert!(note.contains(&told), "{note}");
     expect_exit(gpukern(&["tune", "matmul", "-s=64", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
     let said = stderr(&inspect());
     assert!(!said.contains("without timing it"), "{said}");
+    // Problems that one command can tune share it; each of the others has its own.
+    let mut several =
+        gpukern(&["inspect", "matmul", "-V=auto", "-s=16,3x5x7", "-t=f32", "-d=0", "--layout=nn,nt", "--save"]);
+    let said = stderr(&expect_exit(several.arg(folder.path().join("several")).arg("--tuned").arg(&tuned), 0));
+    let told = format!(
+        "note      auto chose all 4 programs by a model, without timing them here: run `gpukern tune matmul -s 16,3x5x7 -t f32 -d 0 \
+         --tuned {file}` and `gpukern tune matmul -s 16,3x5x7 -t f32 --layout nt -d 0 --tuned {file}` first"
+    );
+    assert!(said.contains(&told), "{said}");
 }
 
 /// Returns a row without numbers, and without the ± of compile times: there is none if too few compilations fit the time.

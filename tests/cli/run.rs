@@ -596,6 +596,37 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
 }
 
 #[test]
+fn ab_judges_ones_own_kernel_by_a_built_in_one() {
+    let folder = folder(&[("mm.comp", PRODUCT)]);
+    let ab = |more: &[&str]| {
+        let options: Vec<_> = AGAINST_BUILT_IN.into_iter().filter(|option| !option.starts_with("--against")).collect();
+        command(folder.path(), &[&options[..], &["--ab"], more].concat())
+    };
+    // A verdict takes longer; whose turn comes first is no matter of time.
+    let trial: Value = serde_json::from_str(&stdout(&super::run(&mut ab(&["--against=naive"])))).expect("JSON");
+    let labels = ["a", "b"].map(|side| &trial[side]["label"]);
+    assert_eq!(labels, ["matmul:naive", "mm"].map(Value::from).each_ref(), "{trial}");
+    expect_refusal(
+        &mut ab(&["--against=naive,tiled"]),
+        "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant (--against); size \
+         65x40x33 has 3: mm, matmul:naive, matmul:tiled; write `--ab -V mm,matmul:naive`",
+    );
+}
+
+#[test]
+fn the_best_of_ones_own_choices_is_named_beside_the_fastest_built_in_kernel() {
+    let source = PRODUCT.replace("void main", "layout(constant_id = 3) const uint START = 0;\n void main");
+    let folder = folder(&[("mm.comp", &source.replace("float sum = 0.0", "float sum = float(START)"))]);
+    // Only the first is right, so it is the best, however fast the others are.
+    let tune = ["--set=spec.START=[0,1]", "--tune"];
+    let output = super::run(&mut command(folder.path(), &[&AGAINST_BUILT_IN[..11], &tune].concat()));
+    let said = words(&stdout(&output));
+    let best = said.split_once("best of 1 with a time (1 other has none): START = 0, ").expect("the best").1;
+    assert!(best.contains("× the speed of matmul:") || best.contains("too close to matmul:"), "{said}");
+    assert!(best.contains(", the fastest built-in one"), "{said}");
+}
+
+#[test]
 fn built_in_kernels_beside_a_users_have_what_tune_found() {
     let folder = folder(&[("mm.comp", PRODUCT)]);
     let tuned = folder.path().join("tuned.toml");

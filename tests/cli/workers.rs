@@ -74,6 +74,18 @@ fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
 }
 
 #[test]
+fn a_choice_of_auto_that_crashes_is_named_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut bench = with_failing("vkCreateComputePipelines", &["bench", "matmul", "-V=auto", "-s=64"], folder.path());
+    let kernel = find_shader("matmul/texel", DType::F32).expect("it is compiled");
+    bench.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_KERNEL", kernel.spirv.len().to_string());
+    let said = stderr(&expect_exit(bench.args(BRIEF).arg("--no-tuned"), 3));
+    let note = "note      auto chose texel, which failed: name another variant in place of auto, or run `gpukern tune`, after \
+                which auto leaves out what fails";
+    assert_eq!(line(&said, "note      auto"), note, "{said}");
+}
+
+#[test]
 fn a_crash_in_the_canary_is_not_blamed_on_a_case() {
     let folder = tempfile::tempdir().expect("a folder");
     let canary = find_shader("fma/chains", DType::F32).expect("it is compiled").spirv.len().to_string();

@@ -101,14 +101,17 @@ impl Executor<'_> {
     /// Returns a case with which its worker ended.
     pub(super) fn dead_case(&self, group: &CaseGroup, chosen: &Configuration, ended: &WorkerEnd) -> Case {
         let problem = group.problem();
+        let mut chosen_by_auto = chosen.chosen_by_auto();
         let outcome = match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), &self.device) {
             Ok(program) => {
+                chosen_by_auto = program.chosen_by_auto.clone().or(chosen_by_auto);
                 let reference = problem.reference(&self.device).map(|(reference, _)| reference);
                 self.outcome_of_death(&[Some(program), reference], ended)
             }
             Err(reason) => Outcome::unsupported(reason),
         };
-        group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome)
+        let case = group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome);
+        Case { chosen_by_auto, ..case }
     }
 
     /// Returns the outcome of a case with these programs, its own and its reference's.

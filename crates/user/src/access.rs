@@ -529,8 +529,8 @@ fn is_arithmetic(op: Op) -> bool {
 mod tests {
     use super::super::compile::KernelSource;
     use super::*;
-    use crate::kernel::interface::ArgumentKind;
-    use crate::loaded::{bytes, read_interface};
+    use crate::kernel::interface::{ArgumentKind, Interface};
+    use crate::loaded::bytes;
     use std::time::{Duration, Instant};
 
     fn compile(ending: &str, text: &str) -> Vec<u32> {
@@ -542,7 +542,7 @@ mod tests {
 
     /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.
     fn analyze(words: &[u32]) -> String {
-        let interface = read_interface(&bytes(words)).expect("a kernel");
+        let interface = Interface::read(&bytes(words)).expect("a kernel");
         let slots = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding));
         let addresses = interface.arguments.iter().filter(|member| member.kind == ArgumentKind::Address);
         let roots: Vec<Root> = slots.chain(addresses.map(|member| Root::Address(member.offset))).collect();

@@ -1,7 +1,7 @@
 //! Makes an [`Algorithm`] from users' kernels, with a problem for each point of their axes.
 
 use super::access::{Root, accesses};
-use super::builtin::{AUTO, Counterpart};
+use super::builtin::Counterpart;
 use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{ReferenceData, UserOracle};
@@ -10,7 +10,7 @@ use super::resolved::{
     ShellCommand, Tolerance,
 };
 use crate::algorithms::catalogue::Catalogue;
-use crate::algorithms::{Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
+use crate::algorithms::{AUTO, Algorithm, CaseSpec, MakeOracle, Measures, Oracle, Problem, Sweeps, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::destination::Scratch;
 use crate::basis::dtype::{DType, HostArray};
@@ -27,7 +27,7 @@ use crate::case::input::Input;
 use crate::device::cache::fingerprint;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::buffer::{Address, Binding, BufferSpec, Descriptor, RED_ZONE, Role, Start};
-use crate::kernel::interface::{Slot, SlotKind};
+use crate::kernel::interface::{Interface, Slot, SlotKind};
 use crate::kernel::lengths::with_constant_lengths;
 use crate::kernel::program::{BufferId, Dispatch, Program, Step};
 use crate::kernel::shaders::{Kernels, Shader};
@@ -280,6 +280,11 @@ impl UserKernels {
         }
     }
 
+    /// Whether a variant is one of these kernels, and not one that runs against them.
+    pub fn is_own(&self, variant: &str) -> bool {
+        self.problem.configurations.iter().any(|configuration| label(configuration) == variant)
+    }
+
     /// Returns the reason why there is nothing to run.
     pub fn why_nothing_runs(&self) -> String {
         let mut lists = self.problem.points.iter().flat_map(|point| &point.pass_lists);
@@ -306,7 +311,7 @@ fn choice_text(choice: &[(String, String)]) -> String {
 /// Reads the interface of a module, and marks the blocks that it writes to.
 fn load_shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
     let spirv = loaded::bytes(&module.spirv);
-    let mut interface = loaded::read_interface(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
+    let mut interface = Interface::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
     // Declarations may be wrong, so writes are also found by analysis.
     for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {

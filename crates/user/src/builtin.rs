@@ -4,7 +4,7 @@
 use super::oracle::ReferenceData;
 use super::resolved::{Builtin, ResolvedBuffer, ResolvedPoint, size_of};
 use crate::algorithms::catalogue::Catalogue;
-use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
+use crate::algorithms::{AUTO, Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::Error;
 use crate::case::tile::CaseTile;
@@ -14,9 +14,6 @@ use crate::kernel::program::{BufferId, Program};
 use crate::plan::CaseGroup;
 use crate::tuning::tuned::{self, Tuned};
 use std::borrow::Cow;
-
-/// Name for the variant that tuning found to be the fastest, or else the algorithm's performance model.
-pub(super) const AUTO: &str = "auto";
 
 /// Built-in algorithm at a point of the sweep.
 pub(super) struct Counterpart {

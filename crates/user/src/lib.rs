@@ -70,7 +70,7 @@ pub fn check_description(text: &str, folder: &Path, catalogue: &Catalogue) -> Re
 pub fn check_kernel(spirv: &[u8]) -> Result<(), String> {
     let words: Vec<u32> = spirv.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
     let (module, _) = entry::isolate(&words, None, false)?;
-    loaded::read_interface(&loaded::bytes(&module)).map(drop)
+    kernel::interface::Interface::read(&loaded::bytes(&module)).map(drop)
 }
 
 /// Checks that the `.npy` at `path` is an array of 2×3 numbers, for fuzzing.

@@ -6,7 +6,7 @@ use super::description::{Described, Description, Fault, Formula, KernelFields, O
 use super::expression::Values;
 use super::init::place;
 use crate::basis::input_file;
-use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SlotKind, SpecConstant, Word};
+use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SpecConstant, Word};
 use crate::kernel::reflection::Pointees;
 use std::path::{Path, PathBuf};
 
@@ -321,7 +321,7 @@ fn load(described: &Described, fields: &KernelFields, source: &str, prefix: &str
     }
     let compiled = kernel_source.compile(&stated).map_err(fault)?;
     let spirv = bytes(&compiled.spirv);
-    let mut interface = read_interface(&spirv).map_err(|reason| fault(format!("{source}: {reason}")))?;
+    let mut interface = Interface::read(&spirv).map_err(|reason| fault(format!("{source}: {reason}")))?;
     let overrides = compiled.overrides();
     if !overrides.is_empty() {
         interface.constants = overrides.into();
@@ -352,16 +352,6 @@ pub fn slot_key(slot: &Slot) -> String {
 /// Converts words to the bytes of a SPIR-V file.
 pub fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-/// Reads the interface of a user's kernel. Refuses texel buffers.
-pub fn read_interface(spirv: &[u8]) -> Result<Interface, String> {
-    let interface = Interface::read(spirv)?;
-    if let Some(view) = interface.slots.iter().find(|slot| slot.kind == SlotKind::Texel) {
-        let name = view.names().first().copied().unwrap_or_default();
-        return Err(format!("'{name}' is a texel buffer, which gpukern does not bind; use a storage buffer"));
-    }
-    Ok(interface)
 }
 
 impl LoadedPass {

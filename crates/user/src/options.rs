@@ -172,8 +172,8 @@ fn exported(folder: &Path) -> String {
     let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     match document["command"].as_str() {
         Some(command) => format!(
-            "it is an export without case.toml, as its kernel has texel views, fills or special inputs; `{}` measures the \
-             same kernel",
+            "it is an export without case.toml, as its kernels need fills, copies or inputs that no description has; `{}` \
+             measures the same kernel",
             printable(command)
         ),
         None => "it is an export of your own kernel: run that with the description that `inspect` was given".into(),

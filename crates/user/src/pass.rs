@@ -10,7 +10,7 @@ use super::members::{Members, pack};
 use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
-use crate::kernel::interface::{Slot, SpecConstant};
+use crate::kernel::interface::{Slot, SlotKind, SpecConstant};
 use crate::kernel::program::{BufferId, Dispatch};
 use std::sync::Arc;
 
@@ -220,6 +220,9 @@ impl Unroller<'_, '_> {
         let name = &self.buffers[index].name;
         let bytes = self.buffers[index].bytes();
         let fault = |message: String| Fault::new(pass.field(&format!("bind.{}", loaded::slot_key(slot))), message);
+        if slot.kind == SlotKind::Texel && (part.offset.is_some() || part.range.is_some()) {
+            return Err(fault(format!("binds a part of {name} as texels; bind all of it")));
+        }
         let (offset, range) = part.bytes(scope).map_err(fault)?;
         let left = bytes.saturating_sub(offset);
         if left == 0 || range.is_some_and(|range| range == 0 || range > left) {

@@ -949,6 +949,39 @@ fn images_have_the_extents_of_their_buffers() {
     assert_eq!(d.image, None);
 }
 
+/// A kernel that reads a texel view in a set of its own.
+const TEXELS: &str = "#version 460
+    layout(local_size_x = 1) in;
+    layout(set = 1, binding = 2) uniform samplerBuffer x;
+    layout(binding = 9) buffer D { float d; };
+    void main() { d = texelFetch(x, textureSize(x) - 1).z; }";
+
+#[test]
+fn a_buffer_of_floats_may_be_bound_as_texels() {
+    let folder = folder();
+    write(&folder, "texels.comp", TEXELS);
+    let text = "kernel.source = 'texels.comp'\ndispatch.groups = 1\nbuffer.D = { type = 'f32', shape = 1 }\n\
+                buffer.x = { type = 'f32', shape = 7, fill = 'uniform(0, 1)' }\n";
+    let problem = resolved(folder.path(), text).expect("it is right");
+    let list = problem.points[0].pass_lists[0].as_ref().expect("passes");
+    let bound = &list.dispatches[0].descriptors;
+    let view = bound.iter().map(|own| own.at).find(|at| at.kind == SlotKind::Texel).expect("a view");
+    assert_eq!((view.set, view.binding, problem.points[0].buffers[view.buffer.0].name.as_str()), (1, 2, "x"));
+    for (from, to, expected) in [
+        ("'f32', shape = 7", "'f16', shape = 8", "buffer.x.type: is f16, but texels.comp declares elements of f32"),
+        (
+            "'f32', shape = 7",
+            "'u8', shape = 7",
+            "buffer.x.shape: makes 7 bytes, but texels.comp declares elements of 4",
+        ),
+        ("kernel.", "kernel.bind.x = 'x + 16'\nkernel.", "kernel.bind.x: binds a part of x as texels; bind all of it"),
+        (", fill = 'uniform(0, 1)'", "", "buffer.x.fill: is missing, and no kernel writes to it"),
+    ] {
+        let message = resolved(folder.path(), &text.replacen(from, to, 1)).expect_err(to);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
 #[test]
 fn other_opaque_types_are_refused_by_name() {
     let folder = folder();
@@ -962,7 +995,7 @@ fn other_opaque_types_are_refused_by_name() {
         ),
         (", r32f) uniform image2DMS x;", "imageLoad(x, ivec2(0), 0)", "'x' is a multisampled image"),
         (") uniform sampler2DShadow x;", "vec4(texture(x, vec3(0)))", "'x' is a depth image"),
-        (") uniform samplerBuffer x;", "texelFetch(x, 0)", "'x' is a texel buffer, which gpukern does not bind"),
+        (") uniform isamplerBuffer x;", "texelFetch(x, 0)", "'x' is a texel buffer, which gpukern does not bind"),
         (", r32f) uniform imageBuffer x;", "imageLoad(x, 0)", "'x' is a texel buffer"),
         (
             ") uniform texture2D t; layout(binding = 1) uniform sampler x;",

@@ -164,9 +164,12 @@ pub(super) fn judge_run(
                 _ => "gpukern run k.toml old.comp new.comp --ab".into(),
             };
             return Err(usage!(
-                "--ab takes two kernels, or two values of a list in [spec]; {problem}; write `{example}`"
+                "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant \
+                 (--against); {problem}; write `{example}`"
             ));
         };
+        // As in `gpukern ab`, what `--against` names is the baseline. It comes last, unless -V gives the order.
+        let [a, b] = if args.against.is_empty() || !args.variant.is_empty() { [a, b] } else { [b, a] };
         matches.push(Match::of_variants(a, b, group.clone()));
     }
     let judging = &args.output.comparing.judging;

@@ -1,7 +1,7 @@
 //! Pairs of variants: each judged variant with its baseline.
 
+use crate::algorithms::AUTO;
 use crate::basis::pattern::{self, captures, filled, is_pattern};
-use crate::plan::AUTO;
 use crate::{Algorithm, CATALOGUE, Variant};
 
 /// Baseline A and judged variant B.

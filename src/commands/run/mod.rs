@@ -60,8 +60,10 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         let mut kernels = named_kernels(&args.against, problem, &all_kernels)?;
         kernels.saves.clone_from(&wanted.saves);
         kernels.tuned = tuned.clone();
-        // With --ab, several kernels compete by their first choices, a single kernel by its two choices.
-        let all_choices = args.tune || args.ab && !kernels.has_several_kernels();
+        // With --ab, several kernels compete by their first choices, as one does with a built-in variant; otherwise a
+        // single kernel by its two choices.
+        let is_of_choices = args.against.is_empty() && !kernels.has_several_kernels();
+        let all_choices = args.tune || args.ab && is_of_choices;
         requested.sections.push(plan_section(&kernels, all_choices, &request.selection)?);
         all_kernels.push(kernels);
     }
@@ -345,6 +347,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
     let planned = plan.ids();
     let processes = record.processes.iter().filter(|process| process.order.is_some()).count().max(1);
     for cases in grouped_where(&record.cases, |a, b| (a.device, &a.size) == (b.device, &b.size)) {
+        let (cases, built_in): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| kernels.is_own(&case.variant));
         // The order of a record is that of its ids if it has several processes; the first choice is the default.
         let mut timed: Vec<_> = cases.iter().filter_map(|case| Some((*case, median(case)?))).collect();
         timed.sort_by_key(|(case, _)| planned.iter().position(|id| *id == case.id));
@@ -370,7 +373,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
                  apart from it{within} (--processes {} may)",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
-            );
+            ) + &beside_built_in(record, best, &built_in);
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;
         }
@@ -380,6 +383,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         {
             let _ = write!(line, ", {ratio:.2}× the speed of {}", kernels.choice(&first.variant));
         }
+        line += &beside_built_in(record, best, &built_in);
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -392,7 +396,25 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             text.push_str(&table::prose(&line, width, 4));
         }
     }
-    text + &best_for_all_sizes(record, kernels, width)
+    let is_own = |case: &&Case| kernels.is_own(&case.variant);
+    let own = Record { cases: record.cases.iter().filter(is_own).cloned().collect(), ..record.clone() };
+    text + &best_for_all_sizes(&own, kernels, width)
+}
+
+/// Compares the best choice with the fastest of the built-in variants at its size; empty without one that has a time.
+fn beside_built_in(record: &Record, best: &Case, built_in: &[&Case]) -> String {
+    let timed = built_in.iter().filter_map(|case| Some((*case, median(case)?)));
+    let Some((rival, _)) = timed.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)) else { return String::new() };
+    let name = match &rival.chosen_by_auto {
+        Some(chosen) => format!("{} ({chosen})", rival.variant),
+        None => rival.variant.clone(),
+    };
+    let others = if built_in.len() > 1 { ", the fastest built-in one" } else { "" };
+    match TimeRatio::of(best, rival) {
+        _ if is_too_close(record, best, rival) => format!("; too close to {name}{others} to tell which is faster"),
+        Some(TimeRatio { ratio, .. }) => format!("; {ratio:.2}× the speed of {name}{others}"),
+        None => String::new(),
+    }
 }
 
 /// Returns the one choice for several sizes, and those too close to it to tell; empty for one size.

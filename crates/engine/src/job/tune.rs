@@ -8,6 +8,7 @@ use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::units::Nanos;
 use crate::case::method::CacheState;
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::device::conditions::HostLoad;
 use crate::executor::Executor;
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, Sampling};
@@ -158,6 +159,7 @@ impl Executor<'_> {
             space: algorithm.tiles(tunable, spec, &self.device).len(),
             preparation: Duration::ZERO,
             refused: attempts.dead_tiles.clone(),
+            others: None,
         })
     }
 }
@@ -440,6 +442,7 @@ impl<'a> TileSearch<'a> {
 
     /// Times rivals, then tries tiles while there is time, at least one, then compares the best ones in a run-off.
     fn run(mut self, runner: &mut Runner) -> TuneResult {
+        let load_before = self.info.kind.runs_on_host_cores().then(HostLoad::now).flatten();
         self.time_rivals(runner, 0);
         while self.tiles.tried < self.required || !self.time_left(runner).is_zero() {
             if self.is_stopped(runner) {
@@ -459,7 +462,9 @@ impl<'a> TileSearch<'a> {
                 self.refuse_rival(name.clone(), Refusal::Rejected(wrong.clone()));
             }
         }
-        self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries)
+        let others = load_before.and_then(|before| HostLoad::now()?.others_since(before));
+        let result = self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries)?;
+        Ok(result.map(|result| SearchResult { others, ..result }))
     }
 
     /// Returns the other variants that `auto` may select here, with their programs.
@@ -651,7 +656,6 @@ impl TriedTiles {
             best = (built_in, time);
             gain = None;
         }
-        let built_in = (built_in, built_in_time);
         let interval = |is_own: &dyn Fn(&RunOffEntry) -> bool| {
             entries.iter().find(|entry| entry.median.is_some() && is_own(entry)).and_then(|entry| entry.interval)
         };
@@ -662,7 +666,19 @@ impl TriedTiles {
         let times: Vec<_> = rivals.iter().map(of_rival).chain([own]).collect();
         let tied = tuning::tied(&times);
         let Self { refused, tried, preparation, .. } = self;
-        Ok(Some(SearchResult { best, built_in, gain, unclear, rivals, tied, tried, space, preparation, refused }))
+        Ok(Some(SearchResult {
+            best,
+            built_in: (built_in, built_in_time),
+            gain,
+            unclear,
+            rivals,
+            tied,
+            tried,
+            space,
+            preparation,
+            refused,
+            others: None,
+        }))
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.

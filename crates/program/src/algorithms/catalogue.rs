@@ -96,12 +96,11 @@ impl Catalogue {
             if owners.is_empty() {
                 return unknown;
             }
-            let own: Vec<_> = algorithm.variants.iter().map(|variant| &*variant.name).collect();
+            let own = algorithm.names().join(", ");
             let Algorithm { name: algorithm, .. } = algorithm;
             format!(
                 "'{name}' is a variant of {owners}, not of {algorithm}; name {owners} before -V, or a variant of \
-                 {algorithm}: {}",
-                own.join(", ")
+                 {algorithm}: {own}"
             )
         })
     }

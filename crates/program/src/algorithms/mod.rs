@@ -27,6 +27,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tile::{Tile, Tunable};
 
+/// Name that selects the best variant for a device, type and size: the one that tuning found to be the fastest, or else the
+/// one that the algorithm's performance model prefers.
+pub const AUTO: &str = "auto";
+
 /// Constructor of the problem that a case poses; returns an error if the size makes no sense.
 pub type Pose = Handle<dyn Fn(&CaseSpec) -> Result<Box<dyn Problem>, String> + Send + Sync>;
 
@@ -302,10 +306,13 @@ impl Algorithm {
     /// Finds a variant by name or alias. The error message has the nearest name.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
         let variant = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
-        variant.ok_or_else(|| {
-            let names: Vec<_> = self.variants.iter().map(|variant| &*variant.name).collect();
-            error::unknown("variant", name, &format!(" for {}", self.name), &names)
-        })
+        variant.ok_or_else(|| error::unknown("variant", name, &format!(" for {}", self.name), &self.names()))
+    }
+
+    /// Returns the names that select a variant, for messages: `auto` too if the algorithm has a rule for it.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let auto = self.candidates.map(|_| AUTO);
+        self.variants.iter().map(|variant| &*variant.name).chain(auto).collect()
     }
 
     /// Whether the variants measure limits of the device.

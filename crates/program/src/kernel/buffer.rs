@@ -199,9 +199,9 @@ impl<'de> Deserialize<'de> for SlotKind {
 /// buffers and is checked with them.
 pub(super) fn unsupported(descriptors: &[Descriptor], limits: &DeviceLimits) -> Option<String> {
     let device = limits.descriptors.unwrap_or_default();
-    let bound = descriptors.iter().filter(|descriptor| descriptor.at.kind != SlotKind::Texel);
-    let highest_set = bound.map(|descriptor| descriptor.at.set).max();
-    if let Some(set) = highest_set.filter(|set| *set >= device.sets) {
+    let highest_set = descriptors.iter().map(|descriptor| descriptor.at.set).max();
+    // Every device has set 0, even those of records that do not know their sets.
+    if let Some(set) = highest_set.filter(|set| *set > 0 && *set >= device.sets) {
         return Some(format!("uses descriptor set {set}; the device has sets 0 to {}", device.sets.saturating_sub(1)));
     }
     let storage = &descriptors_of(SlotKind::Storage, descriptors);
@@ -252,13 +252,16 @@ mod tests {
     #[test]
     fn limits_of_descriptors_are_asked_in_words_without_a_device() {
         let limits = software_device().limits;
+        let unknown = DeviceLimits { descriptors: None, ..limits.clone() };
         let reason = |descriptors: Vec<Descriptor>| unsupported(&descriptors, &limits);
         let storage = |set, binding, bytes| descriptor(set, binding, SlotKind::Storage, bytes);
         let uniform = |bytes| vec![descriptor(0, 0, SlotKind::Uniform, bytes)];
         assert_eq!(reason(vec![storage(0, 0, 1 << 20)]), None);
         assert_eq!(reason(uniform(64 << 10)), None);
+        assert_eq!(unsupported(&[descriptor(0, 0, SlotKind::Texel, 4)], &unknown), None);
         let many = (0..40).map(|binding| storage(0, binding, 4)).collect();
         for (descriptors, expected) in [
+            (vec![descriptor(9, 0, SlotKind::Texel, 4)], "uses descriptor set 9; the device has sets 0 to 7"),
             (vec![storage(9, 0, 4)], "uses descriptor set 9; the device has sets 0 to 7"),
             (many, "binds 40 storage buffers; the device allows 32"),
             (

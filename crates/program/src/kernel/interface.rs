@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-/// Interface between a kernel and the host. Only users' kernels bind buffers other than texel views.
+/// Interface between a kernel and the host. Built-in kernels bind no buffers but texel views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// SPIR-V version: major, minor.

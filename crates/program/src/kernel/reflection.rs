@@ -502,7 +502,10 @@ impl<'a> Reflector<'a> {
                     || format!("buffer '{name}' has no set or no binding; declare `layout(set = 0, binding = …)`");
                 let block = match kind {
                     SlotKind::Texel => {
-                        Block { names: vec![name.clone().into()].into(), readable: true, ..Block::default() }
+                        // Whatever is left over behind the last whole texel belongs to one more.
+                        let floats = Elements { stride: 4, scalar: Some(Scalar::Float { bits: 32 }) };
+                        let names = vec![name.clone().into()].into();
+                        Block { names, readable: true, array: Some(floats), ..Block::default() }
                     }
                     SlotKind::Storage | SlotKind::Uniform => self.block(id, definition)?,
                     _ => self.image_block(id, kind, definition)?,

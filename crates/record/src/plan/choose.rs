@@ -1,8 +1,8 @@
 //! Resolves typed names, sizes and values. Without a text, the default depends on the purpose.
 
-use super::{AUTO, DeviceClass, Purpose};
+use super::{DeviceClass, Purpose};
 use crate::algorithms::catalogue::Catalogue;
-use crate::algorithms::{Algorithm, Sweeps, Variant};
+use crate::algorithms::{AUTO, Algorithm, Sweeps, Variant};
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::input_file;

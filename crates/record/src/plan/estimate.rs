@@ -1,8 +1,8 @@
 //! Rough estimate of a case's duration, for listing a plan and for the time left. Its figures come from the phases of
 //! published records; earlier runs on the same device, and the measurements so far, correct it.
 
-use super::{AUTO, CaseGroup, CaseId, Sampling};
-use crate::algorithms::Problem;
+use super::{CaseGroup, CaseId, Sampling};
+use crate::algorithms::{AUTO, Problem};
 use crate::basis::units::{Nanos, Work};
 use crate::device::cache::CacheFolder;
 use crate::device::capability::{DeviceInfo, DeviceKind};

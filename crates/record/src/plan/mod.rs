@@ -13,7 +13,7 @@ pub use cases::CaseId;
 pub use shard::Shard;
 
 use crate::algorithms::catalogue::Catalogue;
-use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::algorithms::{AUTO, Algorithm, CaseSpec, Problem, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::error::{Error, line_number, nearest, toml_mistake};
 use crate::basis::handle::Handle;
@@ -28,6 +28,7 @@ use crate::device::capability::DeviceKind;
 use crate::device::selector;
 use axes::AXES;
 use cases::Cases;
+use choose::Variants;
 use options::{Config, RunTable, Selection};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -329,9 +330,6 @@ fn find_ids(name: &String, all: &[String]) -> Result<Vec<String>, Error> {
 /// Largest nominal work of a problem that a quick `verify` runs on a software device.
 const MAX_QUICK_WORK: u64 = 100_000_000;
 
-/// Name that selects the best variant for a device, type and size.
-pub const AUTO: &str = "auto";
-
 /// Purpose of the cases, which determines the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -420,6 +418,43 @@ impl PlanSection {
         }
         Ok(Self { devices: selection.device.clone(), groups, sampling })
     }
+}
+
+/// Names the variants that `selection` includes by `all` or a pattern and that have no case in `plan`, because they lack the
+/// element types or layouts that it names.
+pub fn left_out(catalogue: &Catalogue, selection: &Selection, plan: &Plan) -> Vec<String> {
+    let mut remarks = vec![];
+    let groups: Vec<_> = plan.sections.iter().flat_map(|section| &section.groups).collect();
+    for name in distinct(groups.iter().map(|group| &*group.algorithm.name))
+        .into_iter()
+        .filter(|_| !selection.variant.is_empty())
+    {
+        let specs: Vec<_> =
+            groups.iter().filter(|group| group.algorithm.name == name).map(|group| &group.spec).collect();
+        let Some(algorithm) = catalogue.known(name) else { continue };
+        let Ok(Variants { all, named, .. }) = choose::variants(catalogue, algorithm, &selection.variant) else {
+            continue;
+        };
+        let reaches = |variant: &Variant, spec: &CaseSpec| variant.reaches(spec.goal, spec.dtype);
+        let has_layout = |variant: &Variant, spec: &CaseSpec| {
+            reaches(variant, spec) && variant.shaders(spec.dtype, spec.layout).is_some()
+        };
+        let unnamed = all.iter().copied().filter(|variant| !named.iter().any(|own| std::ptr::eq(*own, *variant)));
+        let (typed, untyped): (Vec<&Variant>, Vec<&Variant>) =
+            unnamed.partition(|variant| specs.iter().any(|spec| reaches(variant, spec)));
+        let without_layout = typed.into_iter().filter(|variant| !specs.iter().any(|spec| has_layout(variant, spec)));
+        let dtypes = distinct(specs.iter().map(|spec| spec.dtype.name())).join(" or ");
+        let layouts = distinct(specs.iter().map(|spec| spec.layout.name())).join(" or ");
+        for (axis, lacking, variants) in
+            [(&axes::DTYPE, dtypes, untyped), (&axes::LAYOUT, format!("layout {layouts}"), without_layout.collect())]
+        {
+            if selection.axes.has(axis) && !variants.is_empty() {
+                let names = variants.iter().map(|variant| &*variant.name).collect::<Vec<_>>().join(", ");
+                remarks.push(format!("{name} without {lacking}, so not here: {names}"));
+            }
+        }
+    }
+    remarks
 }
 
 /// Overrides the tables of a configuration by the typed options. Options of the stop rule only apply to tables of

@@ -85,6 +85,9 @@ pub struct SearchResult {
     pub preparation: Duration,
     /// Tiles with wrong answers or failures, with the reasons.
     pub refused: Vec<(Tile, Refusal)>,
+    /// Share of the processors that other programs used meanwhile, if the device computes on them.
+    #[serde(default)]
+    pub others: Option<f64>,
 }
 
 /// Other variants that `auto` may select, as a search found them before it tried tiles. Those that crashed the driver or

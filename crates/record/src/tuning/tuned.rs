@@ -544,7 +544,10 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     }
     Some(match failure(first) {
         Some((reason, day)) => (by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))),
-        None => (by_model, "by the model".into()),
+        None => {
+            let remedy = format!("`gpukern tune {}` times what it chooses from", algorithm.name);
+            (by_model, format!("by the model, untimed: {remedy}"))
+        }
     })
 }
 
@@ -897,8 +900,10 @@ mod tests {
             let tuned = tuned(results);
             choose(&auto_group, &device, &tuned).remove(0)
         };
+        let untimed =
+            "texel chosen by auto, by the model, untimed: `gpukern tune matmul` times what it chooses from".to_string();
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
-        assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec!["texel chosen by auto, by the model".into()], None));
+        assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec![untimed], None));
         // A rate without one of the rule's choice does not count.
         assert_eq!(auto(std::slice::from_ref(&tiled)).variant.name, "texel");
         let slower = [tiled.clone(), texel.clone()];

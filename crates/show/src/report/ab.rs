@@ -98,7 +98,11 @@ fn within_process(turns: Turns) -> &'static str {
 fn others_busy(cases: &[Trial]) -> Option<String> {
     let sides = cases.iter().flat_map(Trial::sides).map(|(_, side)| side);
     let others = sides.clone().filter_map(|side| side.case.measured()?.conditions.others).fold(0.0, f64::max);
-    let on_host = sides.clone().any(|side| side.device.kind.runs_on_host_cores());
+    busy_sentence(others, sides.clone().any(|side| side.device.kind.runs_on_host_cores()))
+}
+
+/// Says that other programs used up to this share of the processors, if that is much, and what that means on the CPU.
+pub fn busy_sentence(others: f64, on_host: bool) -> Option<String> {
     let caution = if on_host { "; on a CPU device that can change which is faster" } else { "" };
     (others > MAX_OTHERS_DIFFERENCE)
         .then(|| format!("other programs used up to {:.0} % of the CPU{caution}", 100.0 * others))

@@ -242,7 +242,22 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
         };
         let _ = writeln!(lines, "{:9} {}{more}{variants}: {reason}", cases[0].outcome.status(), cases[0].id);
     }
-    lines + &remarks(record) + &repeated(record)
+    lines + &failed_choices(record) + &remarks(record) + &repeated(record)
+}
+
+/// Names the variants that `auto` chose and that failed, with what to do about it.
+fn failed_choices(record: &Record) -> String {
+    let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some();
+    let failed = record.cases.iter().filter(|case| is_failure(&case.outcome));
+    let chosen = distinct(failed.filter_map(|case| case.chosen_by_auto.as_deref()));
+    if chosen.is_empty() {
+        return String::new();
+    }
+    format!(
+        "note      auto chose {}, which failed: name another variant in place of auto, or run `gpukern tune`, after which auto \
+         leaves out what fails\n",
+        chosen.join(" and ")
+    )
 }
 
 /// Whether a case was skipped or refused.

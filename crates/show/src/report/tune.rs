@@ -267,6 +267,7 @@ mod tests {
             preparation: std::time::Duration::ZERO,
             space: 2412,
             refused: vec![],
+            others: None,
         };
         TunedRow {
             variant,
