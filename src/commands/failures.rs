@@ -14,9 +14,10 @@ use crate::compare::recipe;
 use crate::engine::job::duel::Side;
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
+use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Record, Request,
-    Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program, Record,
+    Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
 };
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -294,6 +295,7 @@ impl Failure<'_> {
             sources: &sources,
             inputs: Some(inputs.as_deref().unwrap_or_default()),
             point,
+            needs_reference: self.needs_reference(&program, point),
             axes,
         };
         let not_runnable = reproducer.write().err();
@@ -315,6 +317,24 @@ impl Failure<'_> {
         });
         std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))?;
         Ok(not_runnable.is_none())
+    }
+
+    /// Whether the case, whose kernels are those of `program`, may end well without its reference: that judged its answer, or
+    /// may be what failed.
+    fn needs_reference(&self, program: &Program, point: Option<&ResolvedPoint>) -> bool {
+        if point.is_some_and(|point| point.reference == Reference::None) {
+            return false;
+        }
+        match &self.case.outcome {
+            Outcome::Rejected(_) => true,
+            // Only a user's kernel has a reference that fails on its own.
+            Outcome::Crashed(death) | Outcome::TimedOut(death) if point.is_some() => {
+                let own: Vec<_> = program.dispatches().map(|dispatch| dispatch.shader.label()).collect();
+                death.kernels.iter().any(|kernel| !own.contains(kernel))
+            }
+            Outcome::Failed { .. } => point.is_some(),
+            _ => false,
+        }
     }
 
     /// Returns comments at the head of a description: what failed where, and how.

@@ -276,6 +276,7 @@ fn write_case(
         sources: &sources,
         inputs: None,
         point: None,
+        needs_reference: false,
         axes: extents_as_axes(&group.spec.size.extents()),
     };
     let written = reproducer.write();

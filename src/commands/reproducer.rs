@@ -40,6 +40,8 @@ pub(super) struct Reproducer<'a> {
     pub(super) inputs: Option<&'a [HostArray]>,
     /// Resolved description of a user's kernel; `None` for a built-in one.
     pub(super) point: Option<&'a ResolvedPoint>,
+    /// Whether the case may end well without its reference, which judged its answer or may be what failed.
+    pub(super) needs_reference: bool,
     /// Axes of the case with their values, which no formula of the description needs: tables show them.
     pub(super) axes: Vec<(String, i64)>,
 }
@@ -56,9 +58,15 @@ impl Reproducer<'_> {
                     commented.head.clone_from(&self.head);
                     commented.description.reference = Some(reference);
                 }
-                Err(reason) => {
+                Err(lost) if self.needs_reference => {
+                    let lost = if reason.is_empty() { lost } else { reason };
+                    return Err(format!(
+                        "it may pass without its reference, which made it fail or itself failed, and which cannot be kept: {lost}"
+                    ));
+                }
+                Err(lost) => {
                     commented.description.reference = None;
-                    commented.head = format!("{}# No [reference], so the answer is unverified: {reason}.\n", self.head);
+                    commented.head = format!("{}# No [reference], so the answer is unverified: {lost}.\n", self.head);
                 }
             }
             std::fs::write(self.folder.join(CASE), commented.text()).map_err(|e| e.to_string())?;

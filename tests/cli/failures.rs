@@ -36,6 +36,8 @@ fn a_chosen_driver_without_a_device_is_named() {
     std::fs::write(&refusing, &elf).expect("written");
     std::fs::create_dir(folder.path().join("refusing")).expect("made");
     let refusing = driver_manifest(&folder.path().join("refusing"), &refusing);
+    let truncated = folder.path().join("truncated.json");
+    std::fs::write(&truncated, "{\n \"ICD\": {").expect("written");
     let unusable = |reason: &str| format!("cannot be used: {reason}");
     let refuses = "gives the loader no instance: its library cannot be loaded, or refuses to start here; \
                    `VK_DRIVER_FILES=FILE VK_LOADER_DEBUG=error,driver gpukern devices` shows what the loader and the \
@@ -45,6 +47,8 @@ fn a_chosen_driver_without_a_device_is_named() {
         (&broken, unusable("its library 'FOLDER/libbroken.so' is not an ELF file")),
         (&other, unusable("its library 'FOLDER/libother.so' is for another architecture than gpukern")),
         (&refusing, refuses.into()),
+        // Loaders fail with this one as if memory had run out.
+        (&truncated, unusable("it is not valid JSON: line 2, column 9: EOF while parsing an object")),
     ] {
         for arguments in [&["devices"][..], &["bench", "matmul"], &["devices", "--device", "gpu"]] {
             let mut command = gpukern(arguments);

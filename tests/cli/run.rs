@@ -357,6 +357,19 @@ fn a_wrong_case_is_saved_with_a_reproducer() {
 }
 
 #[test]
+fn a_failure_that_its_folder_cannot_repeat_is_not_run_again() {
+    let folder = folder(&[("failing.toml", &format!("{DESCRIPTION}[reference]\ncommand = 'exit 3; {{out}}'\n"))]);
+    let path = folder.path();
+    let said = "1 failure saved in @/kept; `not_runnable` in failure.json says why `run` cannot repeat them";
+    expect_error(&mut command(path, &["@/failing.toml", "--keep-failures=@/kept"]), 2, &[&within(path, said)]);
+    // Without the reference, which is what failed, the kernel would pass.
+    let kept = "@/kept/double_f32_N_1000_device-0";
+    let reason = "it may pass without its reference, which made it fail or itself failed, and which cannot be kept: ";
+    let again = stderr(&expect_exit(&mut command(path, &[kept]), 2));
+    assert!(again.contains(reason) && again.contains("this measures the case anew: `"), "{again}");
+}
+
+#[test]
 fn without_a_reference_a_time_is_marked_and_elements_are_shown_and_saved() {
     let folder = folder(&[]);
     let path = folder.path();

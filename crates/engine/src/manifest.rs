@@ -32,9 +32,9 @@ pub fn problem(path: &Path) -> Option<String> {
         Ok(text) => text,
         Err(error) => return Some(error.to_string()),
     };
-    let manifest: serde_json::Value = match serde_json::from_str(&text) {
+    let manifest = match parse(&text) {
         Ok(manifest) => manifest,
-        Err(error) => return Some(format!("it is not valid JSON: {error}")),
+        Err(problem) => return Some(problem),
     };
     let Some(library) = manifest.pointer("/ICD/library_path").and_then(serde_json::Value::as_str) else {
         return Some("it names no ICD.library_path".into());
@@ -56,6 +56,16 @@ pub fn problem(path: &Path) -> Option<String> {
     let own = std::env::current_exe().and_then(std::fs::File::open).ok().as_mut().and_then(elf_machine);
     own.is_some_and(|own| own != machine)
         .then(|| format!("its library '{}' is for another architecture than gpukern", file.shown()))
+}
+
+/// Parses the text of a manifest. The error says where it is not JSON, and why.
+pub fn parse(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error: serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        let said = error.to_string();
+        let what = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+        format!("it is not valid JSON: line {line}, column {column}: {what}")
+    })
 }
 
 /// Returns the word size and the architecture that an ELF file is for; `None` for any other file.

@@ -9,6 +9,7 @@ use super::runner::Timing;
 use super::worker::{Remote, Workers};
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
+use crate::basis::input_file;
 use crate::basis::messages::Messages;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::DeviceInfo;
@@ -17,7 +18,7 @@ use crate::record::{KernelFile, Peak};
 use crate::tuning::tuned::Tuned;
 use crate::user::algorithm::UserKernels;
 use crate::vulkan::{CallMonitor, ChosenDrivers, DriverEnd, Instance, PhysicalDevice, Validation, VulkanError};
-use crate::worker::DRIVER_FILES;
+use crate::worker::{DRIVER_FILES, manifests};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -135,6 +136,16 @@ impl Setup {
         }
     }
 
+    /// Returns an error that names the manifests that are not JSON among those that the loader reads, if there are any.
+    fn malformed_manifests(&self) -> Option<VulkanError> {
+        let (chosen, variable) = self.chosen_drivers().unzip();
+        let is_malformed =
+            |path: &PathBuf| input_file::read_text(path).is_ok_and(|text| manifest::parse(&text).is_err());
+        let manifests = std::env::join_paths(manifests(chosen.as_ref()).into_iter().filter(is_malformed)).ok()?;
+        let end = DriverEnd::Unusable(manifest::problems(&manifests)?);
+        Some(VulkanError::NoDevice(ChosenDrivers { manifests, variable: variable.flatten(), end }))
+    }
+
     /// Whether robust buffer access is on: only with users' kernels, which may access memory out of bounds.
     pub(super) fn robust_access(&self) -> bool {
         !self.kernels.is_empty()
@@ -181,6 +192,8 @@ impl LoadedVulkan {
         let loader = setup.loader.as_deref().map(Path::new);
         let instance = Instance::monitored(setup.validation, loader, calls).map_err(|error| match error {
             VulkanError::NoDriver => setup.no_device(false),
+            // A manifest that is not JSON makes the loader refuse all drivers, as if memory had run out.
+            error if error.is_out_of_memory() => setup.malformed_manifests().unwrap_or(error),
             error => error,
         })?;
         let physicals = instance.devices()?;

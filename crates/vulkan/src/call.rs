@@ -134,6 +134,11 @@ impl VulkanError {
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Call { result: vk::Result::ERROR_DEVICE_LOST, .. })
     }
+
+    /// Whether a call said that the host's memory ran out.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Call { result: vk::Result::ERROR_OUT_OF_HOST_MEMORY, .. })
+    }
 }
 
 /// Returns what a person can do about a result, as the end of a sentence.

@@ -24,7 +24,9 @@ pub fn text(trials: &Trials, width: usize) -> String {
         [only] if trials.is_of_one() => single_case(only, trials),
         cases => case_table(cases, trials, width, verdict),
     };
-    if is_same_driver(trials) {
+    if compiled_alike(trials) {
+        document.hanging(4, SAME_CODE);
+    } else if is_same_driver(trials) {
         document.hanging(4, SAME_DRIVER);
     }
     document.terminal(width)
@@ -34,13 +36,31 @@ pub fn text(trials: &Trials, width: usize) -> String {
 const SAME_DRIVER: &str = "  both sides report the same driver, and took the same time: drivers ignore variables that they do \
                            not know; `gpukern inspect` with each side's variables shows whether the code differs";
 
-/// Whether the drivers of both sides cannot be told apart in any case, neither by what they report nor by time.
-fn is_same_driver(trials: &Trials) -> bool {
+/// Note on sides whose code does not differ, as far as the driver tells.
+const SAME_CODE: &str = "  the same driver compiled the same code on both sides, by all its statistics: is the variable spelt right, \
+                         and does the driver read it?";
+
+/// Whether both sides of every case have the same driver, and `is_alike` holds for it.
+fn all_of_same_driver(trials: &Trials, is_alike: fn(&Trial) -> bool) -> bool {
     let is_same = |trial: &Trial| {
         let [a, b] = [&trial.a, &trial.b].map(|side| (&side.device.name, &side.device.driver));
-        a == b && trial.finding.is_some_and(|finding| finding.verdict == Verdict::Same)
+        a == b && is_alike(trial)
     };
     trials.turns == Turns::Processes && !trials.cases.is_empty() && trials.cases.iter().all(is_same)
+}
+
+/// Whether the drivers of both sides cannot be told apart in any case, neither by what they report nor by time.
+fn is_same_driver(trials: &Trials) -> bool {
+    all_of_same_driver(trials, |trial| trial.finding.is_some_and(|finding| finding.verdict == Verdict::Same))
+}
+
+/// Whether the same driver reports the same statistics of the kernels of both sides, in all cases.
+fn compiled_alike(trials: &Trials) -> bool {
+    all_of_same_driver(trials, |trial| {
+        let [a, b] = [&trial.a, &trial.b].map(|side| &side.case.kernels);
+        let has_statistics = a.iter().any(|kernel| !kernel.statistics.is_empty());
+        has_statistics && a.iter().map(|own| &own.statistics).eq(b.iter().map(|own| &own.statistics))
+    })
 }
 
 /// Describes a single case: its subject, the verdict, a line for each side, and the meaning of the ratio.
@@ -85,6 +105,10 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
 /// Meaning of the ratio, which may disagree with the two medians.
 const RATIO_MEANING: &str =
     "B's time ÷ A's (below 1, B is faster), the median over rounds, so not exactly the ratio of the medians";
+
+/// Why p may be large beside an interval that leaves out 1.
+const P_MEANING: &str = "p is corrected for the number of cases and of interim checks, and for how far A lies from itself; the \
+                         interval is not";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {
@@ -191,7 +215,8 @@ fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     let [low, high] = finding.interval;
     if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
-        format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}")
+        let stricter = if (low..=high).contains(&1.0) { String::new() } else { format!(" ({P_MEANING})") };
+        format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}{stricter}, `same` an interval within ±{effect}")
     } else if finding.is_within_control(min_effect) {
         "they differ, but not by more than A from itself".into()
     } else {
@@ -448,7 +473,7 @@ fn write_table(
         document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
-        document.line("p is corrected for the number of cases and of interim checks; the interval is not");
+        document.line(P_MEANING);
     }
 }
 
@@ -518,8 +543,9 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
 mod tests {
     use super::super::table::tests::widest;
     use super::*;
-    use crate::basis::units::Nanos;
+    use crate::basis::units::{Metric, Nanos};
     use crate::case::Shortcut;
+    use crate::case::compiled::CompiledKernel;
     use crate::compare::fixture::trials;
     use crate::compare::paired::Schedule;
     use crate::device::fixture::software_device;
@@ -581,6 +607,35 @@ mod tests {
         assert!(!told(Verdict::Slower, Turns::Processes, &driver));
         assert!(!told(Verdict::Same, Turns::Processes, "another"));
         assert!(!told(Verdict::Same, Turns::Batches, &driver));
+    }
+
+    #[test]
+    fn sides_of_the_same_code_may_have_a_misspelt_variable() {
+        let told = |[a, b]: [f64; 2], turns| {
+            let mut one = trial(0.5);
+            for (side, registers) in [(&mut one.a, a), (&mut one.b, b)] {
+                let statistics = vec![Metric::new("VGPRs", registers)];
+                let kernel = CompiledKernel { name: "k".into(), hash: "1".into(), statistics, inspection: None };
+                side.case.kernels = vec![kernel];
+            }
+            text(&trials(vec![one], turns), 200).contains("is the variable spelt right")
+        };
+        assert!(told([24.0; 2], Turns::Processes));
+        assert!(!told([24.0, 32.0], Turns::Processes));
+        assert!(!told([24.0; 2], Turns::Batches));
+        let unknown = text(&trials(vec![trial(0.5)], Turns::Processes), 200);
+        assert!(!unknown.contains("spelt"), "{unknown}");
+    }
+
+    #[test]
+    fn a_large_p_beside_an_interval_that_leaves_out_1_is_explained() {
+        let mut one = trial(1.0);
+        let finding = one.finding.as_mut().expect("rounds enough");
+        (finding.verdict, finding.interval) = (Verdict::Undecided, [1.005, 1.015]);
+        let explained = missing_evidence(finding, 0.02);
+        assert!(explained.contains("(p allows for the number of cases and of looks"), "{explained}");
+        finding.interval = [0.99, 1.015];
+        assert!(!missing_evidence(finding, 0.02).contains("allows"));
     }
 
     #[test]

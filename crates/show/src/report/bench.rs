@@ -200,8 +200,8 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
     distinct(variants.filter(|variants| variants.len() > 1))
 }
 
-/// Explains missing and wrong answers: each wrong one in a line, unless a kernel has many, and skipped ones or many failed
-/// ones with the same reason in one; then lists the remarks of problems and variants.
+/// Explains missing and wrong answers: skipped ones, or many wrong or failed ones, with the same reason share a line, as do
+/// those of a kernel with many reasons; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
     outcomes_except(record, |_| false)
 }
@@ -214,13 +214,11 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in record.cases.iter().filter(|case| !is_listed(case)) {
         let Some(reason) = case.outcome.reason() else { continue };
-        // Each wrong answer is a finding of its own.
-        let may_share = !matches!(case.outcome, Outcome::Rejected(_));
         let group = groups.iter_mut().find(|(other, cases)| {
-            may_share
-                && *other == reason
+            *other == reason
                 && cases[0].outcome.status() == case.outcome.status()
-                && cases[0].algorithm == case.algorithm
+                // Kernels of several problems fail for one reason, but lack it each for itself.
+                && (cases[0].algorithm == case.algorithm || !has_not_run(case))
         });
         match group {
             Some((_, cases)) => cases.push(case),
@@ -236,9 +234,14 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
             continue;
         }
         let more = and_more(cases.len() - 1);
-        let variants = match &distinct(cases.iter().map(|case| case.variant.as_str()))[..] {
+        let kernels = distinct(cases.iter().map(|case| (case.algorithm.as_str(), case.variant.as_str())));
+        let are_of_one = kernels.iter().all(|(algorithm, _)| *algorithm == kernels[0].0);
+        let variants = match &kernels[..] {
             [_] => String::new(),
-            several => format!(" ({})", several.join(", ")),
+            several if are_of_one => {
+                format!(" ({})", several.iter().map(|(_, variant)| *variant).collect::<Vec<_>>().join(", "))
+            }
+            several => format!(" ({} in all)", counted(several.len(), "kernel")),
         };
         let _ = writeln!(lines, "{:9} {}{more}{variants}: {reason}", cases[0].outcome.status(), cases[0].id);
     }
@@ -271,12 +274,16 @@ const MAX_FAILURE_REASONS: usize = 8;
 /// Merges failures of a kernel that end alike for different reasons, if there are too many reasons to read: only the
 /// smallest case, which is the first to repeat, tells its reason.
 fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Vec<&'c Case>)> {
+    // A reason that several kernels share is told.
+    let is_of_kernel = |cases: &[&Case]| {
+        !has_not_run(cases[0]) && cases.iter().all(|case| case.failure_kind() == cases[0].failure_kind())
+    };
     if groups.iter().filter(|(_, cases)| !has_not_run(cases[0])).count() <= MAX_FAILURE_REASONS {
         return groups;
     }
     // Reasons of a kind with several, and cases with one of them.
     let mut kinds = HashMap::new();
-    for (_, cases) in groups.iter().filter(|(_, cases)| !has_not_run(cases[0])) {
+    for (_, cases) in groups.iter().filter(|(_, cases)| is_of_kernel(cases)) {
         let (reasons, count) = kinds.entry(cases[0].failure_kind()).or_insert((0, 0));
         *reasons += 1;
         *count += cases.len();
@@ -284,7 +291,7 @@ fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Ve
     kinds.retain(|_, (reasons, count)| *reasons > 1 && *count > MAX_FAILURES_LISTED);
     let key = |(reason, cases): &(String, Vec<&'c Case>)| {
         let kind = cases[0].failure_kind();
-        (kind, (!kinds.contains_key(&kind)).then(|| reason.clone()))
+        (kind, (!kinds.contains_key(&kind) || !is_of_kernel(cases)).then(|| reason.clone()))
     };
     let merge = |mut same: Vec<(String, Vec<&'c Case>)>| {
         if same.len() == 1 {
@@ -447,6 +454,24 @@ pub mod tests {
         failed    matmul/naive/f32/8 and 7 more: reason 8 (the smallest; --json has all 8 reasons)
         failed    matmul/tiled/f32/9: reason 9
         ");
+    }
+
+    #[test]
+    fn many_wrong_answers_or_failures_for_one_reason_share_a_line_and_few_do_not() {
+        let mut record = four_cases();
+        let ended = |algorithm: &str, variant: &str, size: u64, outcome: &Outcome| Case {
+            id: format!("{algorithm}/{variant}/f32/{size}"),
+            algorithm: algorithm.into(),
+            outcome: outcome.clone(),
+            ..case(variant, outcome.clone())
+        };
+        let wrong = Outcome::Rejected(verification(1.0));
+        record.cases = (1..4).map(|size| ended("matmul", "naive", size, &wrong)).collect();
+        assert_eq!(outcomes(&record).lines().count(), 3);
+        record.cases.push(ended("matmul", "tiled", 1, &wrong));
+        let failed = Outcome::failed("no memory".into());
+        record.cases.extend(["a", "b", "c", "d"].map(|name| ended(name, name, 1, &failed)));
+        insta::assert_snapshot!(outcomes(&record));
     }
 
     #[test]

@@ -231,7 +231,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let is_mistake = |case: &Case| matches!(case.outcome, Outcome::Failed { mistake: true, .. });
     let is_rejected = |case: &Case| is_wrong(case) || case.outcome.failure().is_some() && !is_mistake(case);
     let all = records.iter().flat_map(|record| record.cases.iter().map(|case| (*record, case)));
-    let all = all.filter(|(record, case)| !is_of_host(record, case));
+    let all = all.filter(|(record, case)| !is_of_host(record, case) && !is_verified_only(case));
     let mut untimed = untimed(all.clone());
     let has_result = |case: &Case| case.is_verified() || is_rejected(case);
     // A problem that a run did not come to, or that a device cannot solve, is one that sets must solve, too.
@@ -289,6 +289,11 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
         }
     }
     races
+}
+
+/// Whether a case has only the time of its verified run, as those of `verify` do, by which nobody chooses.
+fn is_verified_only(case: &Case) -> bool {
+    case.measured().is_some_and(|measured| measured.samples.is_empty())
 }
 
 /// Whether a case is one of the host's own baselines, which nobody ships.
@@ -522,6 +527,15 @@ mod tests {
         let untimed = document["problems"][0]["untimed"].as_array().expect("a list");
         let told: Vec<_> = untimed.iter().map(|own| [&own["variant"], &own["status"], &own["reason"]]).collect();
         assert_eq!(told, [["subgroup", "skipped", "needs int8"], ["split", "failed", "SIGILL"]]);
+    }
+
+    #[test]
+    fn the_only_run_of_a_verified_case_is_no_time_to_choose_by() {
+        let mut record = four_cases();
+        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        assert!(!Choices::new(&[&record]).is_empty());
+        record.cases.iter_mut().for_each(|case| measured_mut(case).samples.clear());
+        assert!(Choices::new(&[&record]).is_empty());
     }
 
     #[test]

@@ -369,6 +369,23 @@ pub fn changed(comparison: &Comparison) -> impl Iterator<Item = &Inspected> {
     cases.into_iter()
 }
 
+/// Returns the ratios of the compile times, with their intervals, and why they have no verdict; empty without any.
+fn compile_ratios(totals: &[Total], devices: &[&str]) -> String {
+    let times: Vec<_> = totals.iter().filter(|total| total.figure.is_compile_time() && total.baseline > 0.0).collect();
+    let Some(first) = times.first() else { return String::new() };
+    let ratio = |total: &&Total| match devices {
+        [_] => total.compile_ratio(),
+        _ => format!("{} on {}", total.compile_ratio(), printable(&total.device)),
+    };
+    let ratios = times.iter().map(ratio).collect::<Vec<_>>().join(", ");
+    let is_known = times.iter().all(|total| total.has_interval());
+    let unknown = if is_known { "" } else { " (?: some were compiled only once)" };
+    format!(
+        "; {}, candidate ÷ baseline: {ratios}{unknown}; no verdict, as other processes may take other times",
+        first.figure.name()
+    )
+}
+
 /// Returns the sums of the compilers' figures, with the number of kernels of which each changed; `None` for one case.
 pub fn totals(comparison: &Comparison) -> Option<Table> {
     let Comparison { totals, inspected, .. } = comparison;
@@ -380,7 +397,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     let devices = distinct(totals.iter().map(|total| total.device.as_str()));
     let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
     let caption = "of changed: relative to the kernels that changed; lower, higher: how many did";
-    let mut table = Table::captioned(format!("totals over {cases}; {caption}"));
+    let mut table = Table::captioned(format!("totals over {cases}; {caption}{}", compile_ratios(totals, &devices)));
     table =
         table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
     let is_told = |total: &&Total| match total.figure {

@@ -106,22 +106,53 @@ impl<'a> KernelRow<'a> {
 
     /// Returns the variant, with the sub-group size that it requires: `subgroup @32`.
     fn variant(&self) -> String {
-        let size = self.inspection.subgroup_size.map_or_else(String::new, |size| format!(" @{size}"));
-        format!("{}{size}", self.variant)
+        with_subgroup(self.variant, self.inspection.subgroup_size)
     }
 
     /// Returns the sizes: only the first and the last of many.
     fn size(&self) -> String {
-        let sizes = distinct(&self.sizes);
-        match sizes[..] {
-            [first, .., last] if sizes.len() > 2 => format!("{first} … {last}"),
-            _ => sizes.into_iter().cloned().collect::<Vec<_>>().join(", "),
-        }
+        first_and_last(&self.sizes)
     }
 
     /// Returns the driver's texts that are `wanted`.
     pub fn texts(&self, wanted: impl Fn(&Representation) -> bool) -> Vec<&'a Representation> {
         self.inspection.texts.iter().filter(|text| wanted(text)).collect()
+    }
+}
+
+/// Case whose kernels the driver did not compile, or several that ended alike.
+struct FailedRow<'a> {
+    subject: String,
+    variant: String,
+    sizes: Vec<String>,
+    status: &'static str,
+    case: &'a Case,
+}
+
+/// Returns the cases that failed, crashed the compiler or took it too long.
+fn failed_rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<FailedRow<'a>> {
+    let failed = cases.into_iter().filter(|case| case.outcome.failure().is_some());
+    let alike = grouped(failed, |case| (case.subject(), case.failure_kind(), case.subgroup_size));
+    let row = |cases: Vec<&'a Case>| FailedRow {
+        subject: cases[0].subject(),
+        variant: with_subgroup(&cases[0].variant, cases[0].subgroup_size),
+        sizes: cases.iter().map(|case| case.size.to_string()).collect(),
+        status: cases[0].outcome.status(),
+        case: cases[0],
+    };
+    alike.into_iter().map(row).collect()
+}
+
+fn with_subgroup(variant: &str, size: Option<u32>) -> String {
+    format!("{variant}{}", size.map_or_else(String::new, |size| format!(" @{size}")))
+}
+
+/// Lists sizes: only the first and the last of many.
+fn first_and_last(sizes: &[String]) -> String {
+    let sizes = distinct(sizes);
+    match sizes[..] {
+        [first, .., last] if sizes.len() > 2 => format!("{first} … {last}"),
+        _ => sizes.into_iter().cloned().collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -144,23 +175,59 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { trimmed(&significant(value)).into() }
 }
 
+/// Kernels of a table, and the cases that have none.
+struct Kernels<'a> {
+    rows: Vec<KernelRow<'a>>,
+    failed: Vec<FailedRow<'a>>,
+}
+
+impl Kernels<'_> {
+    /// Returns the subjects with their variants, of all rows.
+    fn names(&self) -> impl Iterator<Item = (&str, String)> {
+        let failed = self.failed.iter().map(|row| (&*row.subject, row.variant.clone()));
+        self.rows.iter().map(|row| (&*row.subject, row.variant())).chain(failed)
+    }
+
+    /// Returns the name of a row: its variant, or the problem if several have a variant of this name.
+    fn name(&self, subject: &str, variant: String) -> String {
+        let is_alike = self.names().any(|(other, own)| own == variant && other != subject);
+        if is_alike { subject.split(' ').next().unwrap_or_default().into() } else { variant }
+    }
+
+    /// Whether all is one kernel without a description.
+    fn is_of_single_user(&self) -> bool {
+        match (&self.rows[..], &self.failed[..]) {
+            ([row], []) => row.compiled.is_users(),
+            ([], [row]) => row.case.entry.algorithm.is_none(),
+            _ => false,
+        }
+    }
+}
+
 /// Returns the kernels of each section of a record, with its heading.
-fn on_devices(record: &Record) -> Vec<(Document, Vec<KernelRow<'_>>)> {
-    let sections = sections(record).into_iter().map(|section| (section.device, rows(section.cases.iter().copied())));
-    let filled = sections.filter(|(_, rows)| !rows.is_empty());
+fn on_devices(record: &Record) -> Vec<(Document, Kernels<'_>)> {
+    let sections = sections(record).into_iter().map(|section| {
+        let cases = || section.cases.iter().copied();
+        (section.device, Kernels { rows: rows(cases()), failed: failed_rows(cases()) })
+    });
+    let filled = sections.filter(|(_, kernels)| kernels.names().next().is_some());
+    let subject = |kernels: &Kernels<'_>| kernels.names().next().map_or("", |(subject, _)| subject).to_string();
     // Kernels without a description are problems of one kernel; a table of many is read at a glance.
-    let is_single = |rows: &[KernelRow<'_>]| rows.len() == 1 && rows[0].compiled.is_users();
-    let grouped = grouped(filled, |(device, rows)| {
-        (device.index, if is_single(rows) { String::new() } else { rows[0].subject.clone() })
+    let grouped = grouped(filled, |(device, kernels)| {
+        (device.index, if kernels.is_of_single_user() { String::new() } else { subject(kernels) })
     });
     let joined = grouped.into_iter().map(|sections| {
         let mut heading = Document::default();
         let count = sections.len();
         let device = sections[0].0;
-        let rows: Vec<_> = sections.into_iter().flat_map(|(_, rows)| rows).collect();
-        heading.line(if count > 1 { counted(count, "kernel") } else { rows[0].subject.clone() });
+        let mut all = Kernels { rows: vec![], failed: vec![] };
+        for (_, kernels) in sections {
+            all.rows.extend(kernels.rows);
+            all.failed.extend(kernels.failed);
+        }
+        heading.line(if count > 1 { counted(count, "kernel") } else { subject(&all) });
         heading.line(named(device));
-        (heading, rows)
+        (heading, all)
     });
     joined.collect()
 }
@@ -169,8 +236,8 @@ fn on_devices(record: &Record) -> Vec<(Document, Vec<KernelRow<'_>>)> {
 pub fn text(record: &Record, width: usize) -> String {
     let mut document = Document::default();
     let mut below: Option<[String; 2]> = None;
-    for (heading, rows) in on_devices(record) {
-        let (table, legend) = kernel_table(&rows, width);
+    for (heading, kernels) in on_devices(record) {
+        let (table, legend) = kernel_table(&kernels, width);
         // A legend stands once, below all tables that share it.
         if let Some(last_legend) = below.filter(|last_legend| *last_legend != legend) {
             document.lines(last_legend);
@@ -189,18 +256,17 @@ pub fn text(record: &Record, width: usize) -> String {
     document.terminal(width) + &summary(record)
 }
 
-/// Returns the table of `rows`, and its legend.
-fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2]) {
+/// Returns the table of `kernels`, and its legend.
+fn kernel_table(kernels: &Kernels<'_>, width: usize) -> (Document, [String; 2]) {
+    let Kernels { rows, failed } = kernels;
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table =
         table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, SPREAD, CACHED]);
     let mut last_variant = String::new();
     for row in rows {
         let figures = CompilerStatistic::ALL.map(|figure| figure_text(figure, figure.of(row.compiled)));
-        // Several kernels of a variant share its name; problems whose kernels have one name tell them apart.
-        let is_alike = |other: &&KernelRow<'_>| other.variant() == row.variant() && other.subject != row.subject;
-        let subject = row.subject.split(' ').next().unwrap_or_default();
-        let variant = if rows.iter().any(|other| is_alike(&other)) { subject.into() } else { row.variant() };
+        // Several kernels of a variant share its name.
+        let variant = kernels.name(&row.subject, row.variant());
         let name = if variant == last_variant && row.kernel.is_some() { String::new() } else { variant.clone() };
         last_variant = variant;
         let name = if row.is_automatic && !name.is_empty() { format!("{name} (auto)") } else { name };
@@ -210,8 +276,15 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
         let spread = spread.map_or_else(|| UNKNOWN.into(), percent);
         table.row(names.into_iter().chain(figures).chain([created.to_string(), spread, cached.to_string()]));
     }
-    table.leave_out_empty(&[SPREAD], UNKNOWN);
-    if let [size] = &distinct(rows.iter().map(KernelRow::size))[..] {
+    for FailedRow { subject, variant, sizes, status, .. } in failed {
+        let names = [kernels.name(subject, variant.clone()), String::new(), first_and_last(sizes)];
+        let figures = CompilerStatistic::ALL.map(|_| UNKNOWN.to_string());
+        let times = [*status, UNKNOWN, UNKNOWN].map(String::from);
+        table.row(names.into_iter().chain(figures).chain(times));
+    }
+    table.leave_out_empty(&[SPREAD, CACHED], UNKNOWN);
+    let sizes = rows.iter().map(KernelRow::size).chain(failed.iter().map(|row| first_and_last(&row.sizes)));
+    if let [size] = &distinct(sizes)[..] {
         table.leave_out_empty(&["size"], size);
     }
     table.leave_out_empty(&["kernel"], "");
@@ -219,14 +292,14 @@ fn kernel_table(rows: &[KernelRow<'_>], width: usize) -> (Document, [String; 2])
     // Without any scratch memory, its column says nothing.
     table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
     let whole = table.width();
-    let [scratch, code, instructions, shared] = [
+    let [scratch, instructions, shared, code] = [
         CompilerStatistic::Scratch,
-        CompilerStatistic::Code,
         CompilerStatistic::Instructions,
         CompilerStatistic::Shared,
+        CompilerStatistic::Code,
     ]
     .map(CompilerStatistic::name);
-    let mut hidden = table.fit(width, &[CACHED, SPREAD, scratch, code, instructions, shared]);
+    let mut hidden = table.fit(width, &[CACHED, SPREAD, scratch, instructions, shared, code]);
     hidden.reverse();
     let mut document = Document::default();
     let legend = legend(rows, &table);
@@ -242,14 +315,16 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
         table.position(figure.name()).map(|_| format!("{} {name}", figure.name()))
     };
     let names: Vec<_> = CompilerStatistic::ALL.into_iter().filter_map(driver_name).collect();
-    let statistics = if names.is_empty() {
+    let statistics = if rows.is_empty() {
+        "the driver compiled none of these kernels".to_string()
+    } else if names.is_empty() {
         "the driver reports no pipeline statistics; shared is what the kernel declares".to_string()
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
     let cached = table.position(CACHED).map_or("", |_| "; cached: the same from the cache that this left");
     // As llvmpipe does, whose times therefore do not compare with those of others.
-    let lazy = if names.is_empty() {
+    let lazy = if names.is_empty() && !rows.is_empty() {
         ". Without statistics, a driver may generate code only when a kernel first runs"
     } else {
         ""
@@ -261,7 +336,10 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
 /// Prints every statistic under the driver's own name, with a column for each kernel.
 pub fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
-    for (heading, rows) in on_devices(record) {
+    for (heading, Kernels { rows, .. }) in on_devices(record) {
+        if rows.is_empty() {
+            continue;
+        }
         document.append(heading);
         let names =
             distinct(rows.iter().flat_map(|row| &row.compiled.statistics).map(|statistic| statistic.name.as_str()));
@@ -446,6 +524,27 @@ mod tests {
             &record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]),
             80
         ));
+    }
+
+    #[test]
+    fn kernels_that_crash_the_compiler_have_a_row_too() {
+        let crashed = |variant: &str, size: &str| Case {
+            outcome: Outcome::failed("vkCreateComputePipelines failed".into()),
+            ..case(variant, size, vec![])
+        };
+        let compiled = case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]);
+        let some = record(vec![crashed("tiled", "64"), compiled, crashed("tiled", "128")]);
+        let none = record(vec![crashed("tiled", "64")]);
+        insta::assert_snapshot!(text(&some, 80) + "========\n" + &text(&none, 80) + "========\n" + &raw(&none, 80));
+    }
+
+    #[test]
+    fn a_narrow_table_keeps_the_size_of_the_code() {
+        let long = "matmul/a-kernel-with-a-name-of-many-words.f32";
+        let case = case("a-kernel-with-a-name-of-many-words", "64", vec![kernel(long, "a", &radv(24.0, 0.0), "")]);
+        let text = text(&record(vec![case]), 80);
+        let heading = text.lines().nth(3).expect("a heading");
+        assert!(heading.contains("code") && !heading.contains("instr"), "{text}");
     }
 
     #[test]
