@@ -19,7 +19,6 @@ use gpukern_show::{export, report};
 use gpukern_user as user;
 use gpukern_vulkan as vulkan;
 
-pub use algorithms::catalogue::Catalogue;
 pub use algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 pub use basis::dtype::{DType, HostArray};
 pub use basis::error::{Error, Exit};

@@ -1,7 +1,6 @@
 //! `gpukern sanitize`.
 
 use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run, verify};
-use crate::basis::error::unknown;
 use crate::basis::messages::Verbosity;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
@@ -44,7 +43,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     if args.axes.0.has(&axes::SUBGROUP_SIZE) {
         return Err(Error::Usage("sanitize simulates sub-group sizes by --subgroup, such as --subgroup 16".into()));
     }
-    let allowed = args.allow.iter().map(|id| fault_kind(id)).collect::<Result<Vec<_>>>()?;
+    let allowed = args.allow.iter().map(|kind| kind.parse()).collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?;
     let options = SanitizeOptions {
         subgroup_sizes: subgroup_sizes(&args.subgroup).map_err(Error::Usage)?,
         schedules: args.schedules,
@@ -59,7 +58,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let known = args.known.as_deref().map(verify::read_known).transpose()?.unwrap_or_default();
     for fault in known.iter().filter_map(|known| known.fault.as_deref()).filter(|fault| *fault != WRONG_ANSWER) {
-        fault_kind(fault)?;
+        fault.parse::<FaultKind>().map_err(Error::Usage)?;
     }
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
@@ -85,11 +84,6 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     answer.deliver_json(json, &findings);
     answer.deliver(junit, || Ok(export::junit::findings(&reports)))?;
     Ok(answer)
-}
-
-fn fault_kind(id: &str) -> Result<FaultKind> {
-    let kind = FaultKind::ALL.into_iter().find(|kind| kind.id() == id);
-    kind.ok_or_else(|| Error::Usage(unknown("fault", id, "", &FaultKind::ALL.map(FaultKind::id))))
 }
 
 /// Parses sub-group sizes: a list of powers of two, and ranges of them.
@@ -286,7 +280,7 @@ fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailu
         };
         let (mut rest, mut accepted) = (vec![], vec![]);
         for fault in std::mem::take(&mut report.faults) {
-            let is_known = find(fault.kind.id());
+            let is_known = find(fault.kind.name());
             let is_allowed = allowed.contains(&fault.kind);
             counts[0] += usize::from(is_known);
             counts[1] += usize::from(is_allowed && !is_known);

@@ -56,7 +56,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
         }
         (_, "dtype") => DType::ALL.map(DType::name).to_vec(),
         (_, "layout") => Layout::ALL.map(Layout::name).to_vec(),
-        ("sanitize", "allow") => FaultKind::ALL.map(FaultKind::id).to_vec(),
+        ("sanitize", "allow") => FaultKind::ALL.map(FaultKind::name).to_vec(),
         ("export", "to") => Format::ALL.map(Format::name).to_vec(),
         ("history", "to") => vec!["otava"],
         ("help", "subject") => topics::names().collect(),

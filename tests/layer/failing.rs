@@ -17,43 +17,19 @@
 //!
 //! The interface is version 2 of the layer interface in the loader's "Architecture of the Vulkan Loader Interfaces".
 
+/// The capture layer's side of the same interface. As a dependency it would bring its entry point along.
+#[allow(dead_code, reason = "this layer needs fewer functions")]
+#[path = "../../layer/src/loader.rs"]
+mod loader;
+
 use ash::vk::{self, Handle};
+pub use loader::Negotiation;
+use loader::take_link;
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
-
-/// `VkNegotiateLayerInterface`.
-#[repr(C)]
-pub struct Negotiation {
-    s_type: i32,
-    next: *mut c_void,
-    version: u32,
-    get_instance_proc_addr: Option<vk::PFN_vkGetInstanceProcAddr>,
-    get_device_proc_addr: Option<vk::PFN_vkGetDeviceProcAddr>,
-    get_physical_device_proc_addr: vk::PFN_vkVoidFunction,
-}
-
-/// Common fields of `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`.
-#[repr(C)]
-struct LayerCreateInfo {
-    s_type: vk::StructureType,
-    next: *const c_void,
-    function: i32,
-    link: *mut Link,
-}
-
-/// Common fields of `VkLayerInstanceLink` and `VkLayerDeviceLink`.
-#[repr(C)]
-struct Link {
-    next: *mut Link,
-    get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
-    /// Function of the next layer; present only in a device's link.
-    get_device_proc_addr: Option<vk::PFN_vkGetDeviceProcAddr>,
-}
-
-const LINK_INFO: i32 = 0;
 
 static NEXT_INSTANCE: OnceLock<vk::PFN_vkGetInstanceProcAddr> = OnceLock::new();
 static NEXT_DEVICE: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
@@ -387,23 +363,6 @@ unsafe extern "system" fn get_query_results(
     vk::Result::SUCCESS
 }
 
-/// Returns the link to the next layer from the chain of a create-info, and advances the chain for that layer.
-unsafe fn next_link(mut info: *const c_void, s_type: vk::StructureType) -> Option<*mut Link> {
-    while !info.is_null() {
-        // SAFETY: every structure of a Vulkan chain begins with its type and the next pointer.
-        unsafe {
-            let layer = info.cast::<LayerCreateInfo>().cast_mut();
-            if (*layer).s_type == s_type && (*layer).function == LINK_INFO {
-                let link = (*layer).link;
-                (*layer).link = (*link).next;
-                return Some(link);
-            }
-            info = (*layer).next;
-        }
-    }
-    None
-}
-
 unsafe extern "system" fn create_instance(
     info: *const vk::InstanceCreateInfo<'_>,
     allocator: *const vk::AllocationCallbacks<'_>,
@@ -411,10 +370,10 @@ unsafe extern "system" fn create_instance(
 ) -> vk::Result {
     // SAFETY: the loader puts a link for this layer in the chain; the next layer's function has this signature.
     unsafe {
-        let Some(link) = next_link((*info).p_next, vk::StructureType::LOADER_INSTANCE_CREATE_INFO) else {
+        let Some(link) = take_link((*info).p_next, vk::StructureType::LOADER_INSTANCE_CREATE_INFO) else {
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
-        let next = (*link).get_instance_proc_addr;
+        let next = link.instance;
         let _ = NEXT_INSTANCE.set(next);
         let create: vk::PFN_vkCreateInstance = transmute(next(vk::Instance::null(), c"vkCreateInstance".as_ptr()));
         let result = create(info, allocator, instance);
@@ -554,11 +513,11 @@ unsafe extern "system" fn create_device(
     }
     // SAFETY: as above.
     unsafe {
-        let Some(link) = next_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO) else {
+        let Some(link) = take_link((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO) else {
             return vk::Result::ERROR_INITIALIZATION_FAILED;
         };
-        let next = (*link).get_instance_proc_addr;
-        if let Some(next) = (*link).get_device_proc_addr {
+        let next = link.instance;
+        if let Some(next) = link.device {
             let _ = NEXT_DEVICE.set(next);
         }
         let create: vk::PFN_vkCreateDevice = transmute(next(vk::Instance::null(), c"vkCreateDevice".as_ptr()));

@@ -1,5 +1,6 @@
 //! Faults: what a kernel does that some device answers wrongly.
 
+use crate::basis::named::named;
 use serde::Serialize;
 
 /// Kind of fault. Its name is a stable id, for `--allow` and lists of known failures.
@@ -36,44 +37,24 @@ pub enum FaultKind {
     Precision,
 }
 
+named!(FaultKind, "fault", [
+    RaceShared "race-shared",
+    RaceStorage "race-storage",
+    Lockstep "lockstep",
+    Uninitialised "uninitialised",
+    OutOfBounds "out-of-bounds",
+    DivergentBarrier "divergent-barrier",
+    InactiveLane "inactive-lane",
+    SubgroupSize "subgroup-size",
+    DifferingAnswers "differing-answers",
+    Progress "progress",
+    Reconvergence "reconvergence",
+    UndefinedArithmetic "undefined-arithmetic",
+    MatrixLayout "matrix-layout",
+    Precision "precision",
+]);
+
 impl FaultKind {
-    pub const ALL: [Self; 14] = [
-        Self::RaceShared,
-        Self::RaceStorage,
-        Self::Lockstep,
-        Self::Uninitialised,
-        Self::OutOfBounds,
-        Self::DivergentBarrier,
-        Self::InactiveLane,
-        Self::SubgroupSize,
-        Self::DifferingAnswers,
-        Self::Progress,
-        Self::Reconvergence,
-        Self::UndefinedArithmetic,
-        Self::MatrixLayout,
-        Self::Precision,
-    ];
-
-    /// Returns the stable id.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::RaceShared => "race-shared",
-            Self::RaceStorage => "race-storage",
-            Self::Lockstep => "lockstep",
-            Self::Uninitialised => "uninitialised",
-            Self::OutOfBounds => "out-of-bounds",
-            Self::DivergentBarrier => "divergent-barrier",
-            Self::InactiveLane => "inactive-lane",
-            Self::SubgroupSize => "subgroup-size",
-            Self::DifferingAnswers => "differing-answers",
-            Self::Progress => "progress",
-            Self::Reconvergence => "reconvergence",
-            Self::UndefinedArithmetic => "undefined-arithmetic",
-            Self::MatrixLayout => "matrix-layout",
-            Self::Precision => "precision",
-        }
-    }
-
     /// Returns the kind in words, for headings.
     pub fn words(self) -> &'static str {
         match self {

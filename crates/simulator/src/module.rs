@@ -4,7 +4,7 @@
 use crate::alu;
 use crate::code::LaneFunction;
 use crate::kernel::buffer::SpecValue;
-use crate::kernel::instructions::{HEADER, MAGIC, instructions};
+use crate::kernel::instructions::{HEADER, MAGIC, instructions, string};
 use crate::kernel::interface::Scalar;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixType;
@@ -205,12 +205,6 @@ fn decode(at: usize, words: &[u32]) -> Result<Inst, String> {
     }
     inst.operands = operands.to_vec();
     Ok(inst)
-}
-
-/// Decodes a string literal.
-pub(crate) fn string(words: &[u32]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl SpirvModule {

@@ -1,7 +1,7 @@
 //! Isolates an entry point of SPIR-V with everything that it uses.
 
 use crate::basis::error;
-use crate::kernel::instructions::{HEADER, Instruction, instructions};
+use crate::kernel::instructions::{self, HEADER, Instruction, instructions};
 use crate::kernel::lines::LINE_INSTRUCTIONS;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind};
 use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op};
@@ -230,9 +230,8 @@ pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
 
 /// Decodes a string among operands; also returns its length in words.
 pub fn string(words: &[u32]) -> (String, usize) {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    (String::from_utf8_lossy(&bytes[..end]).into_owned(), (end / 4 + 1).min(words.len()))
+    let last = words.iter().position(|word| word.to_le_bytes().contains(&0));
+    (instructions::string(words), last.map_or(words.len(), |last| last + 1))
 }
 
 #[cfg(test)]

@@ -53,8 +53,11 @@ impl Device {
         let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
         let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
         disable_unused(&mut chain, robust_access);
-        let names: Vec<_> =
-            OPTIONAL_EXTENSIONS.iter().filter(|name| extensions.contains(**name)).map(|name| name.as_ptr()).collect();
+        let names: Vec<_> = OPTIONAL_EXTENSIONS
+            .iter()
+            .filter(|(name, _)| extensions.contains(*name))
+            .map(|(name, _)| name.as_ptr())
+            .collect();
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
         let handle = chain.with_head(api, &extensions, |features| {

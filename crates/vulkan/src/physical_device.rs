@@ -182,83 +182,66 @@ type GetFlexibleDimensions =
 
 const MATRIX2: &CStr = c"VK_NV_cooperative_matrix2";
 
-/// Device extensions that are enabled if the device has them.
-pub(super) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
+/// Device extensions that are enabled if the device has them, each with the headers that introduced it if a validation
+/// layer may be older: such a layer rejects the extension's structures.
+pub(super) const OPTIONAL_EXTENSIONS: &[(&CStr, u32)] = &[
     // Core since Vulkan 1.3.
-    ext::subgroup_size_control::NAME,
-    khr::shader_integer_dot_product::NAME,
+    (ext::subgroup_size_control::NAME, 0),
+    (khr::shader_integer_dot_product::NAME, 0),
     // Core since Vulkan 1.2.
-    khr::shader_float_controls::NAME,
-    ext::shader_atomic_float::NAME,
-    ext::shader_atomic_float2::NAME,
-    khr::cooperative_matrix::NAME,
-    BFLOAT16,
-    MATRIX2,
-    khr::pipeline_executable_properties::NAME,
-    ext::device_fault::NAME,
-    khr::portability_subset::NAME,
-    ext::shader_image_atomic_int64::NAME,
-    nv::shader_atomic_float16_vector::NAME,
-    khr::shader_clock::NAME,
-    khr::shader_subgroup_rotate::NAME,
-    khr::shader_maximal_reconvergence::NAME,
-    khr::shader_subgroup_uniform_control_flow::NAME,
-    khr::shader_quad_control::NAME,
-    khr::shader_expect_assume::NAME,
-    khr::shader_float_controls2::NAME,
-    FMA,
-    FLOAT8,
-    khr::workgroup_memory_explicit_layout::NAME,
-    WIDE_INDEXING,
-    LONG_VECTOR,
-    UNTYPED_POINTERS,
-    REPLICATED,
-    nv::raw_access_chains::NAME,
-    nv::cooperative_matrix::NAME,
-    MATRIX_CONVERSION,
-    VECTOR,
-    intel::shader_integer_functions2::NAME,
-    nv::shader_sm_builtins::NAME,
-    arm::shader_core_builtins::NAME,
-    DERIVATIVES,
-    nv::compute_shader_derivatives::NAME,
-    nv::shader_subgroup_partitioned::NAME,
-    ext::shader_subgroup_ballot::NAME,
-    ext::shader_subgroup_vote::NAME,
-    amd::shader_image_load_store_lod::NAME,
-    amd::texture_gather_bias_lod::NAME,
-    amd::shader_fragment_mask::NAME,
-    amd::shader_ballot::NAME,
-    amd::shader_trinary_minmax::NAME,
-    amd::gcn_shader::NAME,
+    (khr::shader_float_controls::NAME, 0),
+    (ext::shader_atomic_float::NAME, 0),
+    (ext::shader_atomic_float2::NAME, 0),
+    (khr::cooperative_matrix::NAME, headers(3, 255)),
+    (BFLOAT16, headers(4, 311)),
+    (MATRIX2, headers(4, 303)),
+    (khr::pipeline_executable_properties::NAME, 0),
+    (ext::device_fault::NAME, 0),
+    (khr::portability_subset::NAME, 0),
+    (ext::shader_image_atomic_int64::NAME, 0),
+    (nv::shader_atomic_float16_vector::NAME, headers(3, 281)),
+    (khr::shader_clock::NAME, 0),
+    (khr::shader_subgroup_rotate::NAME, headers(3, 276)),
+    (khr::shader_maximal_reconvergence::NAME, headers(3, 276)),
+    (khr::shader_subgroup_uniform_control_flow::NAME, 0),
+    (khr::shader_quad_control::NAME, headers(3, 276)),
+    (khr::shader_expect_assume::NAME, headers(3, 276)),
+    (khr::shader_float_controls2::NAME, headers(3, 276)),
+    (FMA, headers(4, 341)),
+    (FLOAT8, headers(4, 321)),
+    (khr::workgroup_memory_explicit_layout::NAME, 0),
+    (WIDE_INDEXING, headers(4, 341)),
+    (LONG_VECTOR, headers(4, 341)),
+    (UNTYPED_POINTERS, headers(4, 341)),
+    (REPLICATED, headers(3, 296)),
+    (nv::raw_access_chains::NAME, headers(3, 281)),
+    (nv::cooperative_matrix::NAME, 0),
+    (MATRIX_CONVERSION, headers(4, 341)),
+    (VECTOR, headers(4, 307)),
+    (intel::shader_integer_functions2::NAME, 0),
+    (nv::shader_sm_builtins::NAME, 0),
+    (arm::shader_core_builtins::NAME, 0),
+    (DERIVATIVES, headers(3, 296)),
+    (nv::compute_shader_derivatives::NAME, 0),
+    (nv::shader_subgroup_partitioned::NAME, 0),
+    (ext::shader_subgroup_ballot::NAME, 0),
+    (ext::shader_subgroup_vote::NAME, 0),
+    (amd::shader_image_load_store_lod::NAME, 0),
+    (amd::texture_gather_bias_lod::NAME, 0),
+    (amd::shader_fragment_mask::NAME, 0),
+    (amd::shader_ballot::NAME, 0),
+    (amd::shader_trinary_minmax::NAME, 0),
+    (amd::gcn_shader::NAME, 0),
     // Compilers of HLSL declare these, which decorate only.
-    google::hlsl_functionality1::NAME,
-    google::decorate_string::NAME,
-    google::user_type::NAME,
+    (google::hlsl_functionality1::NAME, 0),
+    (google::decorate_string::NAME, 0),
+    (google::user_type::NAME, 0),
 ];
 
-/// Extensions, each with the headers that introduced it: validation layers reject structures newer than themselves.
-const INTRODUCED_IN: &[(&CStr, u32)] = &[
-    (khr::cooperative_matrix::NAME, vk::make_api_version(0, 1, 3, 255)),
-    (BFLOAT16, vk::make_api_version(0, 1, 4, 311)),
-    (MATRIX2, vk::make_api_version(0, 1, 4, 303)),
-    (nv::shader_atomic_float16_vector::NAME, vk::make_api_version(0, 1, 3, 281)),
-    (khr::shader_subgroup_rotate::NAME, vk::make_api_version(0, 1, 3, 276)),
-    (khr::shader_maximal_reconvergence::NAME, vk::make_api_version(0, 1, 3, 276)),
-    (khr::shader_quad_control::NAME, vk::make_api_version(0, 1, 3, 276)),
-    (khr::shader_expect_assume::NAME, vk::make_api_version(0, 1, 3, 276)),
-    (khr::shader_float_controls2::NAME, vk::make_api_version(0, 1, 3, 276)),
-    (FMA, vk::make_api_version(0, 1, 4, 341)),
-    (FLOAT8, vk::make_api_version(0, 1, 4, 321)),
-    (WIDE_INDEXING, vk::make_api_version(0, 1, 4, 341)),
-    (LONG_VECTOR, vk::make_api_version(0, 1, 4, 341)),
-    (UNTYPED_POINTERS, vk::make_api_version(0, 1, 4, 341)),
-    (REPLICATED, vk::make_api_version(0, 1, 3, 296)),
-    (nv::raw_access_chains::NAME, vk::make_api_version(0, 1, 3, 281)),
-    (MATRIX_CONVERSION, vk::make_api_version(0, 1, 4, 341)),
-    (VECTOR, vk::make_api_version(0, 1, 4, 307)),
-    (DERIVATIVES, vk::make_api_version(0, 1, 3, 296)),
-];
+/// Returns a version of Vulkan 1's headers.
+const fn headers(minor: u32, patch: u32) -> u32 {
+    vk::make_api_version(0, 1, minor, patch)
+}
 
 /// Names of a device's extensions.
 pub(super) type Extensions = BTreeSet<CString>;
@@ -271,7 +254,7 @@ pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> 
     let newest = instance.validated_version.unwrap_or(u32::MAX);
     let mut extensions = Extensions::new();
     for name in list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok()) {
-        if !INTRODUCED_IN.iter().any(|(extension, version)| *extension == name && *version > newest) {
+        if !OPTIONAL_EXTENSIONS.iter().any(|(extension, version)| *extension == name && *version > newest) {
             extensions.insert(name.to_owned());
         }
     }

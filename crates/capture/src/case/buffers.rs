@@ -103,7 +103,9 @@ pub(super) fn collect_buffers(
             access.reads |= other.access.reads;
             access.writes |= other.access.writes;
         }
-        let region = bound.region.map(|region| find_region(case, region)).transpose()?;
+        let region =
+            bound.region.map(|region| case.regions.get(region as usize).ok_or("is damaged: a binding has no buffer"));
+        let region = region.transpose()?;
         let contents = match region {
             None => BufferContents { before: bound.inline.clone(), after: None },
             Some(region) => BufferContents::read(region, spool)?,
@@ -184,10 +186,6 @@ fn buffer_type(sharing: &[&BoundSlot<'_>], contents: &[u8]) -> String {
     };
     let is_open = kinds.iter().any(|kind| kind == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
     if kinds.len() > 1 && is_open { String::new() } else { kind }
-}
-
-fn find_region(case: &CapturedDispatch, index: u32) -> Result<&CapturedRegion, String> {
-    case.regions.get(index as usize).ok_or_else(|| "is damaged: a binding has no buffer".to_string())
 }
 
 /// Contents of a buffer before the dispatch, and after it if they changed.

@@ -15,7 +15,7 @@ pub(super) const MAX_PROBED_SECONDS: f64 = 1.0;
 
 /// Memory whose poison differs from the first run's, to find the cause of a wrong answer.
 #[derive(Clone, Copy)]
-enum PoisonedPart {
+pub(super) enum PoisonedPart {
     Nothing,
     /// Red zones of all buffers.
     Zones,
@@ -33,7 +33,7 @@ enum PoisonedPart {
 
 impl PoisonedPart {
     /// Returns the regions of buffer `number` that belong to this part. The problem's buffers do not include scratch.
-    fn regions<'b>(self, number: usize, spec: &BufferSpec, buffer: &'b DeviceBuffer) -> Vec<Region<'b>> {
+    pub(super) fn regions<'b>(self, number: usize, spec: &BufferSpec, buffer: &'b DeviceBuffer) -> Vec<Region<'b>> {
         let data = region(buffer, spec);
         let data_end = data.offset + data.bytes;
         let before = Region { buffer, offset: 0, bytes: data.offset };

@@ -1,5 +1,6 @@
 //! Poison: known contents of all that a kernel may write, and of the red zones around all data, which it may not write.
 
+use super::cause::PoisonedPart;
 use super::sampler::Sampler;
 use super::{LoadedProblem, MAX_COPY_BYTES, Workbench, region, whole};
 use crate::kernel::buffer::{BufferSpec, FILLER, RED_ZONE, Role};
@@ -122,16 +123,12 @@ impl Workbench {
         loaded.red_zone_poison.set(poison);
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (spec, buffer)) in loaded.specs.iter().zip(&loaded.buffers).enumerate() {
-            if spec.role != Role::Input {
-                self.record_poison(&mut recorder, &whole(buffer), poison, number);
-                continue;
+            let is_input = spec.role == Role::Input;
+            let targets =
+                if is_input { PoisonedPart::Zones.regions(number, spec, buffer) } else { vec![whole(buffer)] };
+            for target in targets {
+                self.record_poison(&mut recorder, &target, poison, number);
             }
-            let data = region(buffer, spec);
-            let data_end = data.offset + data.bytes;
-            let before = Region { buffer, offset: 0, bytes: data.offset };
-            let behind = Region { buffer, offset: data_end, bytes: buffer.size.0 - data_end };
-            self.record_poison(&mut recorder, &before, poison, number);
-            self.record_poison(&mut recorder, &behind, poison, number);
         }
         recorder.finish()?.run().map(drop)
     }

@@ -3,6 +3,7 @@
 use super::gate::Reached;
 use super::side::SeenCase;
 use crate::basis::alike::grouped;
+use crate::basis::named::named;
 use crate::basis::units::{Nanos, counted, significant};
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::{CompilerStatistic, SUBGROUP_SIZE, value};
@@ -27,18 +28,7 @@ pub enum Change {
     Same,
 }
 
-impl Change {
-    /// Returns the name in tables and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Worse => "worse",
-            Self::Better => "better",
-            Self::Unknown => "unknown",
-            Self::Changed => "changed",
-            Self::Same => "same",
-        }
-    }
-}
+named!(Change, "change", [Worse "worse", Better "better", Unknown "unknown", Changed "changed", Same "same"]);
 
 /// A figure by its common name, or by the driver's own.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]

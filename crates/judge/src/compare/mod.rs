@@ -16,6 +16,7 @@ mod why;
 pub use differences::{Difference, REFUSED, SLOWER, differences};
 pub use pair::{percent, probability, significance};
 
+use crate::basis::named::named;
 use crate::basis::random::generator;
 use crate::basis::threads;
 use crate::basis::units::{self, Nanos};
@@ -85,20 +86,8 @@ pub enum Verdict {
     Undecided,
 }
 
-impl Verdict {
-    /// All verdicts, in the order of importance to a reader.
-    pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Undecided, Self::Same];
-
-    /// Returns the name in tables and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::Same => "same",
-            Self::Undecided => "undecided",
-        }
-    }
-}
+// In the order of importance to a reader.
+named!(Verdict, "verdict", [Slower "slower", Faster "faster", Undecided "undecided", Same "same"]);
 
 /// Word for a case that may be the same or faster, but not slower by as much as matters.
 const NOT_SLOWER: &str = "not slower";

@@ -1,10 +1,10 @@
 //! Matching of the cases of two sides.
 
+use crate::basis::named::named;
 use crate::record::processes::rank;
 use crate::record::{Case, Outcome, Record, Sample};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 
 /// Key that joins the cases of two sides.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -111,23 +111,20 @@ pub enum State {
     Absent,
 }
 
-impl State {
-    /// Returns the name in tables and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rejected => "rejected",
-            Self::Failed => "failed",
-            Self::Measured => "measured",
-            Self::Doubtful => "doubtful",
-            Self::VerifiedOnly => "verified only",
-            Self::Unverified => "unverified",
-            Self::Inspected => "inspected",
-            Self::Skipped => "skipped",
-            Self::Interrupted => "interrupted",
-            Self::Absent => "absent",
-        }
-    }
+named!(State, "state", [
+    Rejected "rejected",
+    Failed "failed",
+    Measured "measured",
+    Doubtful "doubtful",
+    VerifiedOnly "verified only",
+    Unverified "unverified",
+    Inspected "inspected",
+    Skipped "skipped",
+    Interrupted "interrupted",
+    Absent "absent",
+]);
 
+impl State {
     /// Whether the case works, as far as it was tried.
     pub fn is_right(self) -> bool {
         self.has_answer() || self == Self::Inspected
@@ -152,12 +149,6 @@ impl State {
 impl Serialize for State {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

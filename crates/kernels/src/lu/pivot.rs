@@ -72,7 +72,7 @@ pub(super) fn with_pivoting(shaders: &[&'static Shader], case: &CaseSpec, device
     }
     // A quotient may be wrong by 2.5 units in the last place.
     let largest = 1.0 + 5.0 * DType::F32.accumulator_roundoff();
-    plan.schedule.program().promising(LARGEST_MULTIPLIER, largest)
+    Program { promise: Some((LARGEST_MULTIPLIER, largest)), ..plan.schedule.program() }
 }
 
 /// Schedule in construction, with the state carried from one outer block to the next.

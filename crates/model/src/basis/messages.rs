@@ -61,11 +61,6 @@ impl Messages {
         self.diverted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether messages go to standard output.
-    pub fn are_diverted(&self) -> bool {
-        self.diverted.load(Ordering::Relaxed)
-    }
-
     /// Whether a person watches standard error.
     pub fn on_terminal(&self) -> bool {
         self.memory.is_none() && io::stderr().is_terminal()
@@ -113,7 +108,7 @@ impl Messages {
     pub fn write(&self, text: &str) {
         let _ = match &self.memory {
             Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes()),
-            None if self.are_diverted() => {
+            None if self.diverted.load(Ordering::Relaxed) => {
                 // The message would damage a file behind both streams.
                 let is_same_file = FileId::of_stream(&io::stdout()) == FileId::of_stream(&io::stderr());
                 if is_same_file { Ok(()) } else { write_and_flush(&mut io::stdout().lock(), text) }

@@ -1,6 +1,7 @@
 //! Names of the values of enumerations.
 
 /// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration, which messages call `$what`.
+#[macro_export]
 macro_rules! named {
     ($type:ident, $what:literal, [$($value:ident $name:literal),+ $(,)?]) => {
         impl $type {
@@ -29,4 +30,4 @@ macro_rules! named {
         }
     };
 }
-pub(crate) use named;
+pub use named;

@@ -30,6 +30,12 @@ impl<'a> Instruction<'a> {
     }
 }
 
+/// Decodes a string literal.
+pub fn string(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Iterates over the instructions behind a module's header. An instruction of zero words, or one that exceeds the
 /// module, yields an error and ends the iteration.
 pub fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {

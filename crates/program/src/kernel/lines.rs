@@ -2,7 +2,7 @@
 //!
 //! `build.rs` includes this file, to write the tables of built-in kernels.
 
-use super::instructions::{Instruction, instructions};
+use super::instructions::{Instruction, instructions, string};
 use rspirv::spirv::Op;
 use std::collections::HashMap;
 
@@ -263,12 +263,6 @@ impl Reader {
             file.text.push_str(&text);
         }
     }
-}
-
-/// Decodes a string.
-fn string(words: &[u32]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Removes the options that glslang writes above a source, as comments that end with `#line 1`.

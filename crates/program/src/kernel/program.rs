@@ -537,12 +537,6 @@ impl Program {
         self
     }
 
-    /// Guarantees that the check metric `metric` is at most `most`.
-    pub fn promising(mut self, metric: &'static str, most: f64) -> Self {
-        self.promise = Some((metric, most));
-        self
-    }
-
     /// Replaces each buffer by the one that `renumber` returns.
     pub fn with_buffers(mut self, renumber: impl Fn(BufferId) -> BufferId) -> Self {
         let mut steps: Vec<_> = self.steps.iter_mut().collect();

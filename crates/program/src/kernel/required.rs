@@ -4,6 +4,7 @@
 //!
 //! `build.rs` includes this file, so it imports nothing else from the crate.
 
+use super::instructions::string;
 use rspirv::spirv::{ExecutionMode, Op, Scope, StorageClass};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,10 +66,8 @@ impl Required {
                 self.constants.insert(id, value);
             }
             (Some(Op::Extension), words) => {
-                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                let name = String::from_utf8_lossy(&bytes);
-                let name = name.trim_end_matches('\0');
-                if EXTENSIONS.contains(&name) {
+                let name = string(words);
+                if EXTENSIONS.contains(&&*name) {
                     self.features.insert(name.replacen("SPV_", "VK_", 1));
                 }
             }

@@ -61,11 +61,6 @@ pub(super) fn with_variants(
     Ok(algorithms)
 }
 
-/// Whether `names` select all variants.
-fn is_everything(names: &[String]) -> bool {
-    names.is_empty() || names == ["all"]
-}
-
 /// Selected variants.
 #[derive(Default)]
 pub(super) struct Variants {
@@ -82,7 +77,7 @@ pub(super) fn variants(
     algorithm: &'static Algorithm,
     names: &[String],
 ) -> Result<Variants, String> {
-    if is_everything(names) {
+    if names.is_empty() || names == ["all"] {
         return Ok(Variants { all: algorithm.variants.iter().collect(), ..Variants::default() });
     }
     if names.iter().any(|name| name == "all") {

@@ -1,6 +1,7 @@
 //! Share of a hardware limit that a case reaches.
 
 use super::Case;
+use crate::basis::named::named;
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -121,13 +122,4 @@ pub enum Limit {
     Launch,
 }
 
-impl Limit {
-    /// Returns the name in tables and pages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Memory => "memory",
-            Self::Launch => "launch",
-        }
-    }
-}
+named!(Limit, "limit", [Compute "compute", Memory "memory", Launch "launch"]);

@@ -349,7 +349,7 @@ pub fn findings(reports: &[CaseReport]) -> String {
     let tests = reports.iter().map(|report| {
         let problem = |element, kind: &str, message| TestProblem { element, kind: kind.into(), message };
         let mut problems: Vec<_> =
-            report.faults.iter().map(|fault| problem("failure", fault.kind.id(), fault.sentence())).collect();
+            report.faults.iter().map(|fault| problem("failure", fault.kind.name(), fault.sentence())).collect();
         for size in &report.sizes {
             let at = format!("sub-groups of {}", size.subgroup_size);
             match &size.result {

@@ -177,14 +177,10 @@ fn format_time(side: &SideResult, unit: Option<TimeUnit>) -> String {
     }
 }
 
-fn count_rounds(trial: &Trial, turns: Turns) -> String {
-    let rounds = counted(trial.rounds.len(), "round");
-    if turns == Turns::Processes { rounds + " of processes" } else { rounds }
-}
-
 /// Describes the verdict of a trial in one line.
 fn verdict_line(trial: &Trial, turns: Turns) -> String {
-    let rounds = count_rounds(trial, turns);
+    let of_what = if turns == Turns::Processes { " of processes" } else { "" };
+    let rounds = counted(trial.rounds.len(), "round") + of_what;
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
         let failures =
             trial.sides().into_iter().filter_map(|(name, side)| Some(format!("{name} {}", describe_failure(side)?)));

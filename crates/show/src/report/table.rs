@@ -197,10 +197,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    fn has_prose(&self) -> bool {
-        self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose)
-    }
-
     /// Whether the table fits, with its prose wrapped.
     pub fn fits(&self, width: usize) -> bool {
         let widths = self.columns.iter().enumerate().map(|(column, (_, kind))| match kind {
@@ -387,7 +383,7 @@ impl Table {
     /// other, each with the names of the rows.
     pub fn terminal(&self, width: usize) -> String {
         let columns: Vec<usize> = (0..self.columns.len()).collect();
-        if self.has_prose() {
+        if self.columns.iter().any(|(_, kind)| *kind == ColumnKind::Prose) {
             return self.block(&columns, Some(width));
         }
         let widths: Vec<usize> = columns.iter().map(|column| self.width_of(*column)).collect();

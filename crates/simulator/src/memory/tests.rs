@@ -60,7 +60,7 @@ fn run(memory: &mut Memory, script: &str, granule: u32) -> String {
     let found = memory
         .findings
         .iter()
-        .map(|(finding, _)| format!("{} {}-{}", finding.kind.id(), finding.pc, finding.other.expect("another access")));
+        .map(|(finding, _)| format!("{} {}-{}", finding.kind, finding.pc, finding.other.expect("another access")));
     found.collect::<Vec<_>>().join(", ")
 }
 

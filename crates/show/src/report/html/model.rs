@@ -445,11 +445,6 @@ impl<'a> ChartGroup<'a> {
         operations.into_iter().flatten().flatten().map(|(_, bar)| bar).collect()
     }
 
-    /// Returns the names of two sources, with the styles of their bars.
-    fn legend_of_pair(sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Vec<(usize, String)>> {
-        (indices.len() == 2).then(|| indices.iter().map(|source| sources[*source].name.clone()).enumerate().collect())
-    }
-
     /// Draws the times of one size, the fastest first, with the forms of an operation together. If all cases have the
     /// same limit, each time has its share of it.
     fn times(&self, sources: &[ReportSource<'_>], indices: &[usize]) -> Option<Chart> {
@@ -507,7 +502,10 @@ impl<'a> ChartGroup<'a> {
             title: format!("{} {} {size}, {time}", self.first.algorithm, self.first.dtype),
             source: join_filled(&[&names.join(", "), &share, &errors, &about_signs], "; "),
             description: format!("{time} of {} variants", items.len()),
-            legend: Self::legend_of_pair(sources, indices).unwrap_or_else(|| forms.collect()),
+            legend: match names[..] {
+                [_, _] => names.iter().map(ToString::to_string).enumerate().collect(),
+                _ => forms.collect(),
+            },
             items,
         };
         let name = format!("{} {}", self.title(), quantity.file());
