@@ -1,6 +1,6 @@
 //! Formats reflected interfaces as Rust source for the table of shaders: constants without allocations.
 
-use super::interface::{Argument, ArgumentKind, Block, Interface, SizeOp, Slot, SpecConstant, Word};
+use super::interface::{Argument, ArgumentKind, Block, Elements, Interface, SizeOp, Slot, SpecConstant, Word};
 use std::fmt::Write;
 
 /// Formats an `Interface` literal; the file that includes it has the types in scope.
@@ -55,12 +55,19 @@ fn argument(Argument { name, offset, kind }: &Argument) -> String {
     format!("Argument {{ name: {}, offset: {offset}, kind: ArgumentKind::{kind} }}", string(name))
 }
 
-/// Formats a slot. Members and arrays are left out, because built-in kernels bind no buffers but texel views.
+/// Formats a slot. Members are left out, because built-in kernels bind no buffers but texel views.
 fn slot(Slot { set, binding, element, kind, blocks }: &Slot) -> String {
-    let block = |Block { names, writable, readable, fixed, .. }: &Block| {
+    let block = |Block { names, writable, readable, fixed, array, .. }: &Block| {
+        let array = array.map_or_else(
+            || "None".into(),
+            |Elements { stride, scalar }| {
+                let scalar = scalar.map_or_else(|| "None".into(), |scalar| format!("Some(Scalar::{scalar:?})"));
+                format!("Some(Elements {{ stride: {stride}, scalar: {scalar} }})")
+            },
+        );
         let names = borrowed(names, |name| string(name));
         format!(
-            "Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: None, members: Cow::Borrowed(&[]), scalar: None, long: None, image: None }}"
+            "Block {{ names: {names}, writable: {writable}, readable: {readable}, fixed: {fixed}, array: {array}, members: Cow::Borrowed(&[]), scalar: None, long: None, image: None }}"
         )
     };
     let blocks = borrowed(blocks, block);

@@ -287,7 +287,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Simulate kernels: find races, and faults that other GPUs would show
+    /// Find races, and faults that other GPUs would show
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no

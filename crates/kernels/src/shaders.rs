@@ -3,7 +3,7 @@
 use crate::basis::dtype::DType;
 use crate::basis::layout::Layout;
 use crate::kernel::interface::{
-    Argument, ArgumentKind, Block, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
+    Argument, ArgumentKind, Block, Elements, Interface, Scalar, SizeOp, Slot, SlotKind, SpecConstant, Word,
 };
 use crate::kernel::shaders::{Kernels, Shader};
 use std::borrow::Cow;

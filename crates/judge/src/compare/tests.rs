@@ -515,10 +515,7 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         (3, Obstacle::AnotherSpeed { baseline: false }),
         (5, Obstacle::AnotherSpeed { baseline: false }),
     ] {
-        let slower = [
-            "the device was 1.67 times slower during the candidate than during the baseline",
-            "device 1.67 times slower",
-        ];
+        let slower = ["the device took 1.667 times as long during the candidate", "device 1.7× slower"];
         let busier = "the candidate ran while other programs used 48 percentage points more CPU";
         for (loaded, [sentence, short]) in [
             (seen(1000.0, Some(0.02)), slower),

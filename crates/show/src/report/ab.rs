@@ -629,9 +629,9 @@ mod tests {
         let finding = one.finding.as_mut().expect("rounds enough");
         (finding.verdict, finding.interval) = (Verdict::Undecided, [1.005, 1.015]);
         let explained = missing_evidence(finding, 0.02);
-        assert!(explained.contains("(p allows for the number of cases and of looks"), "{explained}");
+        assert!(explained.contains("(p is corrected for the number of cases"), "{explained}");
         finding.interval = [0.99, 1.015];
-        assert!(!missing_evidence(finding, 0.02).contains("allows"));
+        assert!(!missing_evidence(finding, 0.02).contains("corrected"));
     }
 
     #[test]

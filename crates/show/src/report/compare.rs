@@ -857,7 +857,8 @@ mod tests {
             headline_of(&[(faster, 0.5), (open, 1.0), (same, 1.0)]),
             "matmul/naive/f32/64x64x64 is 2× as fast; 1 case undecided: the ratio of matmul/naive/f32/128x128x128 is uncertain (95 % interval 0.99 … 1.2); 1 unchanged"
         );
-        let none = "No verdict; 1 case undecided: the ratio of matmul/naive/f32/64x64x64 is uncertain (1 … 1.2)";
+        let none =
+            "No verdict; 1 case undecided: the ratio of matmul/naive/f32/64x64x64 is uncertain (95 % interval 1 … 1.2)";
         assert_eq!(headline_of(&[(open, 1.0)]), none);
         assert_eq!(
             headline_of(&[(open, 1.5), (open, 1.5)]),
