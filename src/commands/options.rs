@@ -166,7 +166,7 @@ fn sources() -> Vec<Entry<Request>> {
         ),
         flag(
             "no-commands",
-            "Refuse descriptions that run commands\n\nUse this for descriptions that you do not trust: their [reference] and [inputs] may \
+            "Refuse descriptions that run commands\n\nFor untrusted ones, whose [reference] and [inputs] may \
              have commands.",
             |target: &mut Request| &mut target.no_commands,
         ),

@@ -271,8 +271,8 @@ pub static STOP: Axis = Axis {
     name: "stop",
     value: Value::Word("TEST"),
     help: Help::of_bench(
-        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or when (max - min) / max of all is \
-         less (`bracket`) [default: bracket]",
+        "eigen: stop when neighboring row sums differ by less than --eps (`neighbour`), or when (max - min) / max is less \
+         (`bracket`) [default: bracket]",
     ),
     choose: |_, texts, base| {
         let test = texts.first().map(|text| text.parse()).transpose()?;
