@@ -126,6 +126,7 @@ pub enum Obstacle {
 }
 
 /// Case that was measured on both sides.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own in the document")]
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Compared {
     /// Case id.

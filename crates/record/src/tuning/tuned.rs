@@ -542,13 +542,11 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
             return Some((next, format!("by inspection: {} spills here ({count})", by_model.name)));
         }
     }
-    Some(match failure(first) {
-        Some((reason, day)) => (by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))),
-        None => {
-            let remedy = format!("`gpukern tune {}` times what it chooses from", algorithm.name);
-            (by_model, format!("by the model, untimed: {remedy}"))
-        }
-    })
+    if let Some((reason, day)) = failure(first) {
+        return Some((by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))));
+    }
+    let remedy = format!("`gpukern tune {}` times what it chooses from", algorithm.name);
+    Some((by_model, format!("by the model, untimed: {remedy}")))
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
