@@ -45,7 +45,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
-        gpukern sanitize k.toml                       races, and faults that other GPUs would show\n  \
+        gpukern sanitize k.toml                       races, and faults that other GPUs show\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern compare-commits main                  slower or wrong in this branch?\n  \
         gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \
@@ -287,7 +287,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Find races, and faults that other GPUs would show
+    /// Find races, and faults that other GPUs show
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no

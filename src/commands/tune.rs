@@ -180,19 +180,27 @@ impl Tuning<'_> {
         let mut choices = vec![];
         for (number, group) in groups.iter().enumerate() {
             let left = self.budget.saturating_sub(self.host.since(self.started)) / (groups.len() - number) as u32;
-            choices.extend(self.time_variants(executor, group, left).map(|choice| (group.spec, choice)));
+            choices.extend(self.time_variants(executor, group, left, &[]).map(|choice| (group.spec, choice)));
         }
         if !choices.is_empty() {
             self.tables.push(report::without_tiles(&device, algorithm, &choices, self.host.width()));
         }
     }
 
-    /// Times the variants that `auto` chooses from for a problem, with the tiles that they have without a search, and
-    /// saves the times at once. Says which it chooses.
-    fn time_variants(&mut self, executor: &mut Executor<'_>, group: &CaseGroup, budget: Duration) -> Option<String> {
+    /// Times the variants that `auto` chooses from for a problem, without those that a search has `refused`, with the tiles that
+    /// they have without a search, and saves the times at once. Says which it chooses.
+    fn time_variants(
+        &mut self,
+        executor: &mut Executor<'_>,
+        group: &CaseGroup,
+        budget: Duration,
+        refused: &[&str],
+    ) -> Option<String> {
         let device = executor.info().clone();
         let spec = &group.spec;
-        let variants: Vec<_> = tuned::favorites(self.algorithm, spec, &device).into_iter().cloned().collect();
+        let mut favorites = tuned::favorites(self.algorithm, spec, &device);
+        favorites.retain(|variant| !refused.contains(&&*variant.name));
+        let variants: Vec<_> = favorites.into_iter().cloned().collect();
         let share = budget.checked_div(variants.len() as u32)?;
         let sampling = Sampling { cache: self.cache, max_time: share.max(MIN_SAMPLING), ..Sampling::default() };
         let all = CaseGroup { variants, auto: false, on_host: false, ..group.clone() };
@@ -270,7 +278,14 @@ impl Tuning<'_> {
             Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);
-                let best = report::choice(&group.spec, &rivals.timed, work, &rivals.tied(), self.cache);
+                let best = if rivals.timed.is_empty() {
+                    // Of all that the model expects to be fast, nothing works here.
+                    let refused = rivals.refused.iter().map(|(name, _)| &**name).chain([tunable.variant]);
+                    let left = budget.saturating_sub(self.host.since(started));
+                    self.time_variants(executor, group, left, &refused.collect::<Vec<_>>())
+                } else {
+                    report::choice(&group.spec, &rivals.timed, work, &rivals.tied(), self.cache)
+                };
                 self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
             }

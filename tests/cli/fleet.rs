@@ -61,7 +61,7 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     let mut command = gpukern(&["history"]);
     let output = run(command.arg(at("runs")).arg("-o").arg(at("page.html")));
     assert!(output.status.success(), "{}", super::stderr(&output));
-    check_text(line(&stdout(&output), "2 runs of 6 cases: "), "2 runs of 6 cases: none has enough runs to find a step");
+    check_text(line(&stdout(&output), "2 runs of 6 cases: "), "2 runs of 6 cases: too few runs to find a step");
     check_text(
         &super::stderr(&output),
         "left out: cannot use '@/runs/device/driver/c.json': it is JSON, but not a record; a record begins with \

@@ -104,7 +104,7 @@ fn a_remedy_is_for_what_the_invocation_waits_for() {
             "do in the loop what the others wait for",
         ),
         ("look-back-static", "waits for a work-group that need not run", "wait only for work-groups that have begun"),
-        ("barrier-divergent-loop", "waits for all invocations", "put the work under the condition, not the barrier"),
+        ("barrier-divergent-loop", "waits for all invocations", "guard the work, not the barrier"),
     ] {
         let kernel = format!("{FOLDER}/{name}/k.toml");
         // With few lanes, a work-group has several sub-groups, which are told apart before its lanes are.

@@ -156,11 +156,13 @@ pub(super) fn judge_run(
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
             let problem = match names[..] {
+                [name] if !args.variant.is_empty() => format!("-V selects only {name}"),
                 [name] => format!("only {name} was given (a kernel on the command line replaces the description's)"),
                 _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
             };
             let example = match names[..] {
                 [first, second, ..] => format!("--ab -V {}", shown_word(&format!("{first},{second}"))),
+                [_] if !args.against.is_empty() => "--set spec.NAME=VALUE in place of -V, for one of your own choices".into(),
                 _ => "gpukern run k.toml old.comp new.comp --ab".into(),
             };
             return Err(usage!(

@@ -411,7 +411,11 @@ fn beside_built_in(record: &Record, best: &Case, built_in: &[&Case]) -> String {
     };
     let others = if built_in.len() > 1 { ", the fastest built-in one" } else { "" };
     match TimeRatio::of(best, rival) {
-        _ if is_too_close(record, best, rival) => format!("; too close to {name}{others} to tell which is faster"),
+        Some(TimeRatio { ratio, .. })
+            if if ratio < 1.0 { is_too_close(record, rival, best) } else { is_too_close(record, best, rival) } =>
+        {
+            format!("; too close to {name}{others} to tell which is faster")
+        }
         Some(TimeRatio { ratio, .. }) => format!("; {ratio:.2}× the speed of {name}{others}"),
         None => String::new(),
     }

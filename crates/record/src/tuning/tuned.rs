@@ -20,6 +20,7 @@ use crate::plan::CaseGroup;
 use crate::plan::axes::{self, Column};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -156,12 +157,11 @@ impl TuningResult {
         self.date.split('T').next().unwrap_or(&self.date)
     }
 
-    /// Whether the result applies to a case of `algorithm` on a device of this model.
-    fn applies_to(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
+    /// Whether the result is of a case like this one of `algorithm`, but for its size, on a device of this model.
+    fn is_like(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
         self.model == *model
             && self.algorithm == algorithm.name
             && axes::same(&self.options, &spec.options, |separates| separates.tiles)
-            && self.sizes == class(spec.size)
     }
 
     /// Returns the key by which results are sorted; of two results with the same key, the later replaces the earlier.
@@ -319,8 +319,10 @@ impl Tuned {
     /// Returns the results for a case of `algorithm` on `device`: those with the run's caches first, then the nearest size.
     fn nearest(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let model = Model::of(device);
-        let mut results: Vec<_> =
-            self.results.iter().filter(|result| result.applies_to(&model, algorithm, spec)).collect();
+        let applies = |result: &&TuningResult| {
+            result.is_like(&model, algorithm, spec) && result.sizes == class(spec.size)
+        };
+        let mut results: Vec<_> = self.results.iter().filter(applies).collect();
         results.sort_by(|a, b| a.distance(spec.size).total_cmp(&b.distance(spec.size)));
         results.sort_by_key(|result| result.cache != self.cache);
         results
@@ -358,7 +360,8 @@ impl Tuned {
         (usable, reason)
     }
 
-    /// Returns why `variant` must not be used for a case of `algorithm` on `device`, and the day when that was found.
+    /// Returns why `variant` must not be used for a case of `algorithm` on `device`, and the day when that was found: where it
+    /// failed, other sizes are under suspicion too, unless it worked at one that is nearer.
     pub fn failure(
         &self,
         device: &DeviceInfo,
@@ -366,8 +369,10 @@ impl Tuned {
         variant: &str,
         spec: &CaseSpec,
     ) -> Option<(&str, &str)> {
-        let nearest = self.nearest(device, algorithm, spec);
-        let result = nearest.into_iter().find(|result| result.variant == variant)?;
+        let model = Model::of(device);
+        let alike = self.results.iter().filter(|own| own.variant == variant && own.is_like(&model, algorithm, spec));
+        let distance = |own: &&TuningResult| (own.distance(spec.size), own.cache != self.cache);
+        let result = alike.min_by(|a, b| distance(a).partial_cmp(&distance(b)).unwrap_or(Ordering::Equal))?;
         Some((result.failure.as_deref()?, result.day()))
     }
 

@@ -13,7 +13,7 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::{Case, Outcome, Record};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Ratio of two medians beyond which uncertain times are no tie: they have to be measured again.
 const MAX_TIED_RATIO: f64 = 1.5;
@@ -223,8 +223,8 @@ fn caches(record: &Record) -> &'static str {
     if record.method.cache == CacheState::Cold { ", cold caches" } else { "" }
 }
 
-/// Returns the races of problems that two variants or more solve, or try to, on any device, in the order of the records. A
-/// device where only one is right has a race, too: sets must solve it.
+/// Returns the races of the kinds of problems that two variants or more solve, or try to, at any size on any device, in the order
+/// of the records. A size or a device where only one is right has a race, too: sets must solve it.
 pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let is_wrong = |case: &Case| matches!(case.outcome, Outcome::Rejected(_));
     // A mistake, such as a reference that is not installed, says nothing about a variant.
@@ -235,12 +235,19 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let mut untimed = untimed(all.clone());
     let has_result = |case: &Case| case.is_verified() || is_rejected(case);
     // A problem that a run did not come to, or that a device cannot solve, is one that sets must solve, too.
-    let all = all
-        .filter(|(_, case)| has_result(case) || matches!(case.outcome, Outcome::Interrupted | Outcome::Skipped { .. }));
+    let is_skipped = |case: &Case| matches!(case.outcome, Outcome::Skipped { .. });
+    let all: Vec<_> =
+        all.filter(|(_, case)| has_result(case) || is_skipped(case) || case.outcome == Outcome::Interrupted).collect();
+    let kind = |(record, case): &(&Record, &Case)| (case.kind(), caches(record));
+    let may_win = all.iter().filter(|(_, case)| !is_skipped(case));
+    let by_kind = grouped(may_win, |own| kind(own)).into_iter();
+    let contested: HashSet<_> = by_kind
+        .filter(|cases| distinct(cases.iter().map(|(_, case)| &*case.variant)).len() > 1)
+        .map(|cases| kind(cases[0]))
+        .collect();
     let mut races = vec![];
-    for problem in grouped(all, |(record, case)| (case.kind(), row(case), caches(record))) {
-        let may_win = problem.iter().filter(|(_, case)| !matches!(case.outcome, Outcome::Skipped { .. }));
-        if distinct(may_win.map(|(_, case)| &*case.variant)).len() < 2 {
+    for problem in grouped(all, |own| (kind(own), row(own.1))) {
+        if !contested.contains(&kind(&problem[0])) || problem.iter().all(|(_, case)| is_skipped(case)) {
             continue;
         }
         for of_device in grouped(problem, |(record, case)| (record.device_name(case.device), driver(record, case))) {

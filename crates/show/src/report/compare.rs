@@ -496,8 +496,8 @@ fn change_of_state(case: &Unmatched) -> String {
         (State::VerifiedOnly, State::VerifiedOnly)
         | (State::Unverified, State::Unverified)
         | (State::Doubtful, State::Doubtful) => "without times".into(),
-        (State::Measured, _) if case.newly_wrong => String::new(),
         (State::Absent, _) if case.newly_wrong => "a new case".into(),
+        _ if case.newly_wrong => String::new(),
         (State::Absent, State::Measured) => "only in the candidate".into(),
         (State::Measured, State::Absent) => "only in the baseline".into(),
         (State::Measured, State::Measured) => "measured on both sides".into(),

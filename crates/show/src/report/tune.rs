@@ -157,10 +157,7 @@ pub fn without_tiles(
         if number > 0 {
             document.gap();
         }
-        document.line(format!(
-            "{}, no tile to search on this device; the variants that `auto` chooses from",
-            heading(&alike[0].0)
-        ));
+        document.line(format!("{}, no tile to search; the variants that `auto` chooses from", heading(&alike[0].0)));
         document.line(named(device));
         document.gap();
         document.lines(alike.iter().map(|(_, choice)| choice.as_str()));
