@@ -45,7 +45,7 @@ use std::path::PathBuf;
         gpukern run k.comp --init > k.toml            describe your own kernel\n  \
         gpukern run k.toml                            verify it, then time it\n  \
         gpukern verify                                is every kernel right here?\n  \
-        gpukern sanitize k.toml                       races, and faults that other GPUs show\n  \
+        gpukern sanitize k.toml                       races and other hidden faults\n  \
         gpukern compare before.json after.json        what got slower, beyond noise\n  \
         gpukern compare-commits main                  slower or wrong in this branch?\n  \
         gpukern ab matmul -V tiled --against local    which of two variants is faster\n  \

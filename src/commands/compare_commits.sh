@@ -58,8 +58,8 @@ if [ "$(git rev-parse --quiet --verify 'HEAD^1')" = "$commit" ] && merged=$(git 
     name="$head, merged as $name"
 fi
 checkout="git checkout $head && "
-# HEAD^1 is another commit elsewhere.
-if [ "$base" = HEAD^1 ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
+# HEAD^1 is another commit elsewhere, and a branch has moved on when a comment is read.
+if [ "$base" = HEAD^1 ] || [ -n "$in_ci" ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
 results=gpukern-results
 if [ -n "$(git status --porcelain --untracked-files=no -- . ":!$results")" ]; then
     name="$name, with uncommitted changes"

@@ -314,7 +314,7 @@ impl Options for SamplingArgs {
             ),
             text(
                 "max-time TIME",
-                "Stop sampling a case after this time [default: 1s]\n\nIt stops even if --precision is not reached.",
+                "Stop sampling a case after this time [default: 1s]\n\nAlso after 1000 samples, whatever the precision.",
                 |target: &mut Self| &mut target.max_time,
             ),
             text(

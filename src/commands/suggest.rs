@@ -68,7 +68,11 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let names: Vec<_> = options.filter_map(Arg::get_long).filter(|name| *name != "force").collect();
             // Dashes would make any two options similar.
             let spelt = || Some(meant(word.trim_start_matches('-'), &names)?.replacen('\'', "'--", 1));
-            let tip = option_tip(command, word, &value(word, words)).map(offered);
+            let has_short = |letter| named.unwrap_or(&root).get_arguments().any(|own| own.get_short() == Some(letter));
+            let letter = word.strip_prefix("--").filter(|name| name.len() == 1).and_then(|name| name.chars().next());
+            let short = letter.filter(|letter| has_short(*letter));
+            let short = short.map(|letter| format!("write -{letter}"));
+            let tip = short.or_else(|| option_tip(command, word, &value(word, words)).map(offered));
             let tip = tip.or_else(|| owners(word.trim_start_matches('-'), &root)).or_else(spelt);
             let tip = and_list(&tip.unwrap_or_default(), &format!("{typed} --help"));
             format!("unknown option '{}'; {tip}", brief(word))
@@ -356,6 +360,7 @@ mod tests {
                 "unknown option '--set'; it is an option of `gpukern run`, `gpukern sanitize`, `gpukern inspect`",
             ),
             ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
+            ("verify matmul --s 8", "unknown option '--s'; write -s"),
             (
                 "ab matmul --cache cold",
                 "unknown option '--cache'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`",

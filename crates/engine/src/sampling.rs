@@ -23,8 +23,6 @@ pub const MAX_WARM_UP: Duration = Duration::from_secs(1);
 const MIN_SAMPLES: usize = 10;
 /// Fewest samples of a case at the time limit.
 const MIN_SLOW_SAMPLES: usize = 3;
-/// Most samples of a case.
-const MAX_SAMPLES: usize = 1000;
 
 /// Least device time per sample: shorter work is repeated within it.
 const MIN_SAMPLE: Nanos = Nanos(50e3);
@@ -119,7 +117,7 @@ pub enum SamplingDecision {
 /// Judges the samples taken in `elapsed` host time.
 pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> SamplingDecision {
     let count = samples.len();
-    let is_time_up = count >= MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES);
+    let is_time_up = count >= Sampling::MAX_SAMPLES || (elapsed >= sampling.max_time && count >= MIN_SLOW_SAMPLES);
     // The interval requires sorting, so check it only each time the samples grow by a tenth.
     let is_check_due = is_time_up || count.is_multiple_of((count / 10).max(1));
     if count >= MIN_SAMPLES && is_check_due {

@@ -162,7 +162,9 @@ pub(super) fn judge_run(
             };
             let example = match names[..] {
                 [first, second, ..] => format!("--ab -V {}", shown_word(&format!("{first},{second}"))),
-                [_] if !args.against.is_empty() => "--set spec.NAME=VALUE in place of -V, for one of your own choices".into(),
+                [_] if !args.against.is_empty() => {
+                    "--set spec.NAME=VALUE in place of -V, for one of your own choices".into()
+                }
                 _ => "gpukern run k.toml old.comp new.comp --ab".into(),
             };
             return Err(usage!(

@@ -121,6 +121,11 @@ pub struct Sampling {
     pub energy: bool,
 }
 
+impl Sampling {
+    /// Most samples of a case, whatever its precision.
+    pub const MAX_SAMPLES: usize = 1000;
+}
+
 impl Default for Sampling {
     fn default() -> Self {
         Self {

@@ -164,6 +164,11 @@ impl TuningResult {
             && axes::same(&self.options, &spec.options, |separates| separates.tiles)
     }
 
+    /// Whether the result applies to a case of `algorithm` on a device of this model.
+    fn applies_to(&self, model: &Model, algorithm: &Algorithm, spec: &CaseSpec) -> bool {
+        self.is_like(model, algorithm, spec) && self.sizes == class(spec.size)
+    }
+
     /// Returns the key by which results are sorted; of two results with the same key, the later replaces the earlier.
     fn key(&self) -> impl Ord + use<'_> {
         let axis_values: Vec<_> = axes::tile_columns().map(|column| column.text(&self.options)).collect();
@@ -319,10 +324,8 @@ impl Tuned {
     /// Returns the results for a case of `algorithm` on `device`: those with the run's caches first, then the nearest size.
     fn nearest(&self, device: &DeviceInfo, algorithm: &Algorithm, spec: &CaseSpec) -> Vec<&TuningResult> {
         let model = Model::of(device);
-        let applies = |result: &&TuningResult| {
-            result.is_like(&model, algorithm, spec) && result.sizes == class(spec.size)
-        };
-        let mut results: Vec<_> = self.results.iter().filter(applies).collect();
+        let mut results: Vec<_> =
+            self.results.iter().filter(|result| result.applies_to(&model, algorithm, spec)).collect();
         results.sort_by(|a, b| a.distance(spec.size).total_cmp(&b.distance(spec.size)));
         results.sort_by_key(|result| result.cache != self.cache);
         results
@@ -949,6 +952,11 @@ mod tests {
                 .contains("failed")
         );
         assert_eq!(reason(&[failed(&first), worked]), by_model);
+        // What failed at another size is not trusted, unless it worked at one that is nearer.
+        let far = |own: TuningResult, size: &str| TuningResult { sizes: size.into(), measured_at: size.into(), ..own };
+        assert_eq!(reason(&[far(failed(&first), "64")]), by_model);
+        let nearer = far(kept(&device, &first, "512", 9.0), "512");
+        assert!(!reason(&[far(failed(&first), "64"), nearer]).contains("failed"));
         let all: Vec<_> = favorites(&MATMUL, &auto_group.spec, &device).iter().map(|own| failed(&own.name)).collect();
         assert!(reason(&all).starts_with(&format!("{first} chosen by auto, by the model; {first} failed")));
     }

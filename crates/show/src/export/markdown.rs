@@ -9,9 +9,10 @@ use crate::case::method::{CacheState, Clock};
 use crate::case::tile::CaseTile;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
+use crate::plan::Sampling;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Measured, Origin, Record};
+use crate::record::{Case, Measured, Origin, Outcome, Record, Warning};
 use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     above_commands, changed, details, difference_text, explanation, not_compared, overviews, ratio_cell, ratio_note,
@@ -128,11 +129,25 @@ fn method_sentences(record: &Record) -> Option<String> {
     let stop = request.and_then(|request| request.selection.sampling().ok()).map(|sampling| {
         let [precision, most] = [100.0 * sampling.precision, sampling.max_time.as_secs_f64()];
         let turns = if variants.len() > 1 { "Variants took turns; sampling" } else { "Sampling" };
-        format!("{turns} of a case ended when its median was known to ±{precision} %, or after {most} s.")
+        format!(
+            "{turns} of a case ended when its median was known to ±{precision} %, after {} samples, or after \
+             {most} s.",
+            Sampling::MAX_SAMPLES
+        )
     });
+    let unsettled = measured.iter().filter(|m| m.warnings.contains(&Warning::UnstableClock)).count();
+    let unsettled = (unsettled > 0)
+        .then(|| format!("In {unsettled} of {} cases, times did not settle during the warm-up.", measured.len()));
     let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
-    let parts =
-        [Some(timed), stop, tuned_tiles(record), Some(checked_answers(record)), code, Some(reported(&measured))];
+    let parts = [
+        Some(timed),
+        stop,
+        unsettled,
+        tuned_tiles(record),
+        Some(checked_answers(record)),
+        code,
+        Some(reported(&measured)),
+    ];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
 
@@ -152,10 +167,12 @@ fn tuned_tiles(record: &Record) -> Option<String> {
 fn checked_answers(record: &Record) -> String {
     let verified = record.cases.iter().filter(|case| case.is_verified()).count();
     let unverified = record.cases.iter().filter(|case| case.is_unverified()).count();
-    match (verified, unverified) {
+    let rejected = record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Rejected(_))).count();
+    let wrong = if rejected > 0 { format!("; {rejected} were wrong, and have no time") } else { String::new() };
+    match (verified, unverified + rejected) {
         (_, 0) => "All answers were verified.".into(),
-        (0, _) => "No answer was verified.".into(),
-        _ => format!("{verified} of {} answers were verified.", verified + unverified),
+        (0, _) => format!("No answer was verified{wrong}."),
+        (_, others) => format!("{verified} of {} answers were verified{wrong}.", verified + others),
     }
 }
 
@@ -302,7 +319,7 @@ mod tests {
     use crate::kernels::CATALOGUE;
     use crate::plan::request::Request;
     use crate::record::fixture::{HOSTILE, disturbed, hostile};
-    use crate::record::{Limit, Outcome, Share, reader};
+    use crate::record::{Limit, Share, reader};
     use crate::stats::Summary;
 
     #[test]

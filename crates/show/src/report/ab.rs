@@ -74,7 +74,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
         document.line(named(&trial.a.device));
     }
     document.lines(others_busy(std::slice::from_ref(trial)));
-    document.line(verdict_line(trial, trials.turns));
+    document.line(verdict_line(trial, trials));
     if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
         document.hanging(
             4,
@@ -178,7 +178,8 @@ fn format_time(side: &SideResult, unit: Option<TimeUnit>) -> String {
 }
 
 /// Describes the verdict of a trial in one line.
-fn verdict_line(trial: &Trial, turns: Turns) -> String {
+fn verdict_line(trial: &Trial, trials: &Trials) -> String {
+    let turns = trials.turns;
     let of_what = if turns == Turns::Processes { " of processes" } else { "" };
     let rounds = counted(trial.rounds.len(), "round") + of_what;
     let Some(Finding { verdict, ratio, interval: [low, high], .. }) = trial.finding else {
@@ -198,10 +199,10 @@ fn verdict_line(trial: &Trial, turns: Turns) -> String {
         };
     };
     let word = match verdict {
-        Verdict::Slower => "B is SLOWER than A",
-        Verdict::Faster => "B is faster than A",
-        Verdict::Same => "B is the same as A",
-        Verdict::Undecided => "undecided",
+        Verdict::Slower => "B is SLOWER than A".into(),
+        Verdict::Faster => "B is faster than A".into(),
+        Verdict::Same => format!("B is the same as A within ±{}", percent(trials.min_effect)),
+        Verdict::Undecided => "undecided".into(),
     };
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
 }
@@ -565,9 +566,12 @@ mod tests {
     fn too_few_rounds_give_a_ratio_without_an_interval() {
         let few = Trial { finding: None, rounds: vec![[Nanos(1e5), Nanos(1.5e5), Nanos(1e5)]; 2], ..trial(1.0) };
         let start = "undecided: too few rounds (2 rounds; 6 are needed)";
-        assert_eq!(verdict_line(&few, Turns::Batches), format!("{start}; B/A 1.5000 so far, without an interval"));
+        assert_eq!(
+            verdict_line(&few, &trials(vec![], Turns::Batches)),
+            format!("{start}; B/A 1.5000 so far, without an interval")
+        );
         let none = Trial { rounds: vec![], ..few };
-        assert_eq!(verdict_line(&none, Turns::Batches), start.replace("2 rounds", "0 rounds"));
+        assert_eq!(verdict_line(&none, &trials(vec![], Turns::Batches)), start.replace("2 rounds", "0 rounds"));
     }
 
     #[test]

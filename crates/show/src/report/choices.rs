@@ -511,6 +511,20 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_only_one_variant_solves_is_a_problem_too() {
+        let mut record = four_cases();
+        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        let skipped = Outcome::Skipped { reason: "needs a square".into(), unsupported: true };
+        for (variant, outcome) in [("naive", timed(100.0, vec![])), ("local", skipped)] {
+            record.cases.push(Case { size: "512".into(), ..case(variant, outcome) });
+        }
+        let choices = Choices::new(&[&record]);
+        assert_eq!(choices.problems.iter().map(|race| &*race.size).collect::<Vec<_>>(), ["64", "512"]);
+        let sets: Vec<_> = choices.sets.iter().map(|set| set.variants.join("+")).collect();
+        assert_eq!(sets, ["naive", "local+naive"]);
+    }
+
+    #[test]
     fn a_set_names_what_auto_chose() {
         let mut races = [
             race("A", "1x64x64", &[("matmul:auto", 1.0), ("own", 2.0)]),

@@ -199,7 +199,9 @@ fn section_document(
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
-        let mut by_importance: Vec<_> = LONG.iter().filter(|column| column.importance != STAYS).collect();
+        let is_asked_for = |column: &LongColumn| view.over.is_some() && column.heading == figure::SPEEDUP.heading;
+        let may_go = |column: &&LongColumn| column.importance != STAYS && !is_asked_for(column);
+        let mut by_importance: Vec<_> = LONG.iter().filter(may_go).collect();
         by_importance.sort_by_key(|column| column.importance);
         // Metrics that are part of the answer are hidden last.
         let answer_metrics = shown_metrics(&section.cases);

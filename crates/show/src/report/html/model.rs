@@ -1,6 +1,7 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{axis_names, median, row};
+use super::super::fastest;
 use super::super::grid::speedup_text;
 use super::super::join_filled;
 use super::axis::{self, LogAxis};
@@ -516,7 +517,7 @@ impl<'a> ChartGroup<'a> {
     fn winners(&self, source: usize) -> Vec<&'a Case> {
         let timed = self.cases[source].iter().copied().filter(|case| median(case).is_some_and(|time| time.0 > 0.0));
         let contests = grouped(timed, |case| (row(case), Class::of(case)));
-        contests.into_iter().filter_map(|cases| cases.into_iter().min_by(|a, b| by_time(a, b))).collect()
+        contests.into_iter().filter_map(|cases| fastest::best_of(&cases)).collect()
     }
 
     /// Returns the most important winners: the exact one of each size, and the faster ones with caveats.
