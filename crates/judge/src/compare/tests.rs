@@ -323,7 +323,7 @@ fn a_slower_canary_explains_a_verdict_unless_it_is_a_longer_one() {
         let [a, b] = [side("a", 1e6, 1e5, steps[0]), side("b", 1.2e6, 4e5, steps[1])];
         compared(&a, &b).cases[0].why.clone()
     };
-    let slower = ["the device ran 300 % slower during the candidate (by its canary)"];
+    let slower = ["the device took 4 times as long during the candidate (by its canary)"];
     assert_eq!(why([None, None]), slower);
     assert_eq!(why([None, Some(2048)]), slower, "what has no length is of the first");
     assert_eq!(why([None, Some(8192)]), [""; 0]);

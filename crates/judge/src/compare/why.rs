@@ -1,7 +1,7 @@
 //! Possible explanations of a changed time.
 
 use super::side::SeenCase;
-use crate::basis::units::significant;
+use crate::basis::units::{self, significant};
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics;
 use crate::record::{SKETCH_SUMS, Warning};
@@ -37,9 +37,9 @@ pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
     if let Some([before, after]) = canary.filter(is_mentioned) {
-        let change = 100.0 * (after / before - 1.0);
-        let word = if change > 0.0 { "slower" } else { "faster" };
-        reasons.push(format!("the device ran {:.0} % {word} during the candidate (by its canary)", change.abs()));
+        let side = if after > before { "candidate" } else { "baseline" };
+        let longer = units::longer((after / before).max(before / after));
+        reasons.push(format!("the device took {longer} during the {side} (by its canary)"));
     }
     if let Some([before, after]) = cpu_shares_of_others(baseline, candidate)
         && (after - before).abs() > MIN_MENTIONED_LOAD

@@ -168,7 +168,11 @@ fn checked_answers(record: &Record) -> String {
     let verified = record.cases.iter().filter(|case| case.is_verified()).count();
     let unverified = record.cases.iter().filter(|case| case.is_unverified()).count();
     let rejected = record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Rejected(_))).count();
-    let wrong = if rejected > 0 { format!("; {rejected} were wrong, and have no time") } else { String::new() };
+    let wrong = match rejected {
+        0 => String::new(),
+        1 => "; 1 was wrong, and has no time".into(),
+        count => format!("; {count} were wrong, and have no time"),
+    };
     match (verified, unverified + rejected) {
         (_, 0) => "All answers were verified.".into(),
         (0, _) => format!("No answer was verified{wrong}."),

@@ -1662,7 +1662,7 @@ mod tests {
             let is_slower = case.variant == "local";
             case.verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
             case.ratio = Some(if is_slower { 4.0 } else { 1.0 });
-            case.why.push("the device ran 5 % slower during the candidate (by its canary)".into());
+            case.why.push("the device took 5 % longer during the candidate (by its canary)".into());
             case.canary_explains = true;
         }
         comparison.decide = Some("gpukern bench <lu>".into());
