@@ -17,7 +17,7 @@ use crate::user::options::CASE;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program, Record,
-    Request, Result, Selection, Shown, Tuned, UserKernels, counted, input_file,
+    Request, Result, Selection, Shown, Tuned, UserKernels, VulkanOptions, counted, input_file,
 };
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -135,9 +135,10 @@ pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
     format!("{} saved in {}; {runs}\n", counted(saved, "failure"), folder.shown())
 }
 
-/// Refuses folders of saved failures that `run` cannot repeat.
+/// Refuses saved failures that `run` cannot repeat: by their folders, or by the descriptions in these.
 pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
-    for folder in folders {
+    for path in folders {
+        let folder = path.parent().filter(|_| path.ends_with(CASE)).unwrap_or(path);
         let document = document_of(folder).unwrap_or_default();
         if let Some(reason) = document[NOT_RUNNABLE].as_str() {
             let [reason, command] =
@@ -384,7 +385,9 @@ pub(super) fn reproducing_request(request: &Request, case: &Case, device: &Devic
     // Another build of the driver may give the device another UUID, and another compiler in brackets.
     let name = device.name.split(" (").next().unwrap_or_default().to_string();
     let selection = Selection { device: vec![name], ..case.selection() };
-    Request { selection, no_peak: true, ..Request::default() }
+    // A hang ends after the same time, and the layers find what they found.
+    let vulkan = VulkanOptions { cache_dir: None, ..request.vulkan.clone() };
+    Request { selection, no_peak: true, vulkan, ..Request::default() }
 }
 
 /// Writes a description with which `gpukern inspect` compiles the only kernel of a case as it was; none for several. `reason`
@@ -452,6 +455,7 @@ mod tests {
     use super::*;
     use crate::device::fixture::software_device;
     use crate::kernel::buffer::Role;
+    use crate::record::Death;
     use crate::record::fixture::six_cases;
     use crate::{BufferSpec, CaseOptions, DType, Goal, HostArray, Layout, Oracle, Work};
 
@@ -506,6 +510,8 @@ mod tests {
         let refused = check_runnable(&[folder.path().into()]).expect_err("it cannot be run").to_string();
         let end = "cannot be run again: it runs in rounds; this measures the case anew: `gpukern bench eigen`";
         assert!(refused.ends_with(end), "{refused}");
+        check_runnable(&[folder.path().join(CASE)]).expect_err("nor by its description");
+        check_runnable(&[folder.path().join("own.toml")]).expect("a file of the user's");
         assert_eq!([folder.path(), Path::new("none")].map(required_subgroup), [Some(4), None]);
     }
 
@@ -551,6 +557,32 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_a_variant_are_counted_apart() {
+        let case = six_cases().cases.remove(0);
+        let death = |kernel: &str| Death {
+            cause: "SIGILL".into(),
+            kernels: vec![kernel.into()],
+            driver: "SwiftShader".into(),
+            said: vec![],
+        };
+        let crashed = |kernel: &str| Case { outcome: Outcome::Crashed(death(kernel)), ..case.clone() };
+        let failed = |dtype| Case {
+            options: CaseOptions { dtype, ..case.options },
+            outcome: Outcome::failed("it says no".into()),
+            ..case.clone()
+        };
+        let cases = [
+            crashed("matmul/tiled.f32"),
+            crashed("matmul/tiled.f32"),
+            crashed("matmul/tiled.f32.nt"),
+            failed(DType::F32),
+            failed(DType::F16),
+        ];
+        let saved: Vec<_> = cases.iter().map(|case| (case, PathBuf::from("kept/case"), true)).collect();
+        assert_eq!(kinds(&saved).lines().count() - 1, 4, "{}", kinds(&saved));
+    }
+
+    #[test]
     fn an_earlier_reproducer_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
         let folders = ["case", "case", "case", "other"]
@@ -565,6 +597,11 @@ mod tests {
         let options = CaseOptions { layout: Layout::Nt, goal: Goal::Solution, ..usual.options };
         let unusual = Case { options, ..usual.clone() };
         let request = |case| reproducing_request(&Request::default(), &case, &software_device());
+        let timeout =
+            || VulkanOptions { timeout: "5s".into(), cache_dir: Some("cache".into()), ..VulkanOptions::default() };
+        let hung = Request { vulkan: timeout(), ..Request::default() };
+        let limited = reproducing_request(&hung, &usual, &software_device()).vulkan;
+        assert_eq!(limited, VulkanOptions { cache_dir: None, ..timeout() }, "a hang ends after the same time");
         insta::assert_snapshot!([usual, unusual].map(|case| request(case).command()).join("\n"), @"
         gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --seed=1 --device=software --no-peak
         gpukern bench matmul --variant=naive --size=64 --dtype=f32 --input=uniform --layout=nt --seed=1 --solve --device=software --no-peak

@@ -78,15 +78,17 @@ fn case_ids(side: &[Record]) -> BTreeSet<String> {
     side.iter().flat_map(|record| &record.cases).map(|case| case.id.clone()).collect()
 }
 
-/// Labels of cases about which a comparison finds out nothing.
-const UNJUDGED: [&str; 6] = [NOT_COMPARED, STILL_WRONG, STILL_FAILED, MISTAKEN, GONE, NEW];
+/// Labels of cases that a comparison cannot compare.
+const UNCOMPARED: [&str; 3] = [NOT_COMPARED, GONE, NEW];
+/// Labels of cases of which it says only that neither side is right.
+const BAD_ON_BOTH_SIDES: [&str; 3] = [STILL_WRONG, STILL_FAILED, MISTAKEN];
 
 /// Refuses a comparison without a case on both sides.
 pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     // A case whose description changed is unmatched, but measured on both sides.
     let is_common = |case: &Unmatched| {
         let label = case.label();
-        !UNJUDGED.contains(&label) || [case.baseline, case.candidate] == [State::Measured; 2]
+        !UNCOMPARED.contains(&label) || [case.baseline, case.candidate] == [State::Measured; 2]
     };
     let Comparison { cases, inspected, unmatched, .. } = comparison;
     if !cases.is_empty() || !inspected.is_empty() || unmatched.iter().any(is_common) {
@@ -105,7 +107,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
 /// Refuses a comparison in which nothing is judged, because every problem changed: it would pass.
 pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
     let Comparison { cases, inspected, unmatched, .. } = comparison;
-    let is_judged = |case: &Unmatched| !UNJUDGED.contains(&case.label());
+    let is_judged = |case: &Unmatched| !UNCOMPARED.contains(&case.label());
     match unmatched.first() {
         Some(Unmatched { id, reason, interrupted: false, .. })
             if cases.is_empty() && inspected.is_empty() && !unmatched.iter().any(is_judged) =>
@@ -140,6 +142,16 @@ pub(super) fn drop_recipe(comparison: &mut Comparison) {
     comparison.decide = None;
 }
 
+/// Whether no case is right on either side, so that none can have become worse, and none is known to be well.
+fn is_bad_on_both_sides(Comparison { cases, inspected, unmatched, .. }: &Comparison) -> bool {
+    let is_bad = |case: &Unmatched| BAD_ON_BOTH_SIDES.contains(&case.label());
+    let is_empty = |case: &Unmatched| UNCOMPARED.contains(&case.label());
+    cases.is_empty()
+        && inspected.is_empty()
+        && unmatched.iter().any(is_bad)
+        && unmatched.iter().all(|case| is_bad(case) || is_empty(case))
+}
+
 /// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count, nor undecided ones that
 /// are certainly not slower.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
@@ -157,6 +169,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
     } else if has_open(Verdict::Undecided)
         || comparison.changed(Change::Unknown) > 0
         || comparison.unmatched.iter().any(|case| case.interrupted || case.mistake)
+        || is_bad_on_both_sides(comparison)
         || !ruling.undecided.is_empty()
     {
         Exit::Undecided
@@ -207,7 +220,13 @@ mod tests {
             assert_eq!(exit_of_comparison(&comparison, &ruling) as u8, expected as u8);
             assert!(junit::comparison(&comparison, &ruling).contains(element), "{mistake}");
             check_judged(&comparison).expect("a case is judged");
-            let nothing = Comparison { cases: vec![], ..comparison };
+            // Where no case is right on either side, a green result would hide that.
+            let all_bad = Comparison { cases: vec![], ..comparison };
+            check_common_case(&all_bad).and_then(|()| check_judged(&all_bad)).expect("both sides have the case");
+            assert_eq!(exit_of_comparison(&all_bad, &ruling) as u8, Exit::Undecided as u8);
+            let changed = |case: Unmatched| Unmatched { baseline: State::Skipped, mistake: false, ..case };
+            let unmatched = all_bad.unmatched.into_iter().map(changed).collect();
+            let nothing = Comparison { unmatched, ..all_bad };
             assert!(check_judged(&nothing).is_err(), "nothing is judged");
         }
     }

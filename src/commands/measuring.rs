@@ -223,15 +223,19 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String 
 
 /// Whether a driver that stops loops may have made an answer of these kernels wrong: one that is wrong, where an axis or
 /// the points for each invocation are as many, or one at a large size that nothing but another kernel on the same device checks.
+/// A loop that no axis ends may be as long at any size.
 fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
     let is_of_device = |reference: &Reference| matches!(reference, Reference::None | Reference::Kernel(_));
     let is_large = |value: &i64| u64::try_from(*value).is_ok_and(|value| value > most);
-    let is_suspect = |point: &ResolvedPoint| is_of_device(&point.reference) && point.values.iter().any(is_large);
+    let has_long_loops = own.problem.has_long_loops(most);
+    let is_suspect =
+        |point: &ResolvedPoint| is_of_device(&point.reference) && (has_long_loops || point.values.iter().any(is_large));
     let is_wrong = record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_)));
     let is_long = |point: &ResolvedPoint| {
         let values = point.values.iter().filter_map(|value| u64::try_from(*value).ok());
         let points = values.fold(1, u64::saturating_mul);
-        point.values.iter().any(is_large)
+        has_long_loops
+            || point.values.iter().any(is_large)
             || point.pass_lists.iter().flatten().flat_map(|passes| &passes.dispatches).any(|dispatch| {
                 // A grid that another kernel decides is not known here.
                 let groups = if dispatch.indirect.is_some() { [1; 3] } else { dispatch.groups };

@@ -273,7 +273,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
         }
         Command::Peak { on, quick, json } => peak::run(&on.device, quick, json.as_ref(), setup, host),
         Command::Tune(args) => tune::run(&args, setup, host),
-        Command::Verify(args) => verify::run(&args, setup, host),
+        Command::Verify(args) => verify::run(&args, cli.vulkan.0, setup, host),
         Command::Sanitize(args) => sanitize::run(&args, setup, host),
         Command::Compare(args) => compare::run(&args, host),
         Command::CompareCommits(args) => compare_commits::run(&args, host),

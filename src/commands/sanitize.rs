@@ -115,6 +115,7 @@ fn groups(args: &SanitizeArgs, notes: &mut String) -> Result<(Vec<CaseGroup>, Ve
         if let Some(algorithm) = other {
             return Err(usage!("'{}' is no file; name algorithms and files in two commands", brief(algorithm)));
         }
+        failures::check_runnable(&files)?;
         return match args.variant.first() {
             Some(variant) => {
                 Err(usage!("--variant {} chooses built-in kernels; your own are those of the files", brief(variant)))

@@ -84,7 +84,9 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         "paper" | "cite" | "citation" | "bibtex" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
             section("pages", PAPER).map(|text| text + &bibtex())
         }
-        _ => part_of(name).and_then(|(page, heading)| section(page, &format!("## {heading}\n"))),
+        _ => part_of(name).and_then(|(page, heading)| {
+            section(page, heading).map(|text| text + &format!("\n`gpukern help {page}` prints all.\n"))
+        }),
     };
     if let Some(text) = part {
         return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
@@ -130,7 +132,6 @@ fn topic_of(word: &str) -> &str {
         "sizes" => "cli",
         "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "pdf" => "pages",
         "junit" | "dashboard" | "action" | "github" => "ci",
-        "registers" | "spills" | "occupancy" | "isa" => "compilers",
         "quantized" | "inference" | "shapes" => "tuning",
         "barriers" => "races",
         "glossary" => "words",
@@ -156,18 +157,25 @@ fn part_of(word: &str) -> Option<(&'static str, &'static str)> {
         "environment" | "variables" => ("cli", "In the environment"),
         "defaults" => ("cli", "Your defaults"),
         "crash" | "crashes" | "hang" | "hangs" | "timeout" => ("drivers", "Does it crash?"),
+        "known" | "known-failures" => ("drivers", "Known failures"),
+        "bisect" | "bisecting" | "bisection" => ("drivers", "Bisect"),
+        "registers" | "spills" | "occupancy" | "compile" | "compiling" | "compile-time" | "compile-times" => {
+            ("compilers", "What a compiler makes of a kernel")
+        }
+        "isa" | "disassembly" => ("compilers", "Machine code"),
         _ => return None,
     })
 }
 
 /// Heading of the part of its page about papers.
-const PAPER: &str = "## Numbers for a paper\n";
+const PAPER: &str = "Numbers for a paper";
 
-/// Returns the part of a page below a heading, with the heading.
+/// Returns the part of a page below a heading of any level, with the heading, up to the next part or part of one.
 fn section(name: &str, heading: &str) -> Option<String> {
     let topic = TOPICS.iter().find(|topic| topic.name == name)?;
-    let (_, below) = topic.text.split_once(heading)?;
-    Some(heading.to_string() + below.split("\n## ").next()?)
+    let (_, below) = topic.text.split_once(&format!("# {heading}\n"))?;
+    let part = below.split("\n## ").next()?.split("\n### ").next()?.trim_end();
+    Some(format!("## {heading}\n{part}\n"))
 }
 
 /// Returns a BibTeX entry of this version, as a block of Markdown.
@@ -288,10 +296,12 @@ mod tests {
     #[test]
     fn a_paper_has_its_part_of_the_page_and_an_entry_of_this_version() {
         let words = ["shipping", "uncertainty", "tie", "latex", "?", "csv", "exit", "variables", "defaults", "timeout"];
-        for name in words {
+        for name in words.into_iter().chain(["known", "bisect", "spills", "compile", "isa"]) {
             let (_, heading) = part_of(name).expect("it has a part");
             let text = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
             assert!(text.starts_with(&format!("{heading}\n")) && text.lines().count() < 100, "{text}");
+            assert!(text.ends_with("` prints all.\n"), "{text}");
+            assert_eq!(text.contains("vkCmdDispatch"), name == "shipping", "only who ships a kernel reads C: {text}");
         }
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
         assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");

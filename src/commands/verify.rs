@@ -10,7 +10,8 @@ use crate::export::junit;
 use crate::plan::left_out as lacking_variants;
 use crate::{
     CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
-    PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, counted, input_file, report,
+    PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, VulkanOptions, counted, input_file,
+    report,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -21,12 +22,13 @@ const QUICK_NOTE: &str = "the largest sizes are skipped on a software device; --
 /// Note about what no test on a device can show.
 pub(super) const RACES_NOTE: &str = "note      this device may hide races; `gpukern sanitize` looks for them\n";
 
-pub(super) fn run(args: &VerifyArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let request = Request {
         selection: args.selection(),
         config: args.config.clone(),
         no_commands: args.no_commands,
         no_tuned: true,
+        vulkan,
         ..Request::default()
     };
     let mut plan = plan(&request)?;

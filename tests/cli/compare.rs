@@ -1347,3 +1347,20 @@ fn a_verified_case_beside_a_measured_one_is_told_how_to_get_times() {
         expect_error(gpukern(&["compare", "--allow=validation-layers"]).args(sides), 2, &[&reason]);
     }
 }
+
+#[test]
+fn what_is_right_on_neither_side_leaves_a_comparison_undecided() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("copy.comp"), COPY[0].replace("x[i];", "x[i] + 1;")).expect("written");
+    std::fs::write(path("right.comp"), COPY[0]).expect("written");
+    for (reference, exit, said) in
+        [("kernel = 'right.comp'", 1, "wrong on both sides"), ("command = 'false {out}'", 2, "mistaken on both sides")]
+    {
+        std::fs::write(path("copy.toml"), format!("{}[reference]\n{reference}\n", COPY[1])).expect("written");
+        let record = path("run.json");
+        let _ = std::fs::remove_file(&record);
+        expect_exit(gpukern(&["run", "--json"]).arg(&record).arg(path("copy.toml")).args(BRIEF), exit);
+        expect_output(gpukern(&["compare"]).args([&record, &record]), 4, &[said]);
+    }
+}

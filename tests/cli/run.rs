@@ -367,6 +367,23 @@ fn a_failure_that_its_folder_cannot_repeat_is_not_run_again() {
     let reason = "it may pass without its reference, which made it fail or itself failed, and which cannot be kept: ";
     let again = stderr(&expect_exit(&mut command(path, &[kept]), 2));
     assert!(again.contains(reason) && again.contains("this measures the case anew: `"), "{again}");
+    // Whatever else would run it says the same.
+    let [kept, config] = [kept, "@/kept.toml"].map(|name| within(path, name));
+    fs::write(&config, format!("[[run]]\ndescription = '{kept}/case.toml'\n")).expect("written");
+    for words in [
+        ["sanitize", &kept],
+        ["run", &format!("{kept}/case.toml")],
+        ["verify", &format!("--config={config}")],
+        ["ab", &kept],
+    ] {
+        let said = stderr(&expect_exit(gpukern(&words).args((words[0] == "ab").then_some("--b-env=A=b")), 2));
+        assert!(said.contains(reason), "{words:?}: {said}");
+    }
+    // The command that does has the options that decide how it fails.
+    fs::write(path.join("all.toml"), "[[run]]\ndescription = 'failing.toml'\n").expect("written");
+    let options = ["--config=@/all.toml", "--timeout=5s", "--keep-failures=@/again"].map(|word| within(path, word));
+    let output = expect_exit(gpukern(&["verify"]).args(options), 2);
+    assert!(line(&stderr(&output), "the first is repeated by ").contains(" --timeout=5s"), "{}", stderr(&output));
 }
 
 #[test]
@@ -551,6 +568,16 @@ fn the_limit_of_loops_is_suspected_where_an_invocation_may_reach_it() {
     let [small, large] = ["-s=N=70", "-s=N=100000"].map(said);
     assert!(!small.contains("65535 loop iterations"), "70³ points are few for each of 64 invocations: {small}");
     assert!(large.contains("65535 loop iterations"), "{large}");
+    // Nothing checks these, and no size says how many rounds the first one takes.
+    for (rounds, is_told) in [("while (s < 1e30 && n > 0u)", true), ("for (uint k = 0; k < n; ++k)", false)] {
+        let source =
+            source.replace("uint s = 0;", "float s = 0;").replace("d[gl_GlobalInvocationID.x] = s", "d[0] = uint(s)");
+        let source =
+            source.replace("for (uint k = 0; k < n; ++k) s += n + k;", &format!("{rounds} s = s * 0.5 + 1.0;"));
+        fs::write(path("sum.comp"), source).expect("written");
+        let said = stderr(&expect_exit(&mut run(["-s=N=5", "-v"]), 0));
+        assert_eq!(said.contains("65535 loop iterations"), is_told, "{rounds}: {said}");
+    }
 }
 
 /// A product that `matmul` can judge.

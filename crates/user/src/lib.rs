@@ -24,6 +24,7 @@ mod guards;
 mod images;
 pub mod init;
 pub mod loaded;
+mod loops;
 pub mod member_map;
 pub mod members;
 pub mod options;

@@ -2,6 +2,7 @@
 
 use super::command_files;
 use super::description::Captured;
+use super::loops::has_long_loop;
 use super::member_map::MemberMap;
 use super::structure::Places;
 use crate::basis::dtype::DType;
@@ -55,6 +56,11 @@ impl ResolvedProblem {
     pub fn has_loops(&self) -> bool {
         let all = self.modules.iter().flat_map(|module| instructions(&module.spirv).flatten());
         all.into_iter().any(|instruction| instruction.op() == Some(Op::LoopMerge))
+    }
+
+    /// Whether a kernel has a loop that may take more than `most` rounds, whatever the axes are: see [`has_long_loop`].
+    pub fn has_long_loops(&self, most: u64) -> bool {
+        self.modules.iter().any(|module| has_long_loop(&module.spirv, most))
     }
 
     /// Returns the invocations of a work-group of a module as it declares them; 1 if constants set their number.

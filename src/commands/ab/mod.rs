@@ -133,6 +133,7 @@ fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
         }
     }
     let fields = FieldOptions { size: sizes, ..FieldOptions::default() };
+    failures::check_runnable(std::slice::from_ref(&path))?;
     let described = options::describe(&[path], None, &fields)?;
     user_run::check_commands(&described, false)?;
     let problem = resolve::resolve(&CATALOGUE, &described)?;

@@ -42,14 +42,14 @@ fn output_folder() -> Option<PathBuf> {
 }
 
 pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &Host) -> Result<CommandOutput> {
+    // Report every mistake in the command before a device is opened.
+    failures::check_runnable(&args.kernel)?;
     if args.watch {
         return watch::run(args, vulkan, setup, host);
     }
     if args.init {
         return draft(args, host);
     }
-    // Report every mistake in the command before a device is opened.
-    failures::check_runnable(&args.kernel)?;
     let problems = resolve_problems(args)?;
     let wanted = WantedBuffers::new(args, &problems)?;
     let request = args.request(vulkan);
@@ -187,6 +187,8 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request, beside: Option<&Pat
                 "[[run]] names no kernel; add description = \"k.toml\" or kernel = \"k.comp\""
             )));
         }
+        let files: Vec<_> = kernels.iter().chain(&description).cloned().collect();
+        failures::check_runnable(&files).map_err(of_table)?;
         let described = options::describe(&kernels, description.as_deref(), &fields).map_err(of_table)?;
         check_commands(&described, request.no_commands)?;
         // A kernel that does not compile fails its own cases, and not those of the other tables.

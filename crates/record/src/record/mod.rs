@@ -413,9 +413,17 @@ impl Case {
         (self.work.operations, self.work.bytes, points)
     }
 
-    /// Returns the key of cases that are the same kind of failure: of a kernel on a device.
-    pub fn failure_kind(&self) -> (usize, &str, &str, &'static str) {
-        (self.device, &self.algorithm, &self.variant, self.outcome.status())
+    /// Returns the key of cases that are the same kind of failure: of the same kernels on a device. A variant has others for
+    /// each element type and layout, and may have others for sizes that its tiles divide.
+    pub fn failure_kind(&self) -> (usize, &str, &str, DType, Vec<&str>, &'static str) {
+        let compiled = || self.kernels.iter().map(|kernel| &*kernel.name).collect();
+        let kernels = match &self.outcome {
+            Outcome::Crashed(death) | Outcome::TimedOut(death) if !death.kernels.is_empty() => {
+                death.kernels.iter().map(|kernel| &**kernel).collect()
+            }
+            _ => compiled(),
+        };
+        (self.device, &self.algorithm, &self.variant, self.dtype, kernels, self.outcome.status())
     }
 
     /// Formats the size for a table row, with the required sub-group size if there is one.

@@ -291,7 +291,8 @@ fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Ve
     kinds.retain(|_, (reasons, count)| *reasons > 1 && *count > MAX_FAILURES_LISTED);
     let key = |(reason, cases): &(String, Vec<&'c Case>)| {
         let kind = cases[0].failure_kind();
-        (kind, (!kinds.contains_key(&kind) || !is_of_kernel(cases)).then(|| reason.clone()))
+        let own_reason = (!kinds.contains_key(&kind) || !is_of_kernel(cases)).then(|| reason.clone());
+        (kind, own_reason)
     };
     let merge = |mut same: Vec<(String, Vec<&'c Case>)>| {
         if same.len() == 1 {

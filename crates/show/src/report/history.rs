@@ -10,6 +10,7 @@ use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent, Serie
 use crate::record::NamedRecord;
 use crate::stats;
 use crate::stats::steps;
+use std::collections::BTreeSet;
 
 /// Widths of a trend in columns of the terminal: the first whose table fits is used, or else the last.
 const TREND_WIDTHS: [usize; 3] = [24, 16, 8];
@@ -196,7 +197,15 @@ pub(super) fn summary(history: &History) -> String {
         let stepped = counted(stepped, "case");
         format!("{steps} in {stepped} (at most {:.0} % of cases have a false one; {limit})", 100.0 * FALSE_DISCOVERIES)
     };
-    format!("{} of {}: {result}", counted(history.runs.len(), "run"), counted(history.series.len(), "case"))
+    // Other records of the folder have no time, such as those of `verify`.
+    let measuring: BTreeSet<_> =
+        history.series.iter().flat_map(|series| series.points.iter().map(|point| point.run)).collect();
+    let others = match history.runs.len() - measuring.len() {
+        0 => String::new(),
+        others => format!(", and {} without a time", counted(others, "record")),
+    };
+    let runs = counted(measuring.len(), "run");
+    format!("{runs} of {}{others}: {result}", counted(history.series.len(), "case"))
 }
 
 #[cfg(test)]
@@ -220,6 +229,16 @@ mod tests {
         };
         let stores = [(5, 2), (13, 2), (12, 1), (15, 2), (13, 1)].map(|(runs, cases)| shown(runs, cases));
         insta::assert_snapshot!(stores.join("========\n"));
+    }
+
+    #[test]
+    fn a_summary_counts_the_runs_of_the_table() {
+        let mut runs = driver_change()[..13].to_vec();
+        for case in runs[1..].iter_mut().flat_map(|run| &mut run.record.cases) {
+            case.outcome = crate::record::Outcome::Inspected;
+        }
+        let history = History::new(runs, vec![], &settings());
+        assert_eq!(summary(&history), "1 run of 2 cases, and 12 records without a time: too few runs to find a step");
     }
 
     #[test]
