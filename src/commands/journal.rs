@@ -5,7 +5,7 @@ use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
-use crate::record::reader;
+use crate::record::{Warning, reader};
 use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, brief, counted, printable};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -55,6 +55,15 @@ impl ReplacedRecord {
         (!record.cases.is_empty()).then_some(record)
     }
 
+    /// Keeps the record at `path` beside it under another name, and says so; `None` if the file cannot be renamed.
+    fn keep(&self, path: &Path) -> Option<String> {
+        let mut kept = OsString::from(path);
+        kept.push(".before");
+        std::fs::rename(path, &kept).ok()?;
+        let cases = counted(self.cases.len(), "case");
+        Some(format!("kept the {cases} that it held in '{}', as this run was interrupted\n", Path::new(&kept).shown()))
+    }
+
     /// Says what was replaced: `replaced 'run.json', which held 6 cases of 2026-11-29 17:34 UTC`.
     fn note(&self, path: &Path) -> String {
         let started = self.started.parse::<jiff::Timestamp>();
@@ -96,7 +105,10 @@ impl RecordFile {
     /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
     /// record could not be written.
     pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
-        let replaced = self.replaced.take().zip(self.path()).map(|(replaced, path)| replaced.note(path));
+        let replaced = self.replaced.take().zip(self.path()).map(|(replaced, path)| {
+            let kept = if is_interrupted(record) { replaced.keep(path) } else { None };
+            replaced.note(path) + &kept.unwrap_or_default()
+        });
         let is_written = answer.deliver_json(self.target.take(), record);
         if is_written {
             self.remove_journal();
@@ -106,6 +118,18 @@ impl RecordFile {
         }
         is_written
     }
+}
+
+/// Whether a record lacks cases, samples or processes because its run was interrupted.
+fn is_interrupted(record: &Record) -> bool {
+    let planned = record.request.as_ref().and_then(|request| request.processes).unwrap_or(1) as usize;
+    record.cases.iter().any(|case| match &case.outcome {
+        Outcome::Interrupted => true,
+        Outcome::Measured(measured) => {
+            measured.warnings.contains(&Warning::Interrupted) || measured.process_medians.len().max(1) < planned
+        }
+        _ => false,
+    })
 }
 
 /// Returns the path of the journal for the record at `path`.

@@ -111,9 +111,13 @@ fn a_killed_run_of_several_processes_is_completed() {
 #[cfg(unix)]
 fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
     let (_folder, path) = temporary("run.json");
+    expect_exit(bench(&["--json"]).arg(&path), 0);
+    let complete = std::fs::read(&path).expect("a record");
     let mut child = in_the_second_process(&path);
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let kept = path.with_extension("json.before");
+    assert!(std::fs::read(kept).expect("the record before") == complete, "a complete record is not lost");
     let record = read_json(&path);
     let measured = record["cases"].as_array().expect("cases").iter();
     let measured = measured.filter(|case| case["outcome"]["status"] == "measured").count();

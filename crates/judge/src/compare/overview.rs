@@ -3,6 +3,7 @@
 use super::{Compared, Comparison, Settings, Verdict};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::units::Nanos;
+use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
 use crate::record::figure::MEDIAN;
@@ -172,6 +173,9 @@ pub struct FleetRow {
 /// Median of a case on a device, over all records that have it.
 struct DeviceCase<'a> {
     case: &'a Case,
+    /// Id of the case, with the caches if they are not hot: times with others do not compare.
+    id: String,
+    cache: CacheState,
     class: Class,
     device: String,
     vendor: String,
@@ -198,13 +202,13 @@ impl Fleet {
         let measured = device_cases(records);
         let same = |a: &&DeviceCase<'_>, b: &&DeviceCase<'_>| {
             let operation = |measured: &DeviceCase<'_>| measured.case.form().map(|form| form.operation);
-            a.case.same_problem(b.case) && operation(a) == operation(b)
+            a.case.same_problem(b.case) && operation(a) == operation(b) && a.cache == b.cache
         };
         let problems = grouped_by_key_where(&measured, |measured| &measured.case.algorithm, same);
         let mut fleet = Self::default();
         let mut all = vec![];
         for problem in problems {
-            if are_same(&problem, |measured| &measured.case.id) || are_same(&problem, |measured| &measured.device) {
+            if are_same(&problem, |measured| &measured.id) || are_same(&problem, |measured| &measured.device) {
                 continue;
             }
             let rated = rate_variants(&problem);
@@ -222,7 +226,7 @@ impl Fleet {
         let measured = device_cases(records);
         let mut fleet = Self::default();
         let mut all = vec![];
-        for cases in grouped(&measured, |measured| &measured.case.id) {
+        for cases in grouped(&measured, |measured| &measured.id) {
             if are_same(&cases, |measured| &measured.device) {
                 continue;
             }
@@ -278,8 +282,8 @@ fn rate_variants<'a>(problem: &[&'a DeviceCase<'a>]) -> Vec<RatedCase<'a>> {
 impl DeviceCase<'_> {
     /// Returns the case with the ratio of its time to `reference`, in nanoseconds.
     fn rated(&self, reference: f64) -> RatedCase<'_> {
-        let Case { id, algorithm, .. } = self.case;
-        let Self { device, vendor, variant, time, .. } = self;
+        let algorithm = &self.case.algorithm;
+        let Self { id, device, vendor, variant, time, .. } = self;
         let ratio = self.time.0 / reference;
         let is_slower = ratio >= 1.0 + Settings::default().min_effect;
         let verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
@@ -302,11 +306,14 @@ fn device_cases<'a>(records: &[&'a Record]) -> Vec<DeviceCase<'a>> {
             let Some((time, vendor)) = time.zip(vendor) else { continue };
             let variant = format!("{vendor} {}/{}/{}", case.algorithm, case.variant, case.dtype);
             let device = record.device_name(case.device);
-            measured.push(DeviceCase { case, class: Class::of(case), device, vendor, variant, time: Nanos(time) });
+            let cache = record.method.cache;
+            let id = format!("{}{}", case.id, CacheState::suffix((!cache.is_hot()).then_some(cache)));
+            let class = Class::of(case);
+            measured.push(DeviceCase { case, id, cache, class, device, vendor, variant, time: Nanos(time) });
         }
     }
     let mut cases = vec![];
-    for processes in grouped(measured, |measured| (measured.device.clone(), &measured.case.id)) {
+    for processes in grouped(measured, |measured| (measured.device.clone(), measured.id.clone())) {
         let times: Vec<f64> = processes.iter().map(|process| process.time.0).collect();
         let median = stats::median(&times).map_or(processes[0].time, Nanos);
         cases.extend(processes.into_iter().take(1).map(|process| DeviceCase { time: median, ..process }));
@@ -394,6 +401,11 @@ mod tests {
         assert_eq!(rows, expected);
         assert_eq!(fleet.cases[0].name, "matmul/local/f32/64x64x64", "the best variant comes first");
         assert_eq!(figures(&fleet.vendors)[3], "0xabcd matmul/local/f32: 1, 0 % slower, 1.00 x to 1.00 x");
+        // Times with cold caches are another case, which only one device has.
+        let mut cold = record("a", vendor::AMD, [9.0, 9.0, 9.0]);
+        cold.method.cache = CacheState::Cold;
+        let with_cold = [&runs[..], &[&cold]].concat();
+        assert_eq!(Fleet::by_device(&with_cold), Fleet::by_device(&runs));
         let fleet = Fleet::by_device(&runs).expect("two devices");
         let expected = [
             id("naive") + "50 % slower, 1.50 x to 1.00 a",

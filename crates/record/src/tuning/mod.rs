@@ -105,7 +105,7 @@ impl Rivals {
         self.refused.push((name, refusal));
     }
 
-    /// Names those that may be as fast as the fastest: times without intervals tell nothing.
+    /// Names those that may be as fast as the fastest, as far as times without intervals tell.
     pub fn tied(&self) -> Vec<String> {
         tied(&self.timed.iter().map(|(name, time)| (name.clone(), *time, None)).collect::<Vec<_>>())
     }
@@ -116,14 +116,20 @@ impl Rivals {
     }
 }
 
-/// Names the variants whose intervals begin before that of the one with the shortest median ends. One without an interval
-/// has too few samples to tell: of one run of each, a busy moment decided.
+/// Ratio by which a busy moment may have changed times of too few samples for an interval, either way, as in the tables of
+/// `bench`.
+const MOMENT: f64 = 2.0;
+
+/// Names the variants whose intervals begin before that of the one with the shortest median ends. One without an interval has
+/// too few samples: its time may be off by a factor of two.
 pub fn tied(times: &[(String, Nanos, Option<[Nanos; 2]>)]) -> Vec<String> {
     let Some(fastest) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { return vec![] };
     let others = times.iter().filter(|(name, ..)| *name != fastest.0);
-    let is_apart =
-        |interval: Option<[Nanos; 2]>| fastest.2.zip(interval).is_some_and(|([_, end], [begin, _])| end.0 < begin.0);
-    others.filter(|(.., interval)| !is_apart(*interval)).map(|(name, ..)| name.clone()).collect()
+    let ends = |(_, time, interval): &(String, Nanos, Option<[Nanos; 2]>)| {
+        interval.map_or([time.0 / MOMENT, time.0 * MOMENT], |ends| ends.map(|end| end.0))
+    };
+    let [_, end] = ends(fastest);
+    others.filter(|other| ends(other)[0] <= end).map(|(name, ..)| name.clone()).collect()
 }
 
 /// Result of a search that only compiles tiles.

@@ -235,16 +235,9 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
     let mut untimed = untimed(all.clone());
     let has_result = |case: &Case| case.is_verified() || is_rejected(case);
     // A problem that a run did not come to, or that a device cannot solve, is one that sets must solve, too.
-    let is_skipped = |case: &Case| matches!(case.outcome, Outcome::Skipped { .. });
     let all: Vec<_> =
         all.filter(|(_, case)| has_result(case) || is_skipped(case) || case.outcome == Outcome::Interrupted).collect();
-    let kind = |(record, case): &(&Record, &Case)| (case.kind(), caches(record));
-    let may_win = all.iter().filter(|(_, case)| !is_skipped(case));
-    let by_kind = grouped(may_win, |own| kind(own)).into_iter();
-    let contested: HashSet<_> = by_kind
-        .filter(|cases| distinct(cases.iter().map(|(_, case)| &*case.variant)).len() > 1)
-        .map(|cases| kind(cases[0]))
-        .collect();
+    let contested = contested(&all);
     let mut races = vec![];
     for problem in grouped(all, |own| (kind(own), row(own.1))) {
         if !contested.contains(&kind(&problem[0])) || problem.iter().all(|(_, case)| is_skipped(case)) {
@@ -296,6 +289,22 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
         }
     }
     races
+}
+
+fn is_skipped(case: &Case) -> bool {
+    matches!(case.outcome, Outcome::Skipped { .. })
+}
+
+/// Kind of problem of a case, with the state of its caches.
+fn kind((record, case): &(&Record, &Case)) -> (String, &'static str) {
+    (case.kind(), caches(record))
+}
+
+/// Returns the kinds of problems that two variants or more may solve.
+fn contested(all: &[(&Record, &Case)]) -> HashSet<(String, &'static str)> {
+    let by_kind = grouped(all.iter().filter(|(_, case)| !is_skipped(case)), |own| kind(own)).into_iter();
+    let has_rivals = |cases: &Vec<_>| distinct(cases.iter().map(|own: &&(&Record, &Case)| &*own.1.variant)).len() > 1;
+    by_kind.filter(has_rivals).map(|cases| kind(cases[0])).collect()
 }
 
 /// Whether a case has only the time of its verified run, as those of `verify` do, by which nobody chooses.
