@@ -66,15 +66,10 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
             // Nobody who means something else should switch off every refusal.
             let names: Vec<_> = options.filter_map(Arg::get_long).filter(|name| *name != "force").collect();
-            // Dashes would make any two options similar.
-            let spelt = || Some(meant(word.trim_start_matches('-'), &names)?.replacen('\'', "'--", 1));
-            let has_short = |letter| named.unwrap_or(&root).get_arguments().any(|own| own.get_short() == Some(letter));
-            let letter = word.strip_prefix("--").filter(|name| name.len() == 1).and_then(|name| name.chars().next());
-            let short = letter.filter(|letter| has_short(*letter));
-            let short = short.map(|letter| format!("write -{letter}"));
-            let tip = short.or_else(|| option_tip(command, word, &value(word, words)).map(offered));
-            let tip = tip.or_else(|| owners(word.trim_start_matches('-'), &root)).or_else(spelt);
-            let tip = and_list(&tip.unwrap_or_default(), &format!("{typed} --help"));
+            let spelt = || misspelt(word, &names, named.unwrap_or(&root));
+            let tip = option_tip(command, word, &value(word, words)).map(offered);
+            let tip = tip.or_else(|| owners(word.trim_start_matches('-'), &root)).or_else(spelt).unwrap_or_default();
+            let tip = and_list(&tip, &format!("{typed} --help"));
             format!("unknown option '{}'; {tip}", brief(word))
         }
         ErrorKind::UnknownArgument => word_too_many(word, command, &usage),
@@ -146,6 +141,18 @@ fn word_too_many(word: &str, command: Option<&str>, usage: &str) -> String {
 fn offered(tip: String) -> String {
     let is_code = tip.split('`').step_by(2).all(|words| matches!(words.trim(), "" | "or" | ","));
     if is_code { format!("try {tip}") } else { tip }
+}
+
+/// Returns the option that was probably meant: one of a single letter with two dashes, or one of `names` with a typo.
+fn misspelt(word: &str, names: &[&str], command: &Command) -> Option<String> {
+    // Dashes would make any two options similar.
+    let name = word.trim_start_matches('-');
+    match name.chars().collect::<Vec<_>>()[..] {
+        [letter] if command.get_arguments().any(|own| own.get_short() == Some(letter)) => {
+            Some(format!("write -{letter}"))
+        }
+        _ => Some(meant(name, names)?.replacen('\'', "'--", 1)),
+    }
 }
 
 /// Ends a tip with the command that lists what is known; a tip by meaning stands alone.

@@ -310,8 +310,10 @@ const OPTIONAL_TABLES: &str = "
 #                             # or a program that reads NAME.npy of each input
 #                             # from {in} and writes NAME.npy of each output
 # command = \"python3 ref.py {in} {out}\"
-# file = \"d.npy\"              # or a file; or a built-in algorithm, with
-# builtin = \"matmul\"          # size = [\"M\", \"N\", \"K\"], roles = { C = \"D\" }
+# file = \"d.npy\"              # or a file
+# builtin = \"matmul\"          # or a built-in algorithm, whose C is D here
+# size = [\"M\", \"N\", \"K\"]
+# roles = { C = \"D\" }
 
 # [work]                      # (…) for rates and the share of the limit
 # flops = \"2*N\"               # for example

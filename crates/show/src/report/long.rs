@@ -158,6 +158,15 @@ fn usual_columns() -> Vec<&'static LongColumn> {
     LONG.iter().filter(|column| !["residual", "allowed"].contains(&column.name)).collect()
 }
 
+/// Returns the columns that a narrow terminal may lack, the least important first: never the speed-up that was asked for.
+fn columns_to_hide(view: &View) -> Vec<&'static LongColumn> {
+    let is_asked_for = |column: &LongColumn| view.over.is_some() && column.heading == figure::SPEEDUP.heading;
+    let may_go = |column: &&LongColumn| column.importance != STAYS && !is_asked_for(column);
+    let mut by_importance: Vec<_> = LONG.iter().filter(may_go).collect();
+    by_importance.sort_by_key(|column| column.importance);
+    by_importance
+}
+
 fn section_document(
     section: &Section<'_>,
     view: &View,
@@ -199,10 +208,7 @@ fn section_document(
     let mut hidden = vec![];
     if view.columns.is_none() {
         let whole = table.width();
-        let is_asked_for = |column: &LongColumn| view.over.is_some() && column.heading == figure::SPEEDUP.heading;
-        let may_go = |column: &&LongColumn| column.importance != STAYS && !is_asked_for(column);
-        let mut by_importance: Vec<_> = LONG.iter().filter(may_go).collect();
-        by_importance.sort_by_key(|column| column.importance);
+        let by_importance = columns_to_hide(view);
         // Metrics that are part of the answer are hidden last.
         let answer_metrics = shown_metrics(&section.cases);
         let mut hidden_first: Vec<_> = by_importance.iter().flat_map(headings).collect();
