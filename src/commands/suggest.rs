@@ -63,13 +63,8 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             format!("'{}' is a negative number, and this option takes none; `{typed} --help` explains it", brief(word))
         }
         ErrorKind::UnknownArgument if word.starts_with('-') => {
-            let options = named.unwrap_or(&root).get_arguments().filter(|option| !option.is_hide_set());
-            // Nobody who means something else should switch off every refusal.
-            let names: Vec<_> = options.filter_map(Arg::get_long).filter(|name| *name != "force").collect();
-            let spelt = || misspelt(word, &names, named.unwrap_or(&root));
-            let tip = option_tip(command, word, &value(word, words)).map(offered);
-            let tip = tip.or_else(|| owners(word.trim_start_matches('-'), &root)).or_else(spelt).unwrap_or_default();
-            let tip = and_list(&tip, &format!("{typed} --help"));
+            let tip = unknown_option(word, words, command, named.unwrap_or(&root), &root);
+            let tip = and_list(&tip.unwrap_or_default(), &format!("{typed} --help"));
             format!("unknown option '{}'; {tip}", brief(word))
         }
         ErrorKind::UnknownArgument => word_too_many(word, command, &usage),
@@ -143,16 +138,27 @@ fn offered(tip: String) -> String {
     if is_code { format!("try {tip}") } else { tip }
 }
 
-/// Returns the option that was probably meant: one of a single letter with two dashes, or one of `names` with a typo.
-fn misspelt(word: &str, names: &[&str], command: &Command) -> Option<String> {
+/// Returns what was probably meant by an option that the command `named` lacks: its own of one letter, another tool's, another
+/// command's, or one of its own with a typo.
+fn unknown_option(
+    word: &str,
+    words: &[OsString],
+    command: Option<&str>,
+    named: &Command,
+    root: &Command,
+) -> Option<String> {
     // Dashes would make any two options similar.
     let name = word.trim_start_matches('-');
-    match name.chars().collect::<Vec<_>>()[..] {
-        [letter] if command.get_arguments().any(|own| own.get_short() == Some(letter)) => {
-            Some(format!("write -{letter}"))
-        }
-        _ => Some(meant(name, names)?.replacen('\'', "'--", 1)),
+    if let [letter] = name.chars().collect::<Vec<_>>()[..]
+        && named.get_arguments().any(|own| own.get_short() == Some(letter))
+    {
+        return Some(format!("write -{letter}"));
     }
+    let options = named.get_arguments().filter(|option| !option.is_hide_set());
+    // Nobody who means something else should switch off every refusal.
+    let names: Vec<_> = options.filter_map(Arg::get_long).filter(|name| *name != "force").collect();
+    let spelt = || Some(meant(name, &names)?.replacen('\'', "'--", 1));
+    option_tip(command, word, &value(word, words)).map(offered).or_else(|| owners(name, root)).or_else(spelt)
 }
 
 /// Ends a tip with the command that lists what is known; a tip by meaning stands alone.
