@@ -55,13 +55,14 @@ impl ReplacedRecord {
         (!record.cases.is_empty()).then_some(record)
     }
 
-    /// Keeps the record at `path` beside it under another name, and says so; `None` if the file cannot be renamed.
+    /// Keeps the record at `path` beside it under a name that is free, and says so; `None` if the file cannot be renamed.
     fn keep(&self, path: &Path) -> Option<String> {
-        let mut kept = OsString::from(path);
-        kept.push(".before");
+        // One interruption must not replace what another has kept.
+        let numbered = (2..).map(|number| beside(path, &format!(".before-{number}")));
+        let kept = std::iter::once(beside(path, ".before")).chain(numbered).find(|path| !path.exists())?;
         std::fs::rename(path, &kept).ok()?;
         let cases = counted(self.cases.len(), "case");
-        Some(format!("kept the {cases} that it held in '{}', as this run was interrupted\n", Path::new(&kept).shown()))
+        Some(format!("kept the {cases} that it held in '{}', as this run was interrupted\n", kept.shown()))
     }
 
     /// Says what was replaced: `replaced 'run.json', which held 6 cases of 2026-11-29 17:34 UTC`.
@@ -105,10 +106,10 @@ impl RecordFile {
     /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
     /// record could not be written.
     pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
-        let replaced = self.replaced.take().zip(self.path()).map(|(replaced, path)| {
-            let kept = if is_interrupted(record) { replaced.keep(path) } else { None };
-            replaced.note(path) + &kept.unwrap_or_default()
-        });
+        let replaced = self.replaced.take().zip(self.path());
+        let kept =
+            replaced.as_ref().filter(|_| is_interrupted(record)).and_then(|(replaced, path)| replaced.keep(path));
+        let replaced = replaced.map(|(replaced, path)| replaced.note(path));
         let is_written = answer.deliver_json(self.target.take(), record);
         if is_written {
             self.remove_journal();
@@ -116,6 +117,8 @@ impl RecordFile {
         } else if let Some(journal) = &self.journal {
             answer.late_notes.push_str(&journal.note());
         }
+        // Also where the new record could not be written: the earlier one has another name now.
+        answer.late_notes.extend(kept);
         is_written
     }
 }
@@ -134,8 +137,13 @@ fn is_interrupted(record: &Record) -> bool {
 
 /// Returns the path of the journal for the record at `path`.
 pub(super) fn path_of(path: &Path) -> PathBuf {
+    beside(path, ".part")
+}
+
+/// Returns the path of a file beside the record at `path` whose name has this end, too.
+fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(".part");
+    name.push(end);
     name.into()
 }
 

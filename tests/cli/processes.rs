@@ -117,12 +117,18 @@ fn an_interrupted_run_of_several_processes_keeps_what_it_has() {
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let kept = path.with_extension("json.before");
-    assert!(std::fs::read(kept).expect("the record before") == complete, "a complete record is not lost");
+    let is_kept = || std::fs::read(&kept).expect("the record before") == complete;
+    assert!(is_kept(), "a complete record is not lost");
     let record = read_json(&path);
     let measured = record["cases"].as_array().expect("cases").iter();
     let measured = measured.filter(|case| case["outcome"]["status"] == "measured").count();
     assert!((7..18).contains(&measured), "{measured}");
     expect_exit(gpukern(&["export", "--to", "csv"]).arg(&path), 0);
+    // Nor by a second interruption, which keeps the partial one under another name.
+    let mut child = in_the_second_process(&path);
+    signal(&child, "INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(is_kept() && path.with_extension("json.before-2").exists());
 }
 
 #[test]

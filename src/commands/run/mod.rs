@@ -412,15 +412,12 @@ fn beside_built_in(record: &Record, best: &Case, built_in: &[&Case]) -> String {
         None => rival.variant.clone(),
     };
     let others = if built_in.len() > 1 { ", the fastest built-in one" } else { "" };
-    match TimeRatio::of(best, rival) {
-        Some(TimeRatio { ratio, .. })
-            if if ratio < 1.0 { is_too_close(record, rival, best) } else { is_too_close(record, best, rival) } =>
-        {
-            format!("; too close to {name}{others} to tell which is faster")
-        }
-        Some(TimeRatio { ratio, .. }) => format!("; {ratio:.2}× the speed of {name}{others}"),
-        None => String::new(),
+    let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, rival) else { return String::new() };
+    let [faster, slower] = if ratio < 1.0 { [rival, best] } else { [best, rival] };
+    if is_too_close(record, faster, slower) {
+        return format!("; too close to {name}{others} to tell which is faster");
     }
+    format!("; {ratio:.2}× the speed of {name}{others}")
 }
 
 /// Returns the one choice for several sizes, and those too close to it to tell; empty for one size.

@@ -156,31 +156,37 @@ pub fn notes(reports: &[CaseReport]) -> String {
     let mut lines = vec![];
     for report in reports {
         let kernel = &report.kernel;
-        let mut add_sizes = |name: &str, words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
-            let reasons = report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
-            for sizes in grouped(reasons, |(_, reason)| *reason) {
-                let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
-                let reason = sizes[0].1.replace("the device", "the simulated device");
-                lines.push((name.to_string(), format!("{words} {}: {reason}", spans(&numbers))));
-            }
-        };
-        add_sizes(kernel, "is not for sub-groups of", |result| match result {
+        let mut add_sizes =
+            |name: &str, verbs: [&'static str; 2], words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
+                let reasons =
+                    report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
+                for sizes in grouped(reasons, |(_, reason)| *reason) {
+                    let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
+                    let reason = sizes[0].1.replace("the device", "the simulated device");
+                    lines.push((name.to_string(), verbs, format!("{words} {}: {reason}", spans(&numbers))));
+                }
+            };
+        add_sizes(kernel, ["is", "are"], "not for sub-groups of", |result| match result {
             SizeResult::Unsuitable { reason } => Some(reason),
             _ => None,
         });
-        add_sizes(&report.id, "was not simulated with sub-groups of", |result| match result {
+        add_sizes(&report.id, ["was", "were"], "not simulated with sub-groups of", |result| match result {
             SizeResult::Failed { reason } => Some(reason),
             _ => None,
         });
-        lines.extend(report.unverified.as_ref().map(|reason| (kernel.clone(), format!("is unverified: {reason}"))));
+        let unverified = report.unverified.as_ref().map(|reason| format!("unverified: {reason}"));
+        lines.extend(unverified.map(|said| (kernel.clone(), ["is", "are"], said)));
         if report.assumed_progress {
-            let assumed = "has work-groups that wait for others; these were assumed to make progress";
-            lines.push((kernel.clone(), assumed.into()));
+            let assumed = "work-groups that wait for others; these were assumed to make progress";
+            lines.push((kernel.clone(), ["has", "have"], assumed.into()));
         }
     }
-    let mut lines: Vec<_> = grouped(distinct(lines), |(_, said)| said.clone())
+    let mut lines: Vec<_> = grouped(distinct(lines), |(_, verbs, said)| (*verbs, said.clone()))
         .iter()
-        .map(|alike| format!("{}{} {}", alike[0].0, and_more(alike.len() - 1), alike[0].1))
+        .map(|alike| {
+            let ((name, [one, several], said), others) = (&alike[0], alike.len() - 1);
+            format!("{name}{} {} {said}", and_more(others), if others == 0 { one } else { several })
+        })
         .collect();
     let failed = reports.iter().filter_map(|report| Some((report, report.error.as_ref()?)));
     for cases in grouped(failed, |(_, reason)| *reason) {
@@ -268,6 +274,9 @@ mod tests {
         let result = SizeResult::Unsuitable { reason: "needs sub-groups of 32".into() };
         report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result.clone() }).into();
         let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
-        assert_eq!(notes(&[report.clone(), report]), note);
+        assert_eq!(notes(&[report.clone(), report.clone()]), note);
+        let other = CaseReport { kernel: "scan".into(), ..report.clone() };
+        let note = "note      transpose and 1 more are not for sub-groups of 4 8: needs sub-groups of 32\n";
+        assert_eq!(notes(&[report, other]), note);
     }
 }
