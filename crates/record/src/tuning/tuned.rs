@@ -952,7 +952,7 @@ mod tests {
                 .contains("failed")
         );
         assert_eq!(reason(&[failed(&first), worked]), by_model);
-        // What failed at another size is not trusted, unless it worked at one that is nearer.
+        // A variant that failed at another size is not trusted, unless it worked at one that is nearer.
         let far = |own: TuningResult, size: &str| TuningResult { sizes: size.into(), measured_at: size.into(), ..own };
         assert_eq!(reason(&[far(failed(&first), "64")]), by_model);
         let nearer = far(kept(&device, &first, "512", 9.0), "512");
