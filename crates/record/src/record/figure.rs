@@ -212,6 +212,9 @@ const fn figure(name: &'static str, importance: u8, figure: &'static CaseFigure)
     column(name, figure.heading, importance, Content::Figure(figure))
 }
 
+/// Heading of an answer's largest error ÷ its tolerance. A bare "error" would read as the relative error.
+pub const ERROR_HEADING: &str = "error/tol";
+
 /// Columns of the long table, in their order.
 pub static LONG: [LongColumn; 18] = [
     column("median", "median", STAYS, Content::MedianOrOutcome),
@@ -227,7 +230,7 @@ pub static LONG: [LongColumn; 18] = [
     figure("host", 12, &SPEEDUP),
     column("reference", "× reference", 11, Content::Reference),
     figure("samples", 3, &SAMPLES),
-    column("bound", "of bound", 9, Content::OfBound),
+    column("bound", ERROR_HEADING, 9, Content::OfBound),
     figure("residual", 1, &RESIDUAL),
     figure("allowed", 1, &TOLERANCE),
     column("metrics", "metrics", 4, Content::Metrics),

@@ -12,7 +12,7 @@ use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
 use crate::basis::units::{percent, significant};
 use crate::record::class::Class;
-use crate::record::figure::{self, Content, LONG, LongColumn, STAYS};
+use crate::record::figure::{self, Content, ERROR_HEADING, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{AT_LEAST, Case, RANGE, Record, Share, Verification};
 
@@ -242,8 +242,8 @@ fn section_document(
 fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     let mut marks = vec![];
     let has_error = |case: &&Case| case.verification().and_then(Verification::share_of_bound) > Some(0.0);
-    if is_shown("of bound") && cases.iter().any(has_error) {
-        marks.push(Mark::new("of bound", "largest error, as a share of what is allowed"));
+    if is_shown(ERROR_HEADING) && cases.iter().any(has_error) {
+        marks.push(Mark::new(ERROR_HEADING, "largest error ÷ tolerance"));
     }
     let signs = |share: Option<Share>| {
         let share = share.filter(|share| share.bounds().is_some())?;
@@ -326,7 +326,7 @@ mod tests {
             let columns = choose(names).expect("columns").expect("a choice");
             columns.iter().map(|column| column.name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&["residual", "median", "of bound"]), ["median", "bound", "residual"]);
+        assert_eq!(names(&["residual", "median", ERROR_HEADING]), ["median", "bound", "residual"]);
         assert_eq!((choose(&[]).map(|columns| columns.is_none()), names(&["all"]).len()), (Ok(true), 18));
         assert_eq!(names(&["GFLOP/s", "±", "of hardware", "speedup"]), ["interval", "rate", "limit", "host"]);
         let columns = choose(&["min", "marks"]).expect("columns");

@@ -8,6 +8,7 @@ use super::table::Table;
 use crate::basis::alike::{distinct, grouped};
 use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES};
+use crate::record::figure::ERROR_HEADING;
 use crate::record::{Case, Outcome, Record, Verification};
 
 /// Prints how many cases pass, and how near the worst comes to its tolerance: by variant, or by algorithm if several.
@@ -24,7 +25,7 @@ pub fn table(record: &Record, width: usize) -> String {
             Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "options"]),
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
-        let mut table = table.numbers(counts).numbers(["of bound"]);
+        let mut table = table.numbers(counts).numbers([ERROR_HEADING]);
         let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
         let row_key = |case: &&Case| (case.asked(), single.map(|_| case.variant.clone()));
         for cases in grouped(cases_here(), row_key) {
@@ -41,7 +42,7 @@ pub fn table(record: &Record, width: usize) -> String {
         document.gap();
         document.table(table);
         document.gap();
-        document.verbatim("of bound  largest error of those that passed, as a share of what is allowed\n");
+        document.verbatim(&format!("{ERROR_HEADING}  largest error of those that passed ÷ its tolerance\n"));
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
         let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
             let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
