@@ -301,9 +301,27 @@ impl CasePair<'_> {
         noise::assumed(self.is_on_host() && self.fewest_processes() < MIN_RUNS_FOR_SPREAD)
     }
 
-    /// Converts the assumed noise, a difference exceeded in 5 % of cases, to the standard deviation of one process.
+    /// Returns the standard deviation of one process by the assumed noise.
     fn assumed_deviation(&self, settings: &Settings) -> f64 {
-        self.assumed_noise(settings).ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2)
+        deviation(self.assumed_noise(settings))
+    }
+
+    /// Returns the assumed relative difference between all processes of one side and all of the other, on a GPU whose
+    /// memory they may have found in another state.
+    fn assumed_latency(&self, settings: &Settings) -> f64 {
+        if settings.noise.is_some() || self.is_on_host() || self.shares_processes() || self.alternate() {
+            return 0.0;
+        }
+        noise::ASSUMED_LATENCY / summarize_side(&self.baseline).median.0.min(summarize_side(&self.candidate).median.0)
+    }
+
+    /// Whether each side started a process before the other side's last one.
+    fn alternate(&self) -> bool {
+        let [before, after] = [&self.baseline, &self.candidate].map(|side| {
+            let started = || side.iter().map(SeenCase::started);
+            [started().min(), started().max()]
+        });
+        before[0] < after[1] && after[0] < before[1]
     }
 
     /// Returns the ratio of medians, or of CPU times if the host's speed differed; `None` with too few samples.
@@ -340,7 +358,9 @@ impl CasePair<'_> {
 
     /// Returns the standard deviation between processes of a side beyond the spread of their `times`.
     fn hidden_noise(&self, side: &[SeenCase<'_>], times: &[ProcessSamples], settings: &Settings) -> f64 {
-        let assumed = self.assumed_deviation(settings);
+        // All processes of a side share their latency: the mean of n has its whole deviation.
+        let latency = deviation(self.assumed_latency(settings)) * (times.len() as f64).sqrt();
+        let assumed = self.assumed_deviation(settings).hypot(latency);
         if times.len() >= MIN_RUNS_FOR_SPREAD {
             return assumed;
         }
@@ -481,7 +501,14 @@ impl CasePair<'_> {
             why.push(MEASURED_ONCE.into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few_samples());
-            if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
+            let latency = self.assumed_latency(settings);
+            if obstacle.is_none() && ratio.is_some_and(|ratio| is_mostly(&ratio, latency)) {
+                why.push(format!(
+                    "between separate runs, ±{} µs (±{}) is assumed: where buffers lie in memory changes a kernel's latency",
+                    noise::ASSUMED_LATENCY / 1e3,
+                    units::percent(latency)
+                ));
+            } else if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
                 if self.assumes_boards(settings) {
                     obstacle = Some(Obstacle::AnotherBoard);
                 } else {
@@ -560,10 +587,8 @@ impl CasePair<'_> {
 
     /// Whether an assumed difference between processes, or between boards, dominates the width of the interval.
     fn is_width_assumed(&self, ratio: &Ratio, settings: &Settings) -> bool {
-        let [low, high] = ratio.interval;
-        let half_width = (high / low).ln() / 2.0;
         let is_assumed = self.has_few_processes() || self.assumes_boards(settings);
-        is_assumed && self.assumed_noise(settings).ln_1p() > half_width / 2.0
+        is_assumed && is_mostly(ratio, self.assumed_noise(settings))
     }
 
     /// Whether the assumed noise is that between boards.
@@ -670,6 +695,17 @@ impl CasePair<'_> {
             ratio => format!("{ratio:.1}× {word}"),
         }
     }
+}
+
+/// Converts a relative difference between two processes, exceeded in 5 % of cases, to the standard deviation of one.
+fn deviation(difference: f64) -> f64 {
+    difference.ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2)
+}
+
+/// Whether a relative difference accounts for more than half the width of the ratio's interval.
+fn is_mostly(ratio: &Ratio, difference: f64) -> bool {
+    let [low, high] = ratio.interval;
+    difference.ln_1p() > (high / low).ln() / 4.0
 }
 
 /// Whether a verdict is that the time changed.

@@ -81,6 +81,11 @@ impl SeenCase<'_> {
         self.record.device(self.case.device)
     }
 
+    /// Returns when its process began (RFC 3339, UTC).
+    pub(super) fn started(&self) -> &str {
+        self.record.processes.get(self.case.process).map_or(&self.record.started, |process| &process.started)
+    }
+
     /// Returns the key that distinguishes its process from every other.
     pub(super) fn process(&self) -> (&str, &[String], usize) {
         (&self.record.started, &self.record.command, self.case.process)

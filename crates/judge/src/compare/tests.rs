@@ -419,6 +419,30 @@ fn the_processes_of_one_record_are_processes_of_a_side_and_one_look() {
 }
 
 #[test]
+fn a_short_kernel_has_no_verdict_by_where_its_buffers_lie_unless_the_sides_alternate() {
+    let side = |started: &[&str], center: f64| -> Vec<Record> {
+        let times = |seed| times(center, 0.002, 50, seed);
+        started.iter().zip(1..).map(|(started, seed)| record(started, &times(seed))).collect()
+    };
+    // What an H200 took for one kernel before and after a larger one had run, in as many processes as one likes.
+    for (before, after) in [(&["1"][..], &["2"][..]), (&["1", "2", "3", "4", "5"], &["6", "7", "8", "9"])] {
+        let comparison = compare(&side(before, 2144.0), &side(after, 2350.0), &Settings::default());
+        for case in &comparison.cases {
+            assert_eq!(case.verdict, Verdict::Undecided);
+            let reason = "between separate runs, ±0.2 µs (±9.3 %) is assumed";
+            assert!(case.why.iter().any(|why| why.starts_with(reason)), "{:?}", case.why);
+        }
+    }
+    let verdict =
+        |baseline: &[Record], candidate: &[Record]| compare(baseline, candidate, &Settings::default()).cases[0].verdict;
+    let [odd, even] = [["1", "3", "5"], ["2", "4", "6"]];
+    assert_eq!(verdict(&side(&odd, 2144.0), &side(&even, 2350.0)), Verdict::Slower);
+    // A change that no such latency explains, and a kernel that takes too long for it.
+    assert_eq!(verdict(&side(&["1"], 2144.0), &side(&["2"], 3000.0)), Verdict::Slower);
+    assert_eq!(verdict(&side(&["1"], 21440.0), &side(&["2"], 23500.0)), Verdict::Slower);
+}
+
+#[test]
 fn sides_that_took_turns_are_compared_by_their_turns() {
     // Between processes the machine's speed varies by a factor of 4, and within each by 2.
     let side = |started: &str, scale: f64, seed: u64| {
