@@ -983,7 +983,7 @@ pub struct TuneArgs {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct InspectArgs {
-    /// Algorithms, or descriptions and kernels of your own
+    /// Algorithms, or descriptions, kernels and Fossilize archives (.foz)
     #[arg(value_name = "ALGORITHM|FILE", required = true)]
     pub what: Vec<String>,
 

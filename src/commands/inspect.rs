@@ -9,16 +9,18 @@ use crate::case::compiled::Representation;
 use crate::commands::cli::{InspectArgs, SourceArgs};
 use crate::plan::axes;
 use crate::report::inspect::{KernelRow, rows};
+use crate::user::fossilize::{self, ArchivedPipelines};
 use crate::user::{init, options, resolve};
 use crate::{
-    CATALOGUE, CaseGroup, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection, Purpose,
-    Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
+    CATALOGUE, CaseGroup, CaseSpec, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
+    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
 };
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let mut plan = Plan { sections: vec![], run_tables: vec![] };
-    let kernels = add_cases(&mut plan, args)?;
+    let Inspected { kernels, notes: archive_notes, damage } = add_cases(&mut plan, args)?;
     let plan = plan.only(&args.only)?;
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -43,10 +45,11 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     };
     let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
     let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
-    let notes = report::bench::outcomes(&record);
+    let notes = report::bench::outcomes(&record) + &archive_notes;
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
     answer.note_error(validated);
+    answer.note_error(damage);
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
         if !args.isa && !args.ir {
@@ -58,8 +61,16 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     Ok(answer)
 }
 
-/// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan. Returns those kernels.
-fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
+/// Kernels of the user, and what there is to say of archives among them.
+struct Inspected {
+    kernels: Vec<UserKernels>,
+    notes: String,
+    /// First damage in an archive.
+    damage: Result<()>,
+}
+
+/// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan.
+fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Inspected> {
     let is_file = |word: &&String| word.contains(['.', '/', std::path::MAIN_SEPARATOR]);
     let files: Vec<PathBuf> = args.what.iter().filter(is_file).map(PathBuf::from).collect();
     let selection = Selection {
@@ -70,17 +81,18 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
         device: args.on.device.clone(),
         ..Selection::default()
     };
+    let option = description_option(args);
     if files.is_empty() {
-        let SourceArgs { define, include, entry } = &args.source;
-        let entry = entry.iter().cloned().collect();
-        let options =
-            [("--spec", &args.spec), ("--set", &args.set), ("-D", define), ("-I", include), ("--entry", &entry)];
-        if let Some((option, values)) = options.into_iter().find(|(_, values)| !values.is_empty()) {
-            let value = brief(&values[0]);
+        if let Some((option, value)) = option {
             return Err(usage!("{option} {value} is for your own kernels; built-in ones have variants and tiles"));
         }
         plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
-        return Ok(vec![]);
+        return Ok(Inspected { kernels: vec![], notes: String::new(), damage: Ok(()) });
+    }
+    let size = args.size.first().map(|size| ("--size", brief(size).into_owned()));
+    if let (Some(archive), Some((option, value))) = (files.iter().find(|file| is_archive(file)), option.or(size)) {
+        let archive = archive.shown();
+        return Err(usage!("{option} {value} is for descriptions and sources; the pipelines of '{archive}' state all"));
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
         return Err(usage!(
@@ -92,6 +104,27 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Vec<UserKernels>> {
     let selection =
         Selection { algorithm: vec![], size: vec![], variant: user_run::whole_names(&args.variant), ..selection };
     add_files(plan, &files, args, &selection)
+}
+
+/// Returns the first option that changes a description, with its value.
+fn description_option(args: &InspectArgs) -> Option<(&'static str, String)> {
+    let SourceArgs { define, include, entry } = &args.source;
+    let entry = entry.iter().cloned().collect();
+    let options = [("--spec", &args.spec), ("--set", &args.set), ("-D", define), ("-I", include), ("--entry", &entry)];
+    options.into_iter().find_map(|(option, values)| Some((option, brief(values.first()?).into_owned())))
+}
+
+/// Whether a file is an archive of pipelines.
+fn is_archive(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "foz")
+}
+
+/// Plans a case for each pipeline of an archive, also for those that cannot be built: their rows say why.
+fn plan_archive(kernels: &UserKernels, selection: &Selection) -> Result<PlanSection> {
+    let algorithm = kernels.clone().algorithm(&CATALOGUE).map_err(Error::Usage)?;
+    let spec = CaseSpec::new(&algorithm, kernels.problem.sizes()[0], kernels.dtype());
+    let group = CaseGroup::new(algorithm.clone(), spec, algorithm.variants.to_vec());
+    PlanSection::of(vec![group], selection).map_err(Error::Usage)
 }
 
 /// Plans the cases of built-in variants. Unless a type is stated, each name gets the type that its variants have: a plan
@@ -128,22 +161,20 @@ fn add_group(groups: &mut Vec<CaseGroup>, group: CaseGroup) {
     }
 }
 
-/// Adds the cases of descriptions and kernels to a plan, with every choice of their specialization constants. Returns the
-/// kernels.
-fn add_files(
-    plan: &mut Plan,
-    files: &[PathBuf],
-    args: &InspectArgs,
-    selection: &Selection,
-) -> Result<Vec<UserKernels>> {
+/// Adds the cases of descriptions, kernels and archives to a plan, with every choice of specialization constants.
+fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<Inspected> {
     let mut set = args.set.clone();
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = args.source.fields(&args.size, set);
     let problems = problems(files);
-    let mut all_kernels = vec![];
+    let mut inspected = Inspected { kernels: vec![], notes: String::new(), damage: Ok(()) };
     for files in &problems {
+        if is_archive(&files[0]) {
+            inspected.add_archive(plan, &files[0], selection)?;
+            continue;
+        }
         let mut described = options::describe(files, None, &fields)?;
         // Of several files with one name, each is told apart by its folder, whichever others are given.
         let is_alike = |other: &&Vec<PathBuf>| other[0].file_name() == files[0].file_name();
@@ -166,24 +197,45 @@ fn add_files(
                 None => return Err(error),
             },
         };
-        let kernels = user_run::named_kernels(&[], problem, &all_kernels)?;
+        let kernels = user_run::named_kernels(&[], problem, &inspected.kernels)?;
         plan.sections.push(user_run::plan_section(&kernels, true, selection)?);
-        all_kernels.push(kernels);
+        inspected.kernels.push(kernels);
     }
-    Ok(all_kernels)
+    Ok(inspected)
 }
 
-/// Divides files into problems: each description, case and kernel is one, but kernels beside a description solve its
+impl Inspected {
+    /// Adds the cases of an archive's pipelines to a plan.
+    fn add_archive(&mut self, plan: &mut Plan, path: &Path, selection: &Selection) -> Result<()> {
+        let ArchivedPipelines { problem, notes, damage } = fossilize::read(path, &selection.variant)?;
+        let kernels = user_run::named_kernels(&[], problem, &self.kernels)?;
+        plan.sections.push(plan_archive(&kernels, selection)?);
+        self.kernels.push(kernels);
+        for note in notes {
+            let _ = writeln!(self.notes, "note      {}: {note}", path.shown());
+        }
+        if let (Some(damage), Ok(())) = (damage, &self.damage) {
+            self.damage = Err(Error::Failure(format!("'{}' is damaged: {damage}; copy it again", path.shown())));
+        }
+        Ok(())
+    }
+}
+
+/// Divides files into problems: each description, case, archive and kernel is one, but kernels beside a description solve its
 /// problem, the one before them if there are several.
 fn problems(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
     let is_description = |file: &PathBuf| file.is_dir() || file.extension().is_some_and(|ending| ending == "toml");
-    if files.iter().filter(|file| is_description(file)).count() == 1 {
-        return vec![files.to_vec()];
-    }
+    let stands_alone = |file: &PathBuf| is_description(file) || is_archive(file);
     let mut problems: Vec<Vec<PathBuf>> = vec![];
+    if files.iter().filter(|file| is_description(file)).count() == 1 {
+        let (archives, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_archive(file));
+        problems.push(others);
+        problems.extend(archives.into_iter().map(|archive| vec![archive]));
+        return problems;
+    }
     for file in files {
         match problems.last_mut() {
-            Some(problem) if !is_description(file) && is_description(&problem[0]) => problem.push(file.clone()),
+            Some(problem) if !stands_alone(file) && is_description(&problem[0]) => problem.push(file.clone()),
             _ => problems.push(vec![file.clone()]),
         }
     }

@@ -6,6 +6,7 @@ use super::{
     check_schema, check_text, expect_error, expect_exit, expect_refusal, expect_refusals, gpukern, line, read_json,
     replaced, statuses, stderr, stdout, steady, unmeasured, valid_record, words,
 };
+use gpukern_user::fixture::{self, ArchiveWriter};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -397,4 +398,54 @@ fn a_device_that_executes_nothing_is_named_so_and_accused_of_nothing_else() {
         expect_error(&mut dropping(command), 3, &["the device executes nothing: a fill of four bytes did not arrive"]);
     }
     expect_exit(&mut dropping(&INSPECT), 0);
+}
+
+#[test]
+fn the_compute_pipelines_of_a_fossilize_archive_are_compiled_and_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [before, after, archive] = ["old.json", "new.json", "game.foz"].map(|name| folder.path().join(name));
+    let negated = "\"specializationInfo\":{\"dataSize\":4,\"data\":\"AQAAAA==\",\"mapEntries\":[{\"offset\":0,\"size\":4,\
+                   \"constantID\":1}]},";
+    let mut writer = ArchiveWriter::default().module(1, &fixture::spirv(fixture::SHIFT));
+    writer.compressed = true;
+    let writer = writer.pipeline(0xa1, 1, "").pipeline(0xa2, 1, negated).pipeline(0xb1, 2, "").other(6, 5).other(9, 6);
+    std::fs::write(&archive, writer.bytes()).expect("written");
+    let inspect = |more: &[&str]| {
+        let mut command = gpukern(&["inspect"]);
+        command.arg(&archive).args(more);
+        command
+    };
+    let output = expect_exit(inspect(&["--json"]).arg(&before), 0);
+    let said = words(&stderr(&output));
+    for expected in [
+        "game/00000000000000b1/mixed/1: its shader module 0000000000000002 is not in the archive",
+        "its pipelines for graphics (1) and ray tracing (1) are left out: inspect compiles compute pipelines",
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+    let record = read_json(&before);
+    assert_eq!(statuses(&record), ["inspected", "inspected", "skipped"]);
+    let ids: Vec<_> = (0..2).map(|case| record["cases"][case]["id"].as_str().expect("an id")).collect();
+    assert_eq!(ids, ["game/00000000000000a1/mixed/1", "game/00000000000000a2/mixed/1"]);
+    assert_ne!(record["cases"][0]["kernels"][0]["hash"], record["cases"][1]["kernels"][0]["hash"], "{record}");
+    // By its hash, as a case; or by -V, which reads no other.
+    for choice in [["--only", "00000000000000a2"], ["-V", "*a2"]] {
+        expect_exit(inspect(&choice).arg("--json").arg(&after), 0);
+        assert_eq!(read_json(&after)["cases"].as_array().map(Vec::len), Some(1));
+    }
+    expect_exit(inspect(&["--json"]).arg(&after), 0);
+    expect_exit(gpukern(&["compare"]).args([&before, &after]), 0);
+    expect_exit(&mut inspect(&["-V", "*a1,*a2", "--diff"]), 0);
+    // An archive beside a description is a problem of its own.
+    let description = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
+    expect_exit(inspect(&[description, "--only", "*a1*", "--json"]).arg(&after), 0);
+    expect_refusal(
+        &mut inspect(&["-s", "64"]),
+        "--size 64 is for descriptions and sources; the pipelines of '@/game.foz' state all",
+    );
+    expect_error(gpukern(&["run"]).arg(&archive), 2, &["a Fossilize archive has pipelines, but no buffers and grids"]);
+    // Damage is no pipeline's fault: the others are compiled.
+    let damaged = [&writer.bytes()[..], &[b'x'; 80]].concat();
+    std::fs::write(&archive, damaged).expect("written");
+    expect_error(&mut inspect(&["--json=-"]), 3, &["begins no entry; what follows is unread; copy it again"]);
 }

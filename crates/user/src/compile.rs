@@ -159,6 +159,10 @@ impl KernelSource {
             "hlsl" => self.compile_by_program(&["dxc", "slangc"]),
             _ if self.path.is_dir() => Err(format!("{} is a folder; name a file", self.path.shown())),
             _ if !self.path.exists() => Err(self.unreadable(&"no such file")),
+            "foz" => Err(format!(
+                "{}: a Fossilize archive has pipelines, but no buffers and grids to run them with; `gpukern inspect` compiles them",
+                self.path.shown()
+            )),
             _ => {
                 let known = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
                 Err(format!(

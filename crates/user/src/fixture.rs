@@ -9,6 +9,9 @@ use crate::resolved::{
     Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance,
 };
 use crate::tuning::tuned::Tuned;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use std::io::Write;
 
 /// Compiles GLSL to SPIR-V.
 pub fn spirv(glsl: &str) -> Vec<u32> {
@@ -102,4 +105,77 @@ pub fn shifted() -> Vec<ResolvedBuffer> {
 /// Parses a description.
 pub fn described(text: &str) -> serde_json::Value {
     toml::from_str(text).expect("TOML")
+}
+
+/// Fossilize archive, whose headers may be wrong.
+#[derive(Default)]
+pub struct ArchiveWriter {
+    /// Tag, hash and payload of each entry.
+    entries: Vec<(u32, u64, Vec<u8>)>,
+    pub compressed: bool,
+    /// Checksum of pipelines.
+    pub crc: u32,
+    /// What is added to the length of pipelines in their headers.
+    pub expanded: i64,
+    /// Flags of pipelines.
+    pub flags: u32,
+}
+
+impl ArchiveWriter {
+    /// Adds a module.
+    pub fn module(mut self, hash: u64, words: &[u32]) -> Self {
+        let mut code = vec![];
+        for mut word in words.iter().copied() {
+            while word >= 0x80 {
+                code.push(word as u8 | 0x80);
+                word >>= 7;
+            }
+            code.push(word as u8);
+        }
+        let fields = format!("\"varintOffset\":0,\"varintSize\":{},\"codeSize\":{}", code.len(), 4 * words.len());
+        let json = format!("{{\"version\":6,\"shaderModules\":{{\"{hash:016x}\":{{{fields},\"flags\":0}}}}}}\0");
+        self.entries.push((4, hash, [json.as_bytes(), &code].concat()));
+        self
+    }
+
+    /// Adds a compute pipeline of a module's `main`, with `stated` fields of its stage, each followed by a comma.
+    pub fn pipeline(mut self, hash: u64, module: u64, stated: &str) -> Self {
+        let stage = format!("{{{stated}\"flags\":0,\"stage\":32,\"module\":\"{module:016x}\",\"name\":\"main\"}}");
+        let fields = format!("\"flags\":FLAGS,\"layout\":\"{:016x}\",\"stage\":{stage}", 0);
+        let json = format!("{{\"version\":6,\"computePipelines\":{{\"{hash:016x}\":{{{fields}}}}}}}");
+        self.entries.push((7, hash, json.into_bytes()));
+        self
+    }
+
+    /// Adds an entry of another kind, without contents.
+    pub fn other(mut self, tag: u32, hash: u64) -> Self {
+        self.entries.push((tag, hash, vec![]));
+        self
+    }
+
+    /// Returns the file.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut file = b"\x81FOSSILIZEDB\0\0\0\x06".to_vec();
+        for (tag, hash, payload) in &self.entries {
+            let is_pipeline = *tag == 7;
+            let payload = match String::from_utf8(payload.clone()) {
+                Ok(text) if is_pipeline => text.replace("FLAGS", &self.flags.to_string()).into_bytes(),
+                _ => payload.clone(),
+            };
+            let mut stored = payload.clone();
+            if self.compressed {
+                let mut encoder = ZlibEncoder::new(vec![], Compression::fast());
+                encoder.write_all(&payload).expect("memory");
+                stored = encoder.finish().expect("memory");
+            }
+            let [crc, more] = if is_pipeline { [self.crc.into(), self.expanded] } else { [0, 0] };
+            file.extend(format!("{tag:024x}{hash:016x}").bytes());
+            let format = 1 + i64::from(self.compressed);
+            for word in [stored.len() as i64, format, crc, payload.len() as i64 + more] {
+                file.extend((word as u32).to_le_bytes());
+            }
+            file.extend(stored);
+        }
+        file
+    }
 }

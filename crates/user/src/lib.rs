@@ -19,6 +19,7 @@ mod entry;
 pub mod expression;
 mod fill;
 pub mod fixture;
+pub mod fossilize;
 pub mod front_end;
 mod guards;
 mod images;

@@ -1,8 +1,8 @@
 //! A worker process from the parent's side: start, orders, reports and end.
 
 use super::protocol::{Order, WorkerReport};
-use crate::basis::messages::Messages;
-use crate::basis::printable::{ending, is_kill};
+use crate::basis::messages::{Messages, Verbosity};
+use crate::basis::printable::{Shown, ending, is_kill};
 use crate::basis::threads;
 use crate::device::capability::DeviceInfo;
 use crate::job::{self, Job};
@@ -10,6 +10,7 @@ use crate::process::{FAREWELL, Helper, Lifetime, OutputPolicy};
 use crate::record::last_words;
 use crate::session::Setup;
 use serde::de::DeserializeOwned;
+use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -29,6 +30,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Multiple of `--timeout` after which a worker that has not listed its devices counts as hung. A worker watches its
 /// own calls, but a driver can stop the whole process.
 const START_TIMEOUT_FACTOR: u32 = 10;
+/// Time after which a person is told that drivers are still loading.
+const SLOW_START: Duration = Duration::from_secs(5);
 /// Largest number of standard error lines in a report.
 const MAX_STDERR_LINES: usize = 8;
 /// Largest number of characters per standard error line in a report.
@@ -58,6 +61,8 @@ pub struct WorkerProcess {
     interrupt_sent: Option<Instant>,
     /// Remaining time for the next report; `None` if unlimited.
     time_left: Option<Duration>,
+    /// Remaining time until a person is told what it is that takes so long.
+    notice: Option<(Duration, String)>,
     /// Index of the open device.
     pub(super) device: Option<usize>,
     /// Latest name reported as on the device, for the current order.
@@ -148,13 +153,16 @@ impl WorkerProcess {
     fn try_start(setup: &Setup, drivers: Option<&OsStr>, interrupted: &AtomicBool) -> Result<StartedWorker, WorkerEnd> {
         let program = match &setup.program {
             Some(program) => program.clone(),
-            None => std::env::current_exe().map_err(|error| cannot_start(&error))?,
+            None => env::current_exe().map_err(|error| cannot_start(&error))?,
         };
         let mut process = Self::spawn(&program, drivers, setup).map_err(|error| cannot_start(&error))?;
         process.time_left = Some(setup.timeout.saturating_mul(START_TIMEOUT_FACTOR));
+        if setup.messages.verbosity >= Verbosity::Usual {
+            process.notice = Some((SLOW_START, slow_start(drivers, setup.loading)));
+        }
         let order = Order::Begin(Box::new(setup.clone()));
         let devices = process.send_and_wait(&order, interrupted, &mut |()| true)?.done;
-        process.time_left = None;
+        (process.time_left, process.notice) = (None, None);
         Ok(StartedWorker { process, devices })
     }
 
@@ -175,6 +183,7 @@ impl WorkerProcess {
             helper,
             interrupt_sent: None,
             time_left: None,
+            notice: None,
             device: None,
             on_device: None,
             compiling: None,
@@ -252,6 +261,12 @@ impl WorkerProcess {
             }
             // Polls are counted instead of time, because this process may have been stopped meanwhile.
             self.time_left = self.time_left.map(|left| left.saturating_sub(POLL_INTERVAL));
+            if let Some((left, _)) = &mut self.notice {
+                *left = left.saturating_sub(POLL_INTERVAL);
+            }
+            if let Some((_, text)) = self.notice.take_if(|(left, _)| left.is_zero()) {
+                self.messages.say(&text);
+            }
             if self.time_left == Some(Duration::ZERO) {
                 return Err(self.end(EndKind::Hung, Some("it has not listed its devices".into())));
             }
@@ -294,6 +309,19 @@ impl Drop for WorkerProcess {
             self.messages.say(&late_crash(&ending(status), !self.only_compiles && self.device.is_some()));
         }
     }
+}
+
+/// Says what takes so long to start: the only one of `drivers`, or all; and how long a call may take.
+fn slow_start(drivers: Option<&OsStr>, most: Duration) -> String {
+    let manifests: Vec<_> = drivers.map(|drivers| env::split_paths(drivers).collect()).unwrap_or_default();
+    let what = match &manifests[..] {
+        [manifest] if manifest.exists() => format!("driver {} to load", manifest.shown()),
+        [_] => "the Vulkan loader and its layers without a driver".into(),
+        _ => "the Vulkan drivers to load".into(),
+    };
+    let then = if manifests.is_empty() { ", then each is tried alone" } else { "" };
+    let (so_far, most) = (SLOW_START.as_secs(), most.as_secs());
+    format!("waiting for {what}: {so_far} s so far, at most {most} s{then}\n")
 }
 
 /// Returns the note on a worker that crashed as it ended, which may have run kernels.

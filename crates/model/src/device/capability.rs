@@ -808,22 +808,23 @@ impl DeviceInfo {
         })
     }
 
-    /// Returns why nothing can be measured on the device, if so.
+    /// Returns why nothing can be measured on the device, if so, and what works all the same.
     pub fn unusable(&self) -> Option<String> {
-        let period = self.timestamps.period_ns;
-        let has_clock = self.timestamps.valid_bits > 0;
-        if self.memory() == Bytes(0) {
-            return Some("reports nonsense: it has no memory".into());
-        }
         if let Some(reason) = self.uninspectable() {
             return Some(reason);
         }
-        if has_clock && !PLAUSIBLE_PERIODS_NS.contains(&period) {
-            return Some(format!(
-                "reports a timestampPeriod of {period} ns, so nothing can be timed; `gpukern inspect` still compiles for it"
-            ));
-        }
-        if has_clock { None } else { Some("needs a compute queue with timestamps".into()) }
+        let period = self.timestamps.period_ns;
+        let reason = if self.memory() == Bytes(0) {
+            // A null driver's, which executes nothing.
+            "has no memory, so nothing can run".into()
+        } else if self.timestamps.valid_bits == 0 {
+            "needs a compute queue with timestamps".into()
+        } else if !PLAUSIBLE_PERIODS_NS.contains(&period) {
+            format!("reports a timestampPeriod of {period} ns, so nothing can be timed")
+        } else {
+            return None;
+        };
+        Some(reason + "; `gpukern inspect` still compiles for it")
     }
 
     /// Returns why nothing can even be compiled for the device, if so.
@@ -940,6 +941,16 @@ mod tests {
             let json = serde_json::to_string(&device).expect("JSON");
             let read: DeviceInfo = serde_json::from_str(&json).expect(&json);
             assert!(refusal(read).starts_with("reports a timestampPeriod of "), "{json}");
+        }
+        let without_memory = DeviceInfo { heaps: vec![], ..software_device() };
+        let without_clock =
+            DeviceInfo { timestamps: Timestamps { period_ns: 1.0, valid_bits: 0 }, ..software_device() };
+        for (device, reason) in [
+            (without_memory, "has no memory, so nothing can run"),
+            (without_clock, "needs a compute queue with timestamps"),
+        ] {
+            assert_eq!(device.uninspectable(), None);
+            assert_eq!(refusal(device), format!("{reason}; `gpukern inspect` still compiles for it"));
         }
         let mut device = software_device();
         device.subgroup.size = 0;

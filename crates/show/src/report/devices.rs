@@ -84,7 +84,7 @@ impl<'a> DeviceCard<'a> {
             ),
             ("types", dtypes(info)),
             ("matrix units", matrix_units(info)),
-            ("limits", limits_text(info, limits)),
+            ("limits", self.limits(limits)),
         ];
         if let Some(reason) = info.unusable() {
             facts.push(("unusable", format!("it {reason}")));
@@ -95,6 +95,14 @@ impl<'a> DeviceCard<'a> {
         let width_of_runs = width.saturating_sub(NAME_COLUMN_WIDTH);
         facts.extend(self.algorithms.iter().map(|name| (*name, self.describe_runs(name, width_of_runs))));
         self.titled_table(is_default, facts).terminal(width)
+    }
+
+    /// Describes the measured limits. Where nothing runs, none can be measured.
+    fn limits(&self, measured: Option<&Peak>) -> String {
+        match self.idle || self.info.unusable().is_some() {
+            true => "none: nothing can be measured on it".into(),
+            false => limits_text(self.info, measured),
+        }
     }
 
     /// Returns a document with the device's name and a table of `facts`.
@@ -156,7 +164,7 @@ impl<'a> DeviceCard<'a> {
             ("types", dtypes(info)),
             ("features", list_or_none(&features(info))),
             ("matrix units", matrices(info)),
-            ("limits", limits_text(info, limits)),
+            ("limits", self.limits(limits)),
         ];
         if let Some(most) = limit.loop_iterations {
             facts.push((
@@ -432,6 +440,18 @@ mod tests {
         };
         device.flexible_matrices = Some(FlexibleMatrices { most_extent: 1024, shapes: vec![shape(128), shape(256)] });
         assert_eq!(matrices(&device), "multiples of 16×16×32 i8→i32 (workgroup of 128 or 256)");
+    }
+
+    #[test]
+    fn where_nothing_runs_the_advice_is_what_works_there() {
+        let null = DeviceInfo { heaps: vec![], ..software_device() };
+        let software = software_device();
+        let idle = DeviceCard { idle: true, ..DeviceCard::new(&software, &CATALOGUE) };
+        for card in [DeviceCard::new(&null, &CATALOGUE), idle] {
+            let summary = card.summary(true, None, 80);
+            assert!(summary.contains("`gpukern inspect`") && !summary.contains("`gpukern peak`"), "{summary}");
+            assert!(!card.card(true, None, 80).contains("`gpukern peak`"));
+        }
     }
 
     #[test]
