@@ -1,5 +1,6 @@
 //! `gpukern bench`.
 
+use super::compare::read_thresholds;
 use super::measuring::{self, PlanToMeasure};
 use super::progress::{Progress, skipped_lines};
 use super::session::{self, DeviceSession};
@@ -45,8 +46,11 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
         planned.requested = planned.selected.clone();
     }
     let files = Files::of_measuring(request, output, &kernels, setup.loader.as_ref());
-    files.read("--beside", &args.beside).check(host)?;
+    files.read("--beside", &args.beside).read("--gate", &args.gate).check(host)?;
     let setup = &setup.with_kernels(kernels);
+    if let (Some(sides), Some(gate)) = (&planned.sides, &args.gate) {
+        sides.check_thresholds(&read_thresholds(gate)?, &planned.selected)?;
+    }
     if args.dry_run {
         let mut listed = list(&planned.selected, request, output, setup, host)?;
         if let Some(sides) = &planned.sides {

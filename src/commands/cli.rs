@@ -572,6 +572,10 @@ pub struct BenchArgs {
     #[arg(long, hide = true, value_name = "FILE", requires = "config")]
     pub beside: Option<PathBuf>,
 
+    /// Thresholds that will judge both sides: each must be for one of their cases. `compare-commits` sets it.
+    #[arg(long, hide = true, value_name = "FILE", requires = "beside")]
+    pub gate: Option<PathBuf>,
+
     /// Show what `--variant auto` chooses from, instead of cases
     ///
     /// It measures the best of each variant that the model covers, and the WAYS candidates predicted to be fastest

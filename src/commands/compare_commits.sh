@@ -83,6 +83,8 @@ child=
 changed=
 gate_changed=
 renamed=
+own_check=
+by_own_check='New, or renamed along with the code and the check, so judged by the new check alone:'
 candidate_status=0
 # Processes of each side, all of which are compared.
 process=0
@@ -291,6 +293,7 @@ finish() {
         if [ -n "$gate_changed" ]; then printf '**%s**\n\n' "$gate_changed"; fi
         sed 1d "$scratch/comparison.md"
         if [ -n "$renamed" ]; then printf '\nRenamed: %s\n' "$renamed"; fi
+        if [ -n "$own_check" ]; then printf '\n%s %s\n' "$by_own_check" "$own_check"; fi
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         # The author of a pull request cannot add an option.
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
@@ -362,12 +365,14 @@ fi
 if [ -z "$why" ]; then
     # shellcheck disable=SC2086
     run "$scratch/listed" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench --dry-run \
-        || end "Nothing was compared." "$scratch/messages" 2
+        ${gate:+--gate "$gate"} || end "Nothing was compared." "$scratch/messages" 2
     listed() { sed -n "s/^$1: //p" "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g'; }
     changed=$(listed 'changed check')
     renamed=$(listed renamed)
+    own_check=$(listed 'own check')
     if [ -n "$changed" ]; then echo "This change also edits how answers are checked: $changed"; fi
     if [ -n "$renamed" ]; then echo "Renamed: $renamed"; fi
+    if [ -n "$own_check" ]; then echo "$by_own_check $own_check"; fi
     if [ -n "$gate" ] && git ls-files --error-unmatch -- "$gate" > /dev/null 2>&1 \
         && ! git diff --quiet "$commit" -- "$gate"; then
         gate_changed="This change also edits the gate that judges it."

@@ -244,7 +244,7 @@ fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
             })
     };
     let points = &own.problem.points;
-    own.problem.has_loops() && (is_wrong && points.iter().any(is_long) || points.iter().any(is_suspect))
+    own.problem.has_growing_loops() && (is_wrong && points.iter().any(is_long) || points.iter().any(is_suspect))
 }
 
 /// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to

@@ -73,6 +73,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
         exit => exit,
     };
     notes += &report::sanitize::notes(&reports);
+    notes.extend(kernels.iter().map(UserKernels::left_out_notes));
     notes += &blame_of_drivers(&args.what, &kernels, &reports);
     let mut answer = CommandOutput::new(report::sanitize::text(&reports, host.width()), notes, exit);
     let findings = SanitizeDocument {

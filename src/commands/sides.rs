@@ -6,6 +6,7 @@
 
 use super::run;
 use crate::basis::alike::distinct;
+use crate::compare::gate::{self, Threshold};
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
 use crate::record::{Case, Measured, Outcome, Verification};
@@ -41,6 +42,8 @@ pub(super) struct Sides {
     changed_checks: Vec<String>,
     /// Kernels of another name in the baseline: `gelu → gelu_fast`.
     renamed: Vec<String>,
+    /// Kernels that only the candidate has, while others are gone: perhaps renamed along with their code and their check.
+    own_checks: Option<String>,
     /// Ids of the candidate's cases whose check changed, or may have, each with the ids of the same kernel under the check of the
     /// baseline, and of the baseline's case.
     old_checks: BTreeMap<String, [String; 2]>,
@@ -78,7 +81,9 @@ impl Sides {
             }
         }
         let renamed = renamed(&counterparts, &other_kernels, kernels);
-        let mut sides = Self { candidate: plan.ids().into_iter().collect(), renamed, allows_check, ..Self::default() };
+        let own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
+        let candidate = plan.ids().into_iter().collect();
+        let mut sides = Self { candidate, renamed, own_checks, allows_check, ..Self::default() };
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
         for section in other.sections {
             for group in &section.groups {
@@ -211,7 +216,17 @@ impl Sides {
     /// Lists what a reviewer has to know, for the script of `compare-commits`.
     pub(super) fn remarks(&self) -> String {
         let checks = self.changed_checks.iter().map(|change| format!("changed check: {change}\n"));
-        checks.chain(self.renamed.iter().map(|change| format!("renamed: {change}\n"))).collect()
+        let renamed = self.renamed.iter().map(|change| format!("renamed: {change}\n"));
+        checks.chain(renamed).chain(self.own_checks.iter().map(|names| format!("own check: {names}\n"))).collect()
+    }
+
+    /// Refuses a threshold that is for no case of either side, before these are measured. `plan` is that of the candidate.
+    pub(super) fn check_thresholds(&self, thresholds: &[Threshold], plan: &Plan) -> Result<()> {
+        let names = self.baseline.iter().map(|(id, name)| name.as_ref().map_or(id, |name| &name.id));
+        let ids: Vec<&str> = self.candidate.iter().chain(names).map(String::as_str).collect();
+        let groups = plan.sections.iter().flat_map(|section| &section.groups);
+        let algorithms = distinct(groups.map(|group| &*group.algorithm.name));
+        gate::check_used(thresholds, &ids, &algorithms).map_err(Error::Usage)
     }
 
     /// Splits a record of both sides: returns those of the baseline and of the candidate.
@@ -539,6 +554,21 @@ fn renamed(counterparts: &BTreeMap<String, String>, before: &[UserKernels], afte
         }
     }
     renamed
+}
+
+/// Names the kernels that only the candidate has, with those of the baseline that are gone; `None` unless there are both.
+fn under_own_checks(
+    counterparts: &BTreeMap<String, String>,
+    before: &[UserKernels],
+    after: &[UserKernels],
+) -> Option<String> {
+    let names = |side: &[UserKernels], is_matched: &dyn Fn(&String) -> bool| {
+        let names = side.iter().map(|own| &own.name).filter(|name| !is_matched(name));
+        names.map(|name| printable(name).into_owned()).collect::<Vec<_>>().join(", ")
+    };
+    let gone = names(before, &|name| counterparts.contains_key(name));
+    let new = names(after, &|name| counterparts.values().any(|known| known == name));
+    (!gone.is_empty() && !new.is_empty()).then(|| format!("{new} (gone: {gone})"))
 }
 
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.

@@ -930,6 +930,40 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
 
 #[cfg(unix)]
 #[test]
+fn a_new_kernel_that_nothing_of_the_baseline_judges_is_told_and_a_misspelt_threshold_before_measuring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    for name in ["kept", "copy", "clone"] {
+        write(&format!("{name}.comp"), COPY[0]);
+        write(&format!("{name}.toml"), &COPY[1].replace("copy.comp", &format!("{name}.comp")));
+    }
+    write("gpukern.toml", "[[run]]\ndescription = 'kept.toml'\n[[run]]\ndescription = 'copy.toml'\n");
+    commit_all(path);
+    write("clone.comp", &COPY[0].replace("x[i];", "3 * x[i];"));
+    write("gpukern.toml", "[[run]]\ndescription = 'kept.toml'\n[[run]]\ndescription = 'clone.toml'\n");
+    let command = |case: &str| {
+        write("gate.toml", &format!("[[threshold]]\ncase = '{case}'\nmax-slowdown = '900%'\n"));
+        let mut command = compare_commits(path, "HEAD", QUICK);
+        command.args(["--allow", "gone", "--gate", "gate.toml"]);
+        command
+    };
+    let misspelt = stderr(&expect_exit(&mut command("kepd/*"), 2));
+    assert!(misspelt.contains("the threshold for 'kepd/*' matches no case; did you mean 'kept'? "), "{misspelt}");
+    assert!(!misspelt.contains("process 1 of"), "it was measured: {misspelt}");
+    // A threshold may be for what is gone.
+    let told = stdout(&expect_exit(&mut command("*/copy/*"), 4));
+    let sentence =
+        "New, or renamed along with the code and the check, so judged by the new check alone: clone (gone: copy)";
+    line(&told, sentence);
+    let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
+    assert_eq!(comment.matches(&format!("\n{sentence}\n")).count(), 1, "{comment}");
+    let row = comment.lines().find(|line| line.contains("clone/clone/u32/N=4096")).expect("it is listed");
+    assert!(row.contains("only in the candidate") && row.contains("unverified: there is no reference"), "{row}");
+}
+
+#[cfg(unix)]
+#[test]
 fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_elements_out() {
     let records = Records::new();
     let path = records.0.path();

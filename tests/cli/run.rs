@@ -999,6 +999,15 @@ fn a_source_that_is_too_much_for_its_compiler_is_the_users_mistake_and_the_next_
 }
 
 #[test]
+fn a_note_names_what_a_kernel_lacks_of_the_description() {
+    let folder = folder(&[("plain.comp", &DOUBLE.replace("layout(constant_id = 1) const int", "const int"))]);
+    let arguments = ["@/double.toml", "@/double.comp", "@/plain.comp", "--set=spec.WORK=2"];
+    let output = expect_exit(&mut command(folder.path(), &arguments), 0);
+    let note = "note      plain runs without WORK, which it does not declare\n";
+    assert_eq!(stderr(&output).matches(note).count(), 1, "{}", stderr(&output));
+}
+
+#[test]
 fn proposed_descriptions_run() {
     const HEAD: &str =
         "#version 460\nlayout(local_size_x = 64) in;\nlayout(push_constant) uniform P { uint n, m; } p;\n";

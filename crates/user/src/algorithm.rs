@@ -6,7 +6,7 @@ use super::loaded;
 use super::member_map::MemberMap;
 use super::oracle::{ReferenceData, UserOracle};
 use super::resolved::{
-    Fill, KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
+    Fill, KernelConfiguration, LeftOut, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
     ShellCommand, Tolerance,
 };
 use crate::algorithms::catalogue::Catalogue;
@@ -19,7 +19,7 @@ use crate::basis::file_name::{file_name, is_plain};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
 use crate::basis::messages::Messages;
-use crate::basis::printable::{Shown, excerpt, printable};
+use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::case::Shortcut;
@@ -264,6 +264,18 @@ impl UserKernels {
             notes.push(format!("{}, the first of {count} choices", distinct(chosen).join(" or ")));
         }
         if notes.is_empty() { None } else { Some(distinct(notes).join("; ")) }
+    }
+
+    /// Says for each kernel what it runs without, in a line of its own; empty if each has all that its description sets.
+    pub fn left_out_notes(&self) -> String {
+        let line = |LeftOut { kernel, names }: &LeftOut| {
+            let names = match &names[..] {
+                [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+                names => names.concat(),
+            };
+            format!("note      {kernel} runs without {}, which it does not declare\n", brief(&names))
+        };
+        self.problem.left_out.iter().map(line).collect()
     }
 
     /// Whether more than one kernel competes.

@@ -98,7 +98,8 @@ impl<'a> AnalyzedPass<'a> {
             analyzed.is_by_group = true;
             let by_group = analyzed.reach_with_values(words, &found);
             let by_element = std::mem::replace(&mut analyzed.reach, by_group);
-            if analyzed.divides_products() || !analyzed.has_products() {
+            let has_whole_rows = analyzed.reach.as_ref().is_some_and(|reach| reach.has_whole_rows);
+            if analyzed.divides_products() && !has_whole_rows || !analyzed.has_products() {
                 (analyzed.is_by_group, analyzed.reach) = (false, by_element);
             }
         }

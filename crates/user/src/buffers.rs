@@ -4,7 +4,7 @@ use super::description::{BoundBuffer, BoundRange, Check, DescribedBuffer, Descri
 use super::expression::Values;
 use super::fill;
 use super::init;
-use super::loaded::{LoadedPass, slot_key};
+use super::loaded::{LoadedPass, OtherKernels, slot_key};
 use super::members::{Members, resolve_part};
 use super::resolve::Resolver;
 use super::resolved::{Fill, ResolvedBuffer, Tolerance};
@@ -18,12 +18,45 @@ use crate::kernel::buffer::Role;
 use crate::kernel::interface::{Block, Scalar, Slot};
 use std::collections::BTreeSet;
 
+/// Names of the buffers that kernels bind, and of those that they may write.
+#[derive(Default)]
+pub(super) struct BoundBuffers {
+    bound: BTreeSet<String>,
+    written: BTreeSet<String>,
+}
+
+impl BoundBuffers {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.bound.contains(name) || self.written.contains(name)
+    }
+}
+
 /// Determines the role of each buffer. Every buffer must be bound by a kernel, and every block to a buffer.
-pub(super) fn find_roles(description: &Description, passes: &[&LoadedPass]) -> Result<Vec<Role>, Fault> {
-    let mut bound = BTreeSet::new();
-    let mut written = BTreeSet::new();
+pub(super) fn find_roles(others: &OtherKernels<'_>, passes: &[&LoadedPass]) -> Result<Vec<Role>, Fault> {
+    let description = &others.described.description;
     for pass in passes {
-        check_binds(description, pass, passes)?;
+        check_binds(others, pass, passes)?;
+    }
+    let mut bound = bound_buffers(description, passes)?;
+    for name in description.buffer.names() {
+        if !bound.has(name) {
+            // A kernel that lacks a buffer of the problem leaves it as it is.
+            let others = bound_buffers(description, &others.passes(&format!("buffer.{name}"))).unwrap_or_default();
+            if !others.has(name) {
+                return Err(explain_unbound(description, name, passes));
+            }
+            bound.written.extend(others.written.get(name).cloned());
+        }
+    }
+    let is_written = |name: &str| bound.written.contains(name);
+    let buffers = description.buffer.iter();
+    buffers.map(|(name, buffer)| find_role(description, name, buffer, is_written(name))).collect()
+}
+
+/// Lists the buffers of a description that `passes` bind.
+pub(super) fn bound_buffers(description: &Description, passes: &[&LoadedPass]) -> Result<BoundBuffers, Fault> {
+    let BoundBuffers { mut bound, mut written } = BoundBuffers::default();
+    for pass in passes {
         let mut pointers = vec![];
         for slot in pass.interface.slots.iter() {
             if let Some(members) = Members::of_slot(description, pass, slot)? {
@@ -45,13 +78,7 @@ pub(super) fn find_roles(description: &Description, passes: &[&LoadedPass]) -> R
         // Nothing is known of blocks that the kernel declares and never uses.
         written.extend(pass.compiled.unused.iter().cloned());
     }
-    for name in description.buffer.names() {
-        if !bound.contains(name) && !written.contains(name) {
-            return Err(explain_unbound(description, name, passes));
-        }
-    }
-    let buffers = description.buffer.iter();
-    buffers.map(|(name, buffer)| find_role(description, name, buffer, written.contains(name))).collect()
+    Ok(BoundBuffers { bound, written })
 }
 
 /// Explains that no kernel binds a buffer.
@@ -99,13 +126,15 @@ fn parse_element(name: &str, buffer: &DescribedBuffer) -> Result<DType, Fault> {
 
 /// Checks that `bind` of a pass names described buffers, and blocks that the kernel has. Kernels of one `[kernel]` share
 /// its `bind`, so it is enough if one of them has the block.
-fn check_binds(description: &Description, pass: &LoadedPass, passes: &[&LoadedPass]) -> Result<(), Fault> {
+fn check_binds(others: &OtherKernels<'_>, pass: &LoadedPass, passes: &[&LoadedPass]) -> Result<(), Fault> {
+    let description = &others.described.description;
     for (block, bounds) in pass.fields.bind.iter() {
         let field = pass.field(&format!("bind.{block}"));
         let has_block =
             |pass: &LoadedPass| pass.interface.slots.iter().any(|slot| slot.is_called(block)) || pass.has_unused(block);
         let shares_bind = |other: &LoadedPass| pass.prefix.is_empty() && other.prefix.is_empty();
-        if !has_block(pass) && !passes.iter().any(|other| shares_bind(other) && has_block(other)) {
+        let is_shared = || passes.iter().any(|other| shares_bind(other) && has_block(other));
+        if !has_block(pass) && !is_shared() && !others.passes(&field).into_iter().any(has_block) {
             let known: Vec<&str> = pass.interface.slots.iter().flat_map(Slot::names).collect();
             return Err(Fault::new(field, error::unknown("block", block, "", &known)));
         }

@@ -586,7 +586,7 @@ impl Description {
 }
 
 /// Whether `field`, such as `buffer.A.shape`, is `key` or lies within it.
-fn is_on_path(key: &str, field: &str) -> bool {
+pub(super) fn is_on_path(key: &str, field: &str) -> bool {
     field.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -754,6 +754,10 @@ pub struct Described {
     pub file: Option<(PathBuf, String)>,
     /// Fields that options of the command line set, with these options: `spec.BM`, `--set spec.BM=64`.
     pub options: Vec<(String, String)>,
+    /// Sources that the command line replaced by others, which may lack what the description sets for these.
+    pub replaced: Vec<String>,
+    /// Tables that the first description of the problem states, such as `push`.
+    pub inherited: Vec<&'static str>,
     /// Whether a captured case's folder was named: the case may come from anywhere, so it must not run commands.
     pub of_case: bool,
     /// Whether its sources are compiled with debug information, so that faults have source lines.

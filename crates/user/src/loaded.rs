@@ -2,12 +2,16 @@
 
 use super::access::{Access, Root, accesses};
 use super::compile::{Compiled, KernelSource};
-use super::description::{Described, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
+use super::description::{
+    Described, Description, Fault, Formula, KernelFields, OTHERS, OneOrMany, OrderedMap, is_on_path,
+};
 use super::expression::Values;
 use super::init::place;
 use crate::basis::input_file;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SpecConstant, Word};
 use crate::kernel::reflection::Pointees;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// Most levels of nested rounds.
@@ -109,6 +113,45 @@ fn values_of(own: &[Argument], captured: &[Argument], values: &OrderedMap<Formul
         found.set(OTHERS, value.clone());
     }
     found
+}
+
+/// Kernels for which a description may set what its own kernels lack. Without such a kernel, the name is a typo.
+pub(super) struct OtherKernels<'a> {
+    pub(super) described: &'a Described,
+    /// Descriptions of the same problem, and this one with the sources that the command line replaced.
+    others: Vec<Cow<'a, Described>>,
+    /// Their passes, loaded when a name is not found; those that do not load are told elsewhere.
+    passes: OnceCell<Vec<LoadedPass>>,
+}
+
+impl<'a> OtherKernels<'a> {
+    /// Returns those for a description, which is number `index` of `all` that state the problem.
+    pub(super) fn of(described: &'a Described, all: &'a [Described], index: usize) -> Self {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut others: Vec<_> = others.map(|(_, other)| Cow::Borrowed(other)).collect();
+        if let ([_, ..], Some(kernel)) = (&described.replaced[..], &described.description.kernel) {
+            let source = OneOrMany::Many(described.replaced.clone());
+            let mut original = described.clone();
+            original.description.kernel = Some(KernelFields { source, ..kernel.clone() });
+            others.push(Cow::Owned(original));
+        }
+        Self { described, others, passes: OnceCell::new() }
+    }
+
+    /// Returns the passes of the other kernels if a field may be meant for them: if an option sets it, if it is inherited,
+    /// or if the description's own kernel was replaced.
+    pub(super) fn passes(&self, field: &str) -> Vec<&LoadedPass> {
+        let Described { options, inherited, replaced, .. } = self.described;
+        let mut set = options.iter().map(|(option, _)| &**option).chain(inherited.iter().copied());
+        if replaced.is_empty() && !set.any(|table| is_on_path(table, field)) {
+            return vec![];
+        }
+        let load = |other: &Cow<'_, Described>| {
+            let reference = load_reference(other).ok().flatten();
+            load_kernels(other).into_iter().flatten().chain(reference).flat_map(|kernel| kernel.passes)
+        };
+        self.passes.get_or_init(|| self.others.iter().flat_map(load).collect()).iter().collect()
+    }
 }
 
 /// Loads the kernels of a description: one for each source of `[kernel]`, or one from all `[[pass]]`.

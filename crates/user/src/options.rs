@@ -70,7 +70,13 @@ pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOption
     if !sources.is_empty() {
         described[0].set_sources(&sources).map_err(Error::Usage)?;
     }
-    let changed = described.into_iter().map(|described| described.with(fields)).collect::<Result<Vec<_>, _>>();
+    let without_sizes = FieldOptions { size: vec![], ..fields.clone() };
+    let changed = described.into_iter().enumerate().map(|(index, described)| {
+        // A description without axes has those of the first.
+        let inherits_axes = index > 0 && described.description.axes.is_empty();
+        described.with(if inherits_axes { &without_sizes } else { fields })
+    });
+    let changed = changed.collect::<Result<Vec<_>, _>>();
     let mut described = changed.map_err(Error::Usage)?;
     if !sources.is_empty() {
         // Messages about an argument need no option before the text.
@@ -213,6 +219,9 @@ impl Described {
             self.description.name = Some(stem(own)).filter(|name| check_name(name).is_ok());
         }
         let captured = if self.of_case { kernel.source.values() } else { &[] };
+        if !self.of_case {
+            self.replaced = kernel.source.values().to_vec();
+        }
         kernel.source = OneOrMany::Many([captured, &names].concat());
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
 use super::compile::{Compiled, Fallback};
 use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
 use super::expression::Values;
-use super::loaded::{self, LoadedPass, pass_prefix};
+use super::loaded::{self, LoadedKernel, LoadedPass, pass_prefix};
 use super::members::{Members, pack};
 use super::resolve::{Choice, Configuration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
@@ -41,14 +41,25 @@ impl Resolver<'_> {
         Ok(with_constants)
     }
 
-    /// Returns the first condition that does not hold, as the reason why a configuration does not run. Before there is a
-    /// configuration, `only_axes` leaves out conditions on specialization constants.
-    pub(super) fn find_failed_condition(&self, scope: &Values, only_axes: bool) -> Result<Option<String>, Fault> {
-        let Description { conditions, axes, .. } = &self.described.description;
+    /// Returns the first condition that does not hold, as the reason why a `kernel` does not run. Conditions on
+    /// specialization constants that it lacks are about other kernels; those on any are left out without a kernel.
+    pub(super) fn find_failed_condition(
+        &self,
+        scope: &Values,
+        kernel: Option<&LoadedKernel>,
+    ) -> Result<Option<String>, Fault> {
+        let Description { conditions, axes, spec, .. } = &self.described.description;
+        let is_constant = |name: &str| spec.get(name).is_some() || self.constants.iter().any(|known| known == name);
+        let is_of_others = |name: &str, kernel: &LoadedKernel| {
+            is_constant(name) && kernel.passes.iter().all(|pass| pass.constant(name).is_none())
+        };
         for (name, formula) in conditions.iter() {
             let fault = |message: String| Fault::new(format!("where.{name}"), message);
             let condition = formula.expression().map_err(fault)?;
-            let is_left_out = only_axes && condition.names().into_iter().any(|name| axes.get(name).is_none());
+            let is_left_out = condition
+                .names()
+                .into_iter()
+                .any(|name| axes.get(name).is_none() && kernel.is_none_or(|kernel| is_of_others(name, kernel)));
             if !is_left_out && condition.value(scope).map_err(fault)? == 0 {
                 return Ok(Some(format!("where.{name} does not hold: {}", condition.text())));
             }

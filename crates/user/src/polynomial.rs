@@ -35,6 +35,11 @@ impl Polynomial {
         self.0.iter().any(|(exponents, coefficient)| exponents.iter().sum::<u32>() > 1 && coefficient.fract() != 0.0)
     }
 
+    /// Whether no coefficient is a fraction.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.values().all(|coefficient| coefficient.fract() == 0.0)
+    }
+
     fn term(exponents: [u32; 3], coefficient: f64) -> Self {
         Self(BTreeMap::from([(exponents, coefficient)])).normalized()
     }

@@ -62,6 +62,9 @@ pub(super) struct Reach {
     pub(super) is_row_count: Vec<bool>,
     /// Whether it multiplies the number of a work-group by a parameter.
     pub(super) has_rows: bool,
+    /// Whether that number is whole, and no part of a row's such as `group / 4`. What it is multiplied by may be divided: a
+    /// row of a quantised matrix has a block for each 32 columns.
+    pub(super) has_whole_rows: bool,
     /// Whether it compares rounds of a loop with each parameter, and no position in the grid: the inner extent of a product.
     pub(super) is_depth: Vec<bool>,
     /// Whether each invocation probably loops over an extent, so that time grows faster than the grid.
@@ -186,6 +189,7 @@ struct Analysis<'a> {
     row_counts: ParameterSet,
     /// Parameters that a work-group's number is multiplied by.
     row_lengths: ParameterSet,
+    has_whole_rows: bool,
     /// Parameters with which rounds of a loop are compared, and positions in the grid.
     rounds: ParameterSet,
     positions: ParameterSet,
@@ -277,6 +281,7 @@ impl<'a> Analysis<'a> {
             is_checked: [false; 3],
             row_counts: 0,
             row_lengths: 0,
+            has_whole_rows: false,
             rounds: 0,
             positions: 0,
             first_sums: HashMap::new(),
@@ -317,6 +322,7 @@ impl<'a> Analysis<'a> {
             is_checked: self.is_checked,
             is_row_count: is_in(self.row_counts).collect(),
             has_rows: self.row_lengths != 0,
+            has_whole_rows: self.has_whole_rows,
             is_depth: is_in(self.rounds & !self.positions).collect(),
             has_inner_loop: self.rounds != 0,
             per_invocation,
@@ -1077,7 +1083,11 @@ impl Analysis<'_> {
         let parts: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)?.first()).collect();
         if parts.iter().any(|part| part.varies == GROUP_NUMBER) {
             let fixed = parts.iter().filter(|part| part.varies == 0);
-            self.row_lengths = fixed.fold(self.row_lengths, |set, part| set | part.parameters);
+            let lengths = fixed.fold(0, |set, part| set | part.parameters);
+            self.row_lengths |= lengths;
+            let is_whole = |part: &Bounded| part.bound.as_ref().is_some_and(Polynomial::is_whole);
+            let mut groups = parts.iter().filter(|part| part.varies == GROUP_NUMBER);
+            self.has_whole_rows |= lengths != 0 && groups.all(|part| is_whole(part));
         }
     }
 

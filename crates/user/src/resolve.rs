@@ -9,17 +9,20 @@
 //! - A *point* gives each axis one value. There, each configuration becomes a list of dispatches.
 
 use super::axes;
-use super::buffers::find_roles;
+use super::buffers::{bound_buffers, find_roles};
 use super::builtin::Counterpart;
-use super::description::{Described, DescribedBuffer, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap};
+use super::description::{
+    Described, DescribedBuffer, Description, Fault, Formula, KernelFields, OTHERS, OrderedMap, is_on_path,
+};
 use super::expression::Values;
 use super::images::{DeclaredImage, find_images};
 use super::init::missing;
-use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass};
+use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass, OtherKernels};
 use super::members::Members;
 use super::reference;
 use super::resolved::{
-    KernelConfiguration, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, ShellCommand,
+    KernelConfiguration, LeftOut, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
+    ShellCommand,
 };
 use super::structure::{StructureLayout, find_layouts};
 use crate::algorithms::catalogue::Catalogue;
@@ -46,19 +49,22 @@ const MAX_RUNS: usize = 100_000;
 pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<ResolvedProblem, Error> {
     let Some(first) = described.first() else { return Err(Error::Usage("there is no kernel to run".into())) };
     let case = CaseKernel::of(described).map_err(|fault| first.error(&fault))?;
-    let mut problem = resolve_one(catalogue, first, None, case.as_ref()).map_err(|fault| first.error(&fault))?;
+    let others = OtherKernels::of(first, described, 0);
+    let mut problem = resolve_one(catalogue, &others, None, case.as_ref()).map_err(|fault| first.error(&fault))?;
     for (index, later) in described.iter().enumerate().skip(1) {
         let mut inherited = later.clone();
-        inherited.description.inherit(first);
+        inherited.inherit(first);
         // A description with buffers of its own inherits no values.
-        let case = case.as_ref().filter(|_| later.description.buffer.is_empty());
-        let addition = resolve_one(catalogue, &inherited, Some(&problem), case).map_err(|fault| later.error(&fault))?;
+        let case = case.as_ref().filter(|_| inherited.inherited.contains(&"buffer"));
+        let others = OtherKernels::of(&inherited, described, index);
+        let addition = resolve_one(catalogue, &others, Some(&problem), case).map_err(|fault| later.error(&fault))?;
         for (point, added) in problem.points.iter_mut().zip(addition.points) {
             point.pass_lists.extend(added.pass_lists);
             point.buffers = added.buffers;
         }
         problem.modules.extend(addition.modules);
         problem.sources.extend(addition.sources);
+        problem.left_out.extend(addition.left_out);
         let mut configurations = addition.configurations;
         tell_apart(&mut configurations, &problem.configurations, later, &described[..index]);
         problem.configurations.extend(configurations);
@@ -101,17 +107,35 @@ impl Description {
         commands.extend(reference.map(|command| ("reference.command", command)));
         commands
     }
+}
 
-    /// Fills in the parts of the problem that this description leaves out from the first one.
-    fn inherit(&mut self, described: &Described) {
-        let first = &described.description;
-        if self.axes.is_empty() {
-            self.axes = first.axes.clone();
+impl Described {
+    /// Whether the file states an entry of a table, and not only options do, which set the first description's as well.
+    fn states(&self, table: &str, names: &[&str]) -> bool {
+        names.iter().any(|name| {
+            let field = format!("{table}.{name}");
+            let mut options = self.options.iter().map(|(option, _)| option);
+            !options.any(|option| is_on_path(option, &field) || is_on_path(&field, option))
+        })
+    }
+
+    /// Fills in the parts of the problem that this description leaves out from the `first` one.
+    fn inherit(&mut self, first: &Described) {
+        let Description { axes, buffer, uniform, push, .. } = &self.description;
+        let [states_axes, states_buffers, states_blocks, states_push] =
+            [("axes", axes.names()), ("buffer", buffer.names()), ("uniform", uniform.names()), ("push", push.names())]
+                .map(|(table, names)| self.states(table, &names));
+        let described = first;
+        let Described { description: first, .. } = described;
+        let Self { description: own, inherited, .. } = self;
+        if !states_axes {
+            own.axes = first.axes.clone();
         }
-        if self.buffer.is_empty() {
-            self.buffer = first.buffer.clone();
+        if !states_buffers {
+            inherited.push("buffer");
+            own.buffer = first.buffer.clone();
             // The two files may be in different folders.
-            for (_, buffer) in &mut self.buffer.0 {
+            for (_, buffer) in &mut own.buffer.0 {
                 for fill in buffer.fills_mut() {
                     let Some(file) = fill.strip_prefix('@') else { continue };
                     let path = described.path(file);
@@ -120,24 +144,27 @@ impl Description {
             }
             // Inherited buffers are named after the blocks of the first kernel. Bindings by set and binding number also
             // fit a kernel whose blocks have other names.
-            if let (Some(kernel), Some(first)) = (&mut self.kernel, &first.kernel)
+            if let (Some(kernel), Some(first)) = (&mut own.kernel, &first.kernel)
                 && kernel.bind.is_empty()
             {
+                inherited.push("kernel.bind");
                 kernel.bind = first.bind.clone();
             }
             // A case's values are found by place: see `CaseKernel`.
-            if self.uniform.is_empty() && !described.of_case {
-                self.uniform = first.uniform.clone();
+            if !states_blocks && !described.of_case {
+                inherited.push("uniform");
+                own.uniform = first.uniform.clone();
             }
-            if self.push.is_empty() && !described.of_case {
-                self.push = first.push.clone();
+            if !states_push && !described.of_case {
+                inherited.push("push");
+                own.push = first.push.clone();
             }
         }
         // The first description decides on the reference, the work and the inputs, because its folder holds their
         // files.
-        self.reference = None;
-        self.work = None;
-        self.inputs.clone_from(&first.inputs);
+        own.reference = None;
+        own.work = None;
+        own.inputs.clone_from(&first.inputs);
     }
 }
 
@@ -192,10 +219,11 @@ pub(super) struct Resolver<'a> {
 /// numbering. Kernels other than that of a `case` take its values.
 fn resolve_one(
     catalogue: &Catalogue,
-    described: &Described,
+    others: &OtherKernels<'_>,
     first: Option<&ResolvedProblem>,
     case: Option<&CaseKernel<'_>>,
 ) -> Result<ResolvedProblem, Fault> {
+    let described = others.described;
     let description = &described.description;
     if let Some(message) = missing(described)? {
         return Err(Fault::new("", message));
@@ -210,8 +238,8 @@ fn resolve_one(
     }
     let reference = loaded::load_reference(described)?;
     let passes: Vec<&LoadedPass> = kernels.iter().chain(&reference).flat_map(|kernel| &kernel.passes).collect();
-    check_fields(description, &passes)?;
-    let roles = find_roles(description, &passes)?;
+    check_fields(others, &passes)?;
+    let roles = find_roles(others, &passes)?;
     let images = find_images(description, kernels.iter().chain(&reference))?;
     let layouts = find_layouts(description, &passes)?;
     let constants = passes.iter().flat_map(|pass| pass.interface.constants.iter());
@@ -239,6 +267,8 @@ fn resolve_one(
         sources: file.chain(passes.iter().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
         commands: description.commands(),
         captured: description.captured.clone(),
+        // A kernel beside a captured one takes values by their places, whatever the names are.
+        left_out: if case.is_none() { left_out(description, &kernels)? } else { vec![] },
         unusable: None,
     })
 }
@@ -337,7 +367,7 @@ impl Resolver<'_> {
         let mut points: Vec<ResolvedPoint> = vec![];
         for values in spanned {
             let scope = Values::of(axes, &values);
-            if self.find_failed_condition(&scope, true)?.is_some() {
+            if self.find_failed_condition(&scope, None)?.is_some() {
                 continue;
             }
             let first_point = self.first.and_then(|first| first.points.get(points.len()));
@@ -434,7 +464,7 @@ impl Resolver<'_> {
         buffers: &[ResolvedBuffer],
     ) -> Result<Result<PassList, String>, Fault> {
         let scope = self.first_round_scope(configuration, axes)?;
-        match self.find_failed_condition(&scope, false)? {
+        match self.find_failed_condition(&scope, Some(configuration.kernel))? {
             Some(reason) => Ok(Err(reason)),
             None => self.resolve_passes(configuration, axes, &scope, buffers).map(Ok),
         }
@@ -524,32 +554,66 @@ fn evaluate_count(field: &str, formula: &Formula, axes: &Values) -> Result<u64, 
     Ok(count as u64)
 }
 
-/// Checks that some pass has each specialization constant, push constant and block of the description, and that each
-/// pass has those of its own table.
-fn check_fields(description: &Description, passes: &[&LoadedPass]) -> Result<(), Fault> {
+/// Checks that some pass has each specialization constant, push constant and block of the description, unless the name
+/// is meant for other kernels, and that each pass has those of its own table.
+fn check_fields(others: &OtherKernels<'_>, passes: &[&LoadedPass]) -> Result<(), Fault> {
+    let description = &others.described.description;
     for pass in passes {
         check_repeated_constants(description, pass)?;
     }
-    let mut pointed = vec![];
-    for pass in passes {
-        pointed.push(Members::of_push_constants(description, pass).pointed_blocks()?);
-        for slot in pass.interface.slots.iter() {
-            let block = Members::of_slot(description, pass, slot)?;
-            pointed.extend(block.map(|block| block.pointed_blocks()).transpose()?);
+    for unknown in unknown_names(description, passes)? {
+        let others = others.passes(&unknown.field);
+        let lacked = unknown_names(description, &others).unwrap_or_default();
+        if others.is_empty() || lacked.iter().any(|lacked| is_on_path(&lacked.field, &unknown.field)) {
+            return Err(unknown.fault(passes, None));
         }
     }
-    let pointed: Vec<Members<'_>> = pointed.into_iter().flatten().collect();
-    let Description { spec, push, uniform, .. } = description;
-    check_names(passes, &pointed, [spec.names(), push.names()], uniform, |kind, field, name, known| {
-        unknown_name(passes, kind, field, name, known)
-    })?;
+    let pointed = pointed_blocks(description, passes)?;
     for pass in passes {
         let KernelFields { spec, push, uniform, .. } = &pass.fields;
-        check_names(&[*pass], &pointed, [spec.names(), push.names()], uniform, |kind, field, name, known| {
-            unknown_name(passes, kind, &pass.field(field), name, known)
-        })?;
+        if let Some(unknown) = find_unknown(&[*pass], &pointed, [spec.names(), push.names()], uniform).first() {
+            return Err(unknown.fault(passes, Some(pass)));
+        }
     }
     Ok(())
+}
+
+/// Lists what the description sets for each of `kernels` that the kernel does not declare.
+fn left_out(description: &Description, kernels: &[LoadedKernel]) -> Result<Vec<LeftOut>, Fault> {
+    let mut all = vec![];
+    for kernel in kernels {
+        let passes: Vec<&LoadedPass> = kernel.passes.iter().collect();
+        let mut names: Vec<String> =
+            unknown_names(description, &passes)?.into_iter().map(|unknown| unknown.name).collect();
+        let bound = bound_buffers(description, &passes)?;
+        let is_left_out = |name: &&str, buffer: &DescribedBuffer| !buffer.scratch && !bound.has(name);
+        let buffers = description.buffer.iter().filter(|(name, buffer)| is_left_out(name, buffer));
+        names.extend(buffers.map(|(name, _)| name.to_string()));
+        if !names.is_empty() {
+            all.push(LeftOut { kernel: kernel.name.clone(), names: distinct(names) });
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the blocks given by member that addresses lead to.
+fn pointed_blocks<'a>(description: &'a Description, passes: &[&'a LoadedPass]) -> Result<Vec<Members<'a>>, Fault> {
+    let mut pointed = vec![];
+    for pass in passes {
+        pointed.extend(Members::of_push_constants(description, pass).pointed_blocks()?);
+        for slot in pass.interface.slots.iter() {
+            let block = Members::of_slot(description, pass, slot)?;
+            pointed.extend(block.map(|block| block.pointed_blocks()).transpose()?.unwrap_or_default());
+        }
+    }
+    Ok(pointed)
+}
+
+/// Lists the names that the description's tables set and that none of `passes` has.
+fn unknown_names(description: &Description, passes: &[&LoadedPass]) -> Result<Vec<UnknownName>, Fault> {
+    let Description { spec, push, uniform, .. } = description;
+    let pointed = pointed_blocks(description, passes)?;
+    Ok(find_unknown(passes, &pointed, [spec.names(), push.names()], uniform))
 }
 
 /// Refuses a constant of the pass that the description sets both by name and by id, because one value would be ignored.
@@ -569,75 +633,88 @@ fn check_repeated_constants(description: &Description, pass: &LoadedPass) -> Res
 /// Kind of the names in `[spec]`.
 const CONSTANT: &str = "specialization constant";
 
-/// Explains that no kernel has the constant, block or member that `field` sets. `known` lists the names that they have.
-fn unknown_name(passes: &[&LoadedPass], kind: &str, field: &str, name: &str, mut known: Vec<String>) -> Fault {
-    if let Some(pass) = passes.iter().find(|pass| kind == CONSTANT && pass.has_macro(name)) {
-        let id = pass.interface.constants.iter().map(|constant| constant.id + 1).max().unwrap_or(0);
-        let remedy = format!("in place of its #define, write layout(constant_id = {id}) const uint {name} = 1;");
-        let file = pass.file();
-        return Fault::new(field, format!("'{name}' is a macro of {file}, not a {kind}; to set it here, {remedy}"));
-    }
-    known.retain(|name| !name.is_empty());
-    known.sort();
-    known.dedup();
-    if !known.is_empty() {
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        return Fault::new(field, error::unknown(kind, name, "", &known));
-    }
-    let sources = distinct(passes.iter().map(|pass| pass.file()));
-    let has = if sources.len() == 1 { "has" } else { "have" };
-    // The description may fit a different file of [kernel], whose fields have no prefix.
-    let remedy = if passes[0].prefix.is_empty() { ", or describe the kernel in a file of its own" } else { "" };
-    Fault::new(field, format!("{} {has} no {kind}s; leave '{}' out{remedy}", sources.join(", "), brief(name)))
+/// Specialization constant, push constant, block or member that a description sets and that no kernel has.
+struct UnknownName {
+    kind: &'static str,
+    field: String,
+    name: String,
+    /// Names of this kind that the kernels have.
+    known: Vec<String>,
 }
 
-/// Checks that one of `passes` has each of these specialization constants, push constants and members of blocks; the
-/// `pointed` blocks are those that addresses lead to.
-/// `unknown` makes the fault from the kind of name, its field, the name, and the names that the passes have.
-fn check_names(
+impl UnknownName {
+    fn new(kind: &'static str, table: &str, name: &str, known: impl Iterator<Item = String>) -> Self {
+        Self { kind, field: format!("{table}.{name}"), name: name.into(), known: known.collect() }
+    }
+
+    /// Explains that no kernel has the name, which the description sets or the table of a pass, its `owner`.
+    fn fault(&self, passes: &[&LoadedPass], owner: Option<&LoadedPass>) -> Fault {
+        let Self { kind, name, .. } = self;
+        let field = owner.map_or_else(|| self.field.clone(), |pass| pass.field(&self.field));
+        if let Some(pass) = passes.iter().find(|pass| *kind == CONSTANT && pass.has_macro(name)) {
+            let id = pass.interface.constants.iter().map(|constant| constant.id + 1).max().unwrap_or(0);
+            let remedy = format!("in place of its #define, write layout(constant_id = {id}) const uint {name} = 1;");
+            let file = pass.file();
+            return Fault::new(field, format!("'{name}' is a macro of {file}, not a {kind}; to set it here, {remedy}"));
+        }
+        let mut known: Vec<&str> = self.known.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        known.sort_unstable();
+        known.dedup();
+        if !known.is_empty() {
+            return Fault::new(field, error::unknown(kind, name, "", &known));
+        }
+        let sources = distinct(passes.iter().map(|pass| pass.file()));
+        let has = if sources.len() == 1 { "has" } else { "have" };
+        // The description may fit a different file of [kernel], whose fields have no prefix.
+        let remedy = if passes[0].prefix.is_empty() { ", or describe the kernel in a file of its own" } else { "" };
+        Fault::new(field, format!("{} {has} no {kind}s; leave '{}' out{remedy}", sources.join(", "), brief(name)))
+    }
+}
+
+/// Lists the specialization constants, push constants and members of blocks that none of `passes` has; the `pointed`
+/// blocks are those that addresses lead to.
+fn find_unknown(
     passes: &[&LoadedPass],
     pointed: &[Members<'_>],
     [spec, push]: [Vec<&str>; 2],
     uniform: &OrderedMap<OrderedMap<Formula>>,
-    unknown: impl Fn(&str, &str, &str, Vec<String>) -> Fault,
-) -> Result<(), Fault> {
+) -> Vec<UnknownName> {
+    let mut unknown = vec![];
     for name in spec {
         if passes.iter().all(|pass| pass.constant(name).is_none()) {
             let known = passes.iter().flat_map(|pass| pass.interface.constants.iter().map(loaded::constant_key));
-            return Err(unknown(CONSTANT, &format!("spec.{name}"), name, known.collect()));
+            unknown.push(UnknownName::new(CONSTANT, "spec", name, known));
         }
     }
     let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());
     for name in push {
         if name != OTHERS && !arguments().any(|member| member.is_called(name)) {
-            let known = arguments().map(|member| member.name.to_string()).collect();
-            return Err(unknown("push constant", &format!("push.{name}"), name, known));
+            let known = arguments().map(|member| member.name.to_string());
+            unknown.push(UnknownName::new("push constant", "push", name, known));
         }
     }
     let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
     for (name, members) in uniform.iter() {
-        let blocks: Vec<_> = pointed.iter().filter(|block| block.name() == name).collect();
-        if !blocks.is_empty() {
-            let is_unknown = |member: &&str| *member != OTHERS && !blocks.iter().any(|block| block.has_member(member));
-            if let Some(member) = members.names().into_iter().find(is_unknown) {
-                let known = blocks.iter().flat_map(|block| block.member_names()).collect();
-                return Err(unknown("member", &format!("uniform.{name}.{member}"), member, known));
-            }
-            continue;
-        }
-        if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(|pass| pass.has_unused(name)) {
-            let known = slots().flat_map(Slot::names).map(ToString::to_string).collect();
-            return Err(unknown("block", &format!("uniform.{name}"), name, known));
-        }
+        let table = format!("uniform.{name}");
+        let members = members.names().into_iter().filter(|member| *member != OTHERS);
+        let pointed: Vec<_> = pointed.iter().filter(|block| block.name() == name).collect();
         let blocks = || slots().filter(|slot| slot.is_called(name)).flat_map(|slot| slot.blocks.iter());
-        for member in members.names() {
-            if member != OTHERS && !blocks().any(|block| block.member(member).is_some()) {
+        if !pointed.is_empty() {
+            for member in members.filter(|member| !pointed.iter().any(|block| block.has_member(member))) {
+                let known = pointed.iter().flat_map(|block| block.member_names());
+                unknown.push(UnknownName::new("member", &table, member, known));
+            }
+        } else if !slots().any(|slot| slot.is_called(name)) && !passes.iter().any(|pass| pass.has_unused(name)) {
+            let known = slots().flat_map(Slot::names).map(ToString::to_string);
+            unknown.push(UnknownName::new("block", "uniform", name, known));
+        } else {
+            for member in members.filter(|member| !blocks().any(|block| block.member(member).is_some())) {
                 let known = blocks().flat_map(|block| block.members.iter()).map(|member| member.name.to_string());
-                return Err(unknown("member", &format!("uniform.{name}.{member}"), member, known.collect()));
+                unknown.push(UnknownName::new("member", &table, member, known));
             }
         }
     }
-    Ok(())
+    unknown
 }
 
 /// Lists every combination of the values of the kernel's specialization constants and of its sub-group sizes.

@@ -2,7 +2,7 @@
 
 use super::command_files;
 use super::description::Captured;
-use super::loops::has_long_loop;
+use super::loops::{has_growing_loop, has_long_loop};
 use super::member_map::MemberMap;
 use super::structure::Places;
 use crate::basis::dtype::DType;
@@ -46,16 +46,25 @@ pub struct ResolvedProblem {
     /// Origin of the first kernel, if it was captured. Not sent to workers.
     #[serde(skip)]
     pub captured: Option<Captured>,
+    /// What kernels run without. Not sent to workers.
+    #[serde(skip)]
+    pub left_out: Vec<LeftOut>,
     /// Why its kernels cannot run, such as the compiler's messages: its cases fail with this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
 }
 
+/// Names that a description sets for other kernels than this one, which does not declare them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeftOut {
+    pub kernel: String,
+    pub names: Vec<String>,
+}
+
 impl ResolvedProblem {
-    /// Whether a kernel has a loop.
-    pub fn has_loops(&self) -> bool {
-        let all = self.modules.iter().flat_map(|module| instructions(&module.spirv).flatten());
-        all.into_iter().any(|instruction| instruction.op() == Some(Op::LoopMerge))
+    /// Whether a kernel has a loop that is not plainly short: see [`has_growing_loop`].
+    pub fn has_growing_loops(&self) -> bool {
+        self.modules.iter().any(|module| has_growing_loop(&module.spirv))
     }
 
     /// Whether a kernel has a loop that may take more than `most` rounds, whatever the axes are: see [`has_long_loop`].
@@ -86,6 +95,7 @@ impl ResolvedProblem {
             sources,
             commands: _,
             captured: _,
+            left_out: _,
             unusable: _,
         } = self;
         let mut files: BTreeSet<_> = sources.iter().map(|path| ("a source", path.clone())).collect();

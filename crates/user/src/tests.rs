@@ -314,6 +314,69 @@ fn typed(kernels: &[&str], size: &[&str], set: &[&str]) -> Result<ResolvedProble
     resolve(&CATALOGUE, &described.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
+/// Kernel that doubles A with a constant, a push constant and a buffer that [`COPY`] lacks.
+const TILED: &str = "#version 460
+layout(local_size_x = 64) in;
+layout(constant_id = 0) const uint TILE = 16;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) buffer D { float d[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
+layout(push_constant) uniform P { float alpha; };
+void main() { uint i = gl_GlobalInvocationID.x; d[i] = alpha * a[i] + bias[i % TILE]; }
+";
+
+const TILED_DESCRIPTION: &str = "[kernel]\nsource = 'tiled.comp'\n[axes]\nN = 128\n[spec]\nTILE = [8, 16]\n\
+    [where]\nfits = 'N % TILE == 0'\n[push]\nalpha = 0.5\n\
+    [buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[buffer.D]\ntype = 'f32'\nshape = 'N'\n\
+    [buffer.Bias]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n[dispatch]\ngroups = 'N/64'\n";
+
+#[test]
+fn a_kernel_is_run_without_what_the_description_sets_for_another() {
+    let folder = folder();
+    let tiled = write(&folder, "tiled.comp", TILED);
+    let description = write(&folder, "tiled.toml", TILED_DESCRIPTION);
+    let copy = folder.path().join("copy.comp").display().to_string();
+    let brief = write(&folder, "brief.toml", "[kernel]\nsource = 'copy.comp'\n[dispatch]\ngroups = 'N/64'\n");
+    let all = vec!["TILE".to_string(), "alpha".into(), "Bias".into()];
+    let left_out = |problem: &ResolvedProblem| match &problem.left_out[..] {
+        [own] if own.kernel == "copy" => own.names.clone(),
+        others => panic!("{others:?}"),
+    };
+    let names = |problem: &ResolvedProblem| -> Vec<String> {
+        problem.configurations.iter().map(|own| format!("{} {}", own.kernel, own.choice.len())).collect()
+    };
+    let both = typed(&[&description, &copy, &tiled], &[], &[]).expect("one description fits two kernels");
+    assert_eq!((names(&both), left_out(&both)), (words(&["copy 0", "tiled 1", "tiled 1"]), all.clone()));
+    let replaced = typed(&[&description, &copy], &[], &[]).expect("its own kernel has the names");
+    assert_eq!((names(&replaced), left_out(&replaced)), (words(&["copy 0"]), all.clone()));
+    assert_eq!(replaced.points[0].buffers.len(), 3, "it is the same problem");
+    let inherited = typed(&[&description, &brief], &["64"], &["push.alpha=2", "spec.TILE=8"]).expect("it inherits");
+    assert_eq!((names(&inherited), left_out(&inherited)), (words(&["tiled 0", "copy 0"]), all));
+    assert_eq!((&inherited.points[0].values, passes(&inherited, 0, 1).dispatches[0].groups[0]), (&vec![64], 1));
+    // A name that no kernel has is a typo, and so is one that a description sets for its own kernel alone.
+    let typos = [
+        (vec![&description, &copy], "spec.TIEL=8", "--set spec.TIEL=8: spec.TIEL: copy.comp has no specialization"),
+        (
+            vec![&description, &brief],
+            "push.alpah=2",
+            "--set push.alpah=2: push.alpah: unknown push constant 'alpah'; did",
+        ),
+        (vec![&description, &brief], "buffer.Bais.type=f32", "--set buffer.Bais.type=f32: buffer.Bais"),
+    ];
+    for (files, set, expected) in typos {
+        let files: Vec<&str> = files.into_iter().map(String::as_str).collect();
+        let message = typed(&files, &[], &[set]).expect_err(set);
+        assert!(message.starts_with(expected), "{message}");
+    }
+    let own = write(&folder, "own.toml", TILED_DESCRIPTION.replace("tiled.comp", "copy.comp"));
+    let message = typed(&[&description, &own], &[], &[]).expect_err("its own kernel lacks it");
+    assert!(message.contains("own.toml:6: spec.TILE: copy.comp has no specialization constants"), "{message}");
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn options_and_descriptions_are_equivalent() {
     let folder = folder();

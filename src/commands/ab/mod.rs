@@ -232,10 +232,12 @@ fn skipped(trial: &Trial) -> Option<(&SideResult, &str)> {
     })
 }
 
-/// Returns whether a trial ended undecided for lack of time.
-fn needs_more_time(trial: &Trial) -> bool {
-    let is_measured = trial.sides().iter().all(|(_, side)| side.case.measured().is_some());
-    is_measured && !is_decided(trial) && (1..MAX_ROUNDS).contains(&trial.rounds.len())
+/// Returns whether a trial ended undecided for lack of time; no time tells the same code apart.
+fn needs_more_time(trial: &Trial, turns: Turns) -> bool {
+    trial.is_measured()
+        && !is_decided(trial)
+        && !report::ab::runs_same_code(trial, turns)
+        && (1..MAX_ROUNDS).contains(&trial.rounds.len())
 }
 
 /// Returns ten times `max_time` as a value of the option, for a case that needs more rounds.
@@ -418,7 +420,7 @@ impl<'a> Contest<'a> {
             return Err(usage!("'{}' {reason}; choose a size and type that both can run", printable(&side.label)));
         }
         let mut text = report::ab::text(&trials, host.width());
-        if trials.cases.iter().any(needs_more_time) && !host.is_interrupted() {
+        if trials.cases.iter().any(|trial| needs_more_time(trial, trials.turns)) && !host.is_interrupted() {
             let command = recipe::assignments(&origin::environment(host)) + &self.longer_command;
             let command = report::compare::to_paste(&command, host.width());
             let _ = write!(text, "to decide, give each case more time:\n{command}");

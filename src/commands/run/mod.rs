@@ -76,9 +76,11 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
              layout(constant_id = 0) const uint LANES = 32; in its place is"
         ));
     }
+    let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).collect();
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
     if args.ab {
         let mut answer = ab::judge_run(args, &request, requested.sections, setup, host)?;
+        answer.notes.push_str(&left_out);
         // A kernel without its barriers may well be the faster one.
         if answer.exit != Exit::Rejected {
             answer.notes.push_str(RACES_NOTE);
@@ -92,6 +94,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let options_hash = selected.options();
     let planned = PlanToMeasure { options_hash, requested, selected, shard: None, at_once: false, sides: None };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output, setup, host)?;
+    answer.notes.push_str(&left_out);
     if answer.exit == Exit::Success {
         answer.notes.push_str(RACES_NOTE);
     }

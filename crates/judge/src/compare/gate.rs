@@ -345,6 +345,15 @@ fn uncertainty(case: &Compared, most: f64) -> usize {
     }
 }
 
+/// Checks that each of `thresholds` is for one of the cases with these ids, which are those of `algorithms`.
+///
+/// # Errors
+/// When a pattern matches none of them.
+pub fn check_used(thresholds: &[Threshold], ids: &[&str], algorithms: &[&str]) -> Result<(), String> {
+    let is_unused = |threshold: &&Threshold| !ids.iter().any(|id| matches(&threshold.case, id));
+    thresholds.iter().find(is_unused).map_or(Ok(()), |threshold| Err(threshold.unused(algorithms)))
+}
+
 /// Applies `thresholds` to `comparison`.
 ///
 /// # Errors
@@ -389,7 +398,8 @@ pub fn rule(thresholds: &[Threshold], comparison: &Comparison) -> Result<Ruling,
             }
         }
         if !is_used && unmatched.is_empty() {
-            return Err(threshold.unused(comparison));
+            let algorithms = comparison.cases.iter().map(|case| case.algorithm.as_str());
+            return Err(threshold.unused(&distinct(algorithms)));
         }
         if !is_used && unmatched.iter().any(|case| case.candidate != State::Measured) {
             ruling.undecided.push((threshold.case.clone(), "the candidate measured none of its cases".into()));
@@ -456,11 +466,10 @@ fn named(what: &str, ids: &[&str], remedy: &str) -> String {
 }
 
 impl Threshold {
-    /// Says that no case of `comparison` is meant, with the algorithm that probably is.
-    fn unused(&self, comparison: &Comparison) -> String {
-        let algorithms: Vec<_> = distinct(comparison.cases.iter().map(|case| case.algorithm.as_str()));
+    /// Says that no case is meant, with the one of these algorithms that probably is.
+    fn unused(&self, algorithms: &[&str]) -> String {
         let algorithm = self.case.split('/').next().unwrap_or_default();
-        let question = meant(algorithm, &algorithms).filter(|_| !algorithms.contains(&algorithm));
+        let question = meant(algorithm, algorithms).filter(|_| !algorithms.contains(&algorithm));
         let question = match question {
             Some(question) => format!("{question} "),
             // Ids of cases have more parts than the name of an algorithm.

@@ -163,6 +163,11 @@ impl Trial {
         [("A", &self.a), ("B", &self.b)]
     }
 
+    /// Whether both sides have a time.
+    pub fn is_measured(&self) -> bool {
+        self.sides().iter().all(|(_, side)| side.case.measured().is_some())
+    }
+
     /// Returns the ratio of B to A if there are rounds, but too few for an interval and a finding.
     pub fn bare_ratio(&self) -> Option<f64> {
         let ratios = self.rounds.iter().map(ratio_of_round).collect::<Vec<_>>();

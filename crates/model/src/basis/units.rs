@@ -172,6 +172,12 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
+/// Formats the relative error of a median by `told`: `2.0 %`. One above 100 % says only that the median is hardly known, so
+/// its size is left out.
+pub fn uncertainty(error: f64, told: impl Fn(f64) -> String) -> String {
+    if error > 1.0 { ">100 %".into() } else { told(error) }
+}
+
 /// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.
 pub fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }

@@ -1,7 +1,7 @@
 //! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
 use super::{Case, Measured, Record, SLOW, Warning};
-use crate::basis::units::{MIN_MULTIPLE, range_text, significant};
+use crate::basis::units::{MIN_MULTIPLE, range_text, significant, uncertainty};
 use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -241,12 +241,13 @@ impl DeviceConditions {
     fn uncertainty(&self) -> Option<String> {
         let (least, most) = (self.errors.first()?, self.errors.last()?);
         let typical = stats::median(&self.errors).filter(|error| *error > MIN_NOTED_ERROR)?;
+        let told = |error| "±".to_string() + &uncertainty(error, |error| format!("{:.0} %", 100.0 * error));
         Some(match self.errors.len() {
-            1 => format!("the median is known only to ±{:.0} %", 100.0 * typical),
+            1 => format!("the median is known only to {}", told(typical)),
             2 if *most > MIN_MARKED_ERROR_RATIO * least => {
-                format!("the medians are known to ±{:.0} % and ±{:.0} %", 100.0 * least, 100.0 * most)
+                format!("the medians are known to {} and {}", told(*least), told(*most))
             }
-            _ => format!("a typical median is known only to ±{:.0} %", 100.0 * typical),
+            _ => format!("a typical median is known only to {}", told(typical)),
         })
     }
 
@@ -405,6 +406,9 @@ mod tests {
         assert_eq!(sentence, "the medians are known to ±1 % and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
+        let apart = [1.0, 1.0, 1.0, 9.0, 9.0, 9.0].map(Nanos);
+        measured_mut(&mut record.cases[0]).summary = Summary::of(&apart).expect("samples");
+        assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±>100 %");
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let (sentence, _) = sentence_and_signs(&record);
         assert!(sentence.ends_with(" median (a longer --max-time takes more)"), "{sentence}");

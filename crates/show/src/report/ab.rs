@@ -75,7 +75,8 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     document.lines(others_busy(std::slice::from_ref(trial)));
     document.line(verdict_line(trial, trials));
-    if let Some(finding) = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided) {
+    let undecided = trial.finding.filter(|finding| finding.verdict == Verdict::Undecided);
+    if let Some(finding) = undecided.filter(|_| !runs_same_code(trial, trials.turns)) {
         document.hanging(
             4,
             format!("  adjusted {}: {}", probability(finding.p), missing_evidence(&finding, trials.min_effect)),
@@ -91,9 +92,8 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
         }
         list_doubts(side).for_each(|doubt| document.hanging(5, format!("     {doubt}")));
     }
-    let code = |side: &SideResult| side.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>();
-    if trials.turns == Turns::Batches && !code(&trial.a).is_empty() && code(&trial.a) == code(&trial.b) {
-        document.line("  A and B run the same SPIR-V");
+    if runs_same_code(trial, trials.turns) && trial.verdict().is_some_and(|verdict| verdict != Verdict::Undecided) {
+        document.line(format!("  {SAME_SPIRV}"));
     }
     if let Some(control) = control(trials) {
         document.hanging(4, format!("  {control}"));
@@ -101,6 +101,15 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     document
 }
+
+/// Whether both sides have the same modules, constants, grids and push constants on one device, so that only noise differs.
+pub fn runs_same_code(trial: &Trial, turns: Turns) -> bool {
+    let [a, b] = [&trial.a, &trial.b].map(|side| side.case.kernels.iter().map(|kernel| &kernel.hash));
+    turns == Turns::Batches && a.len() > 0 && a.eq(b)
+}
+
+/// What is said of such sides.
+const SAME_SPIRV: &str = "A and B run the same SPIR-V with the same constants";
 
 /// Meaning of the ratio, which may disagree with the two medians.
 const RATIO_MEANING: &str =
@@ -193,7 +202,8 @@ fn verdict_line(trial: &Trial, trials: &Trials) -> String {
                 let ratio = trial
                     .bare_ratio()
                     .map_or_else(String::new, |ratio| format!("; B/A {ratio:.4} so far, without an interval"));
-                format!("undecided: too few rounds ({rounds}; {MIN_ROUNDS} are needed){ratio}")
+                let same = if runs_same_code(trial, turns) { format!(", but {SAME_SPIRV}") } else { String::new() };
+                format!("undecided{same}: too few rounds ({rounds}; {MIN_ROUNDS} are needed){ratio}")
             }
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
@@ -202,6 +212,7 @@ fn verdict_line(trial: &Trial, trials: &Trials) -> String {
         Verdict::Slower => "B is SLOWER than A".into(),
         Verdict::Faster => "B is faster than A".into(),
         Verdict::Same => format!("B is the same as A within ±{}", percent(trials.min_effect)),
+        Verdict::Undecided if runs_same_code(trial, turns) => format!("undecided, but {SAME_SPIRV}"),
         Verdict::Undecided => "undecided".into(),
     };
     format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
@@ -383,7 +394,7 @@ fn case_table(cases: &[Trial], trials: &Trials, width: usize, verdict: fn(Verdic
         }
         write_table(&mut document, cases, &names, trials.turns, width, verdict);
         document.lines(control(trials));
-        document.lines(list_reasons(cases, &names, trials.min_effect));
+        document.lines(list_reasons(cases, &names, trials));
     }
     let mut counts = Verdict::ALL.map(|verdict| format!("{} {}", trials.count(verdict), verdict.name())).to_vec();
     let without = cases.iter().filter(|trial| trial.finding.is_none()).count();
@@ -475,12 +486,13 @@ fn write_table(
 }
 
 /// Lists the reasons for missing verdicts, and then those to doubt an answer, each once with its cases.
-fn list_reasons(cases: &[Trial], names: &CaseNames, min_effect: f64) -> Vec<String> {
+fn list_reasons(cases: &[Trial], names: &CaseNames, trials: &Trials) -> Vec<String> {
     let mut reasons: Vec<(String, String)> = vec![];
     for trial in cases {
         let reason = match trial.finding {
+            _ if runs_same_code(trial, trials.turns) && trial.is_measured() => SAME_SPIRV.into(),
             Some(finding) if finding.verdict == Verdict::Undecided => {
-                format!("undecided: {}", missing_evidence(&finding, min_effect))
+                format!("undecided: {}", missing_evidence(&finding, trials.min_effect))
             }
             Some(_) => continue,
             None => {
@@ -560,6 +572,33 @@ mod tests {
             Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
         (finding.p, finding.verdict) = (p, Verdict::Slower);
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
+    }
+
+    #[test]
+    fn kernels_of_the_same_code_are_never_told_undecided_alone() {
+        let undecided = |hashes: [&str; 2]| {
+            let mut own = trial(1.0);
+            for (side, hash) in [&mut own.a, &mut own.b].into_iter().zip(hashes) {
+                let (name, hash) = ("k".into(), hash.into());
+                side.case.kernels = vec![CompiledKernel { name, hash, statistics: vec![], inspection: None }];
+            }
+            own.finding.as_mut().expect("it has one").verdict = Verdict::Undecided;
+            own
+        };
+        let (same, other) = (undecided(["7f", "7f"]), undecided(["7f", "80"]));
+        let said = format!("undecided, but {SAME_SPIRV}: B/A ");
+        let line = |trial: &Trial, turns| verdict_line(trial, &trials(vec![], turns));
+        assert!(line(&same, Turns::Batches).starts_with(&said));
+        // Another driver may compile the same module to other code.
+        assert!(line(&same, Turns::Processes).starts_with("undecided: B/A "));
+        assert!(line(&other, Turns::Batches).starts_with("undecided: B/A "));
+        let few = Trial { finding: None, ..same.clone() };
+        assert!(line(&few, Turns::Batches).starts_with(&format!("undecided, but {SAME_SPIRV}: too few rounds")));
+        let alone = text(&trials(vec![same.clone()], Turns::Batches), 200);
+        assert_eq!(alone.matches(SAME_SPIRV).count(), 1, "{alone}");
+        assert!(!alone.contains("needs p"), "{alone}");
+        let several = text(&trials(vec![same, other], Turns::Batches), 200);
+        assert_eq!(several.matches(SAME_SPIRV).count(), 1, "{several}");
     }
 
     #[test]

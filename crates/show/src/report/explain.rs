@@ -6,7 +6,7 @@ use super::or_dash;
 use super::table::{Cell, Table};
 use crate::algorithms::Candidate;
 use crate::algorithms::tile::Tile;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, uncertainty};
 use crate::case::CaseOptions;
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -118,7 +118,7 @@ impl Explanation {
                 || "–".into(),
                 |own| {
                     let error = own.relative_error().filter(|error| error.is_finite());
-                    let detail = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+                    let detail = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
                     Cell { detail, ..Cell::time(own.median) }
                 },
             );

@@ -10,7 +10,7 @@ use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
-use crate::basis::units::{self, Nanos, TimeUnit, significant};
+use crate::basis::units::{self, Nanos, TimeUnit, significant, uncertainty};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
@@ -50,7 +50,7 @@ impl TimeCell {
         };
         let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
-        let spread = error.map_or_else(String::new, |error| format!("±{}", percent(error)));
+        let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
         Self { time, error, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }

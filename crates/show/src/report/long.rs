@@ -10,7 +10,7 @@ use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
-use crate::basis::units::{percent, significant};
+use crate::basis::units::{percent, significant, uncertainty};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, ERROR_HEADING, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
@@ -65,7 +65,9 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
         Content::MedianOrOutcome => {
             return vec![figure_cell(&figure::RUN_TIME, case).unwrap_or_else(|| case.outcome.status().into())];
         }
-        Content::Interval => case.measured().map(|m| or_dash(m.summary.relative_error().map(percent))),
+        Content::Interval => {
+            case.measured().map(|m| or_dash(m.summary.relative_error().map(|error| uncertainty(error, percent))))
+        }
         Content::Limit => limited(case.share),
         Content::Structure => limited(case.structure),
         Content::Reference => {

@@ -59,6 +59,19 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
     assert_eq!(bytes(&problem, "Y"), 4 * rows[0] as u64 * rows[1] as u64, "{text}");
     let (text, _) = described("comp", &source.replace("first + i", "gl_WorkGroupID.x * 128 + i"));
     assert!(text.contains("cdiv(N, local_x)"), "{text}");
+    // A row of a quantised matrix has a block for so many columns.
+    let sum = "float s = 0; for (uint b = gl_LocalInvocationID.x; b < columns / 32; b += LANES) s += x[first + b];";
+    let blocks =
+        checked.replace("* columns;", "* (columns / 32);").replace("for (uint i", &format!("{sum} for (uint i"));
+    let blocks = blocks.replace("y[first + i] = 2 * x[first + i]", "y[gl_WorkGroupID.x] = s");
+    let (text, problem) = described("comp", &blocks);
+    for part in ["groups = [\"M\", \"1\", \"1\"]", "columns = \"N\"", "batch = \"M\"", "shape = [\"M\"]"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(bytes(&problem, "X"), 4 * (rows[0] as u64 * rows[1] as u64 / 32), "{text}");
+    // A part of a row is none.
+    let (text, _) = described("comp", &source.replace("gl_WorkGroupID.x * columns", "gl_WorkGroupID.x / 4 * columns"));
+    assert!(!text.contains("groups = [\"M\""), "{text}");
     // A group that does not know which one it is would repeat the work of the others.
     let (text, _) = described("comp", &source.replace("gl_WorkGroupID.x * columns", "0"));
     assert!(text.contains("groups = [\"1\", \"1\", \"1\"]"), "{text}");

@@ -9,7 +9,7 @@ use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, 
 use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::size::Size;
-use crate::basis::units::{Bytes, Nanos, Work, significant};
+use crate::basis::units::{Bytes, Nanos, Work, significant, uncertainty};
 use crate::case::Computes;
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
@@ -987,7 +987,7 @@ pub(super) fn share(share: Share) -> String {
 
 fn tip(case: &Case, m: &Measured, conditions: &RunConditions) -> String {
     let error = m.summary.relative_error().filter(|error| error.is_finite());
-    let error = error.map_or_else(String::new, |error| format!(" ± {}", percent(error)));
+    let error = error.map_or_else(String::new, |error| format!(" ± {}", uncertainty(error, percent)));
     let mut text = format!("{}\n{}{error}", shortened(&case.id, MAX_NAME), case.shown(m.summary.median));
     let operations = if case.dtype.is_integer() { "Gop/s" } else { "GFLOP/s" };
     for (rate, unit) in [(PlotQuantity::Rate, operations), (PlotQuantity::Bandwidth, "GB/s")] {
