@@ -4,6 +4,7 @@
 
 use super::old_options::OldOptions;
 use super::options::Typed;
+use super::sources::SOURCES;
 use super::{Stop, compare_commits, help, suggest, topics};
 use crate::basis::alike::distinct;
 use crate::basis::command_line;
@@ -378,7 +379,8 @@ pub enum Command {
         gpukern export run.json --to markdown          a table for a pull request\n  \
         gpukern export run.json --to latex             the same table for a paper\n  \
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
-        gpukern export run.json --to google-benchmark  for its compare.py")]
+        gpukern export run.json --to google-benchmark  for its compare.py\n  \
+        gpukern export run.json --to sources -o again  its own kernels, to repeat it")]
     Export {
         /// Records that `bench --json` or `run --json` wrote, several only as csv or jsonl; or one result of `ab --json`, as
         /// csv, markdown or latex
@@ -392,7 +394,7 @@ pub enum Command {
         #[arg(long, value_name = "VARIANT")]
         speedup_over: Option<String>,
 
-        /// Write to this file [default: standard output]
+        /// Write to this file, or sources to this new folder [default: standard output]
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
@@ -709,6 +711,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_commands: bool,
 
+    /// Leave the text of your kernels out of the record
+    ///
+    /// It then has only their hashes, and `export --to sources` cannot write them.
+    #[arg(long)]
+    pub no_sources: bool,
+
     /// Print a draft description for you to complete
     ///
     /// It contains what the code reveals; guesses are marked (…).
@@ -815,6 +823,7 @@ impl RunArgs {
             },
             config: self.config.clone(),
             no_commands: self.no_commands,
+            no_sources: self.no_sources,
             no_peak: self.no_peak,
             tuned: self.tuned.clone(),
             no_tuned: self.no_tuned,
@@ -1171,6 +1180,12 @@ pub struct VerifyArgs {
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
+    /// Leave the text of your kernels out of the record
+    ///
+    /// It then has only their hashes, and `export --to sources` cannot write them.
+    #[arg(long, requires = "config")]
+    pub no_sources: bool,
+
     /// Skip problems too large for a software device
     ///
     /// Problems of more than 10^8 operations are skipped on a software device. This is the default unless --size is given.
@@ -1379,11 +1394,11 @@ fn gate_help() -> String {
 
 /// Returns the help of `export --to`.
 fn formats_help() -> String {
-    format!("The format: {}", Format::list())
+    format!("The format: {}; or {SOURCES}, to repeat a measurement of own kernels", Format::list())
 }
 
 /// Second paragraph of the help of `export --to`.
-const FORMATS_OF_THE_ACTION: &str = "\n\nThe last two are those of github-action-benchmark.";
+const FORMATS_OF_THE_ACTION: &str = "\n\nThe custom ones are those of github-action-benchmark.";
 
 impl VerifyArgs {
     /// Returns the cases to verify.
@@ -1851,14 +1866,14 @@ mod tests {
 
     fn bench_request() -> impl Strategy<Value = Request> {
         let processes = prop_oneof![(of(1u32..=1000), Just(None)), (Just(None), of(1u32..=1000))];
-        let (texts, flags) = (uniform4(of(TEXT)), uniform4(any::<bool>()));
+        let (texts, flags) = (uniform4(of(TEXT)), uniform5(any::<bool>()));
         (selection(), texts, flags, processes, vec(TEXT, 0..2), vulkan_options()).prop_map(
             |(selection, texts, flags, (processes, noise), only, vulkan)| {
                 let [config, shard, label, tuned] = texts;
                 let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
-                let [host, no_peak, no_tuned, no_commands] = flags;
+                let [host, no_peak, no_tuned, no_commands, no_sources] = flags;
                 let sources = Request { selection, config, no_commands, shard, label, host, ..Request::default() };
-                Request { no_peak, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
+                Request { no_peak, no_sources, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
             },
         )
     }

@@ -37,6 +37,7 @@ mod sanitize;
 mod session;
 mod shell;
 mod sides;
+mod sources;
 mod suggest;
 mod topics;
 mod tune;

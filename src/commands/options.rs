@@ -164,12 +164,12 @@ fn sources() -> Vec<Entry<Request>> {
             "Read what to measure from this TOML file\n\nOptions override its fields. benches-config/ has examples.",
             |target: &mut Request| &mut target.config,
         ),
-        flag(
-            "no-commands",
-            "Refuse descriptions that run commands\n\nFor untrusted ones, whose [reference] and [inputs] may \
-             have commands.",
-            |target: &mut Request| &mut target.no_commands,
-        ),
+        flag("no-commands", "Refuse descriptions that run commands, as of strangers", |target: &mut Request| {
+            &mut target.no_commands
+        }),
+        flag("no-sources", "Leave the text of own kernels out of the record", |target: &mut Request| {
+            &mut target.no_sources
+        }),
         text(
             "shard I/N",
             "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \

@@ -1,5 +1,6 @@
 //! `gpukern export`, `gpukern report` and `gpukern merge`.
 
+use super::sources::{self, SOURCES};
 use super::{CommandOutput, Files, JSON, Target, create_folder, judging, measuring, read_record, write_files};
 use crate::basis::alike::distinct;
 use crate::basis::command_line::{arguments, stated};
@@ -39,6 +40,9 @@ pub(super) fn export(
     output: Option<&Path>,
     host: &Host,
 ) -> Result<CommandOutput> {
+    if format == Some(SOURCES) {
+        return sources::write(runs, over, output, host);
+    }
     let format: Format = match (format, output.and_then(Path::extension).and_then(OsStr::to_str)) {
         (Some(name), _) => name.parse().map_err(Error::Usage)?,
         (None, Some("csv")) => Format::Csv,

@@ -1,5 +1,6 @@
 //! `gpukern completions` and `gpukern man`: files that packages install with the binary.
 
+use super::sources::SOURCES;
 use super::{CommandOutput, Document, create_folder, help, topics, write_files};
 use crate::simulator::fault::FaultKind;
 use crate::{CATALOGUE, DType, Error, Exit, Format, Layout, Result, Shown};
@@ -57,7 +58,7 @@ fn names(command: &str, argument: &str) -> Vec<&'static str> {
         (_, "dtype") => DType::ALL.map(DType::name).to_vec(),
         (_, "layout") => Layout::ALL.map(Layout::name).to_vec(),
         ("sanitize", "allow") => FaultKind::ALL.map(FaultKind::name).to_vec(),
-        ("export", "to") => Format::ALL.map(Format::name).to_vec(),
+        ("export", "to") => Format::ALL.map(Format::name).into_iter().chain([SOURCES]).collect(),
         ("history", "to") => vec!["otava"],
         ("help", "subject") => topics::names().collect(),
         _ => vec![],

@@ -81,7 +81,10 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         return Ok(CommandOutput::success(list(width)));
     }
     let part = match name {
-        "paper" | "cite" | "citation" | "bibtex" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
+        "cite" | "citation" | "bibtex" => {
+            section("pages", PAPER).map(|text| bibtex().trim_start().to_string() + "\n" + &text)
+        }
+        "paper" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
             section("pages", PAPER).map(|text| text + &bibtex())
         }
         _ => part_of(name).and_then(|(page, heading)| {
@@ -304,7 +307,7 @@ mod tests {
             assert_eq!(text.contains("vkCmdDispatch"), name == "shipping", "only who ships a kernel reads C: {text}");
         }
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
-        assert!(text.starts_with("Numbers for a paper\n") && text.contains("Citing gpukern"), "{text}");
+        assert!(text.starts_with("    @misc{gpukern,\n") && text.contains("\n\nNumbers for a paper\n"), "{text}");
         let [author, version] = ["author = {{The gpukern authors}}", concat!("Version ", env!("CARGO_PKG_VERSION"))];
         assert!(text.contains(author) && text.contains(version), "{text}");
         let released = concat!("## [", env!("CARGO_PKG_VERSION"), "] - ");

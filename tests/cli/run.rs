@@ -210,12 +210,12 @@ fn several_processes_measure_each_case_once() {
     let folder = folder(&[]);
     let path = folder.path();
     let output = expect_exit(&mut command(path, &["@/double.toml", "--processes=3", "--json=-"]), 0);
-    // The record has the description, and tells which source it was.
+    // The record has the description and the source.
     let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let files = record["kernel_files"].as_array().expect("files");
     let texts: Vec<_> =
         files.iter().map(|file| (file["text"].as_str(), file["sha256"].as_str().map(str::len))).collect();
-    assert_eq!(texts, [(None, Some(64)), (Some(DESCRIPTION), Some(64))]);
+    assert_eq!(texts, [(Some(DOUBLE), Some(64)), (Some(DESCRIPTION), Some(64))]);
     let measured: Vec<_> = cases(&output).iter().map(|case| case["process"].as_u64().unwrap_or(0)).collect();
     assert_eq!(measured, [0, 1, 2]);
     expect_refusal(
@@ -238,12 +238,14 @@ fn a_record_has_the_hashes_of_the_files_that_its_answers_were_judged_by() {
     let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let files = record["kernel_files"].as_array().expect("files");
     let hash = |contents| Sha256::digest(contents).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    for (name, contents) in [("a.bin", &input[..]), ("right.bin", &right), ("double.comp", DOUBLE.as_bytes())] {
+    for (name, contents, text) in
+        [("a.bin", &input[..], None), ("right.bin", &right, None), ("double.comp", DOUBLE.as_bytes(), Some(DOUBLE))]
+    {
         let is_named = |file: &&Value| file["path"].as_str().is_some_and(|path| path.ends_with(name));
         let named: Vec<_> = files.iter().filter(is_named).collect();
         let [file] = named[..] else { panic!("{name}: {files:?}") };
         assert_eq!(file["sha256"].as_str().expect("a hash"), hash(contents), "{name}");
-        assert!(file["text"].is_null(), "{file}");
+        assert_eq!(file["text"].as_str(), text, "{file}");
     }
     // The program and the record name the same commit; outside a checkout, neither names one.
     let version = stdout(&expect_exit(&mut gpukern(&["--version"]), 0));
@@ -251,6 +253,85 @@ fn a_record_has_the_hashes_of_the_files_that_its_answers_were_judged_by() {
     assert_eq!(version, format!("gpukern {}{commit}\n", env!("CARGO_PKG_VERSION")));
     assert_eq!(commit.is_empty(), env!("GPUKERN_BUILT_FROM").is_empty(), "{version}");
     assert_eq!(stdout(&expect_exit(&mut gpukern(&["-V"]), 0)), concat!("gpukern ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn kernels_of_several_processes_stay_in_the_order_of_the_command_line() {
+    let folder = folder(&[("c.comp", DOUBLE), ("a.comp", DOUBLE), ("b.comp", DOUBLE)]);
+    let path = folder.path();
+    let kernels = ["@/double.toml", "@/c.comp", "@/a.comp", "@/b.comp", "-s=N=900,1000,800", "--processes=3"];
+    expect_exit(command(path, &kernels).arg(within(path, "--json=@/run.json")), 0);
+    let run = within(path, "@/run.json");
+    let csv = stdout(&expect_exit(&mut gpukern(&["export", &run, "--to", "csv"]), 0));
+    let places: Vec<usize> = ["/c/", "/a/", "/b/"]
+        .iter()
+        .flat_map(|kernel| {
+            ["N=900", "N=1000", "N=800"].map(|size| csv.find(&format!("{kernel}f32/{size},")).expect(&csv))
+        })
+        .collect();
+    let of_kernel = |kernel: usize| &places[3 * kernel..3 * kernel + 3];
+    assert!((0..3).all(|kernel| of_kernel(kernel).is_sorted()), "{csv}");
+    assert!((0..3).all(|size| [0, 1, 2].map(|kernel| of_kernel(kernel)[size]).is_sorted()), "{csv}");
+}
+
+#[test]
+fn a_record_alone_repeats_the_measurement_of_own_kernels() {
+    let script = "cp \"$1/A.npy\" \"$2/D.npy\"\n";
+    let more = "[reference]\ncommand = 'sh ref.sh {in} {out}; cat .key >&2'\n";
+    let folder = folder(&[("ref.sh", script), (".key", "secret"), ("data.bin", "\u{0}\u{0}\u{0}\u{0}")]);
+    let path = folder.path();
+    let kernel = "// ".to_string() + &"x".repeat(64 << 10) + "\n";
+    fs::write(path.join("long.glsl"), kernel).expect("written");
+    let source = DOUBLE.replace(
+        "layout(local_size_x_id",
+        "#extension GL_GOOGLE_include_directive : enable\n#include \"long.glsl\"\nlayout(local_size_x_id",
+    );
+    fs::write(path.join("double.comp"), source.replace("a[i] * 2.0", "a[i]")).expect("written");
+    fs::write(path.join("double.toml"), DESCRIPTION.to_string() + more).expect("written");
+    let run = within(path, "@/run.json");
+    expect_exit(command(path, &["@/double.toml", "--json"]).arg(&run), 0);
+    let text = fs::read_to_string(&run).expect("a record");
+    assert!(!text.contains("secret") && text.contains("A.npy") && !text.contains("xxxxxx"), "only its own short texts");
+    let again = within(path, "@/again");
+    let export = |run: &str| gpukern(&["export", run, "--to", "sources", "-o", &again]);
+    let written = expect_exit(&mut export(&run), 0);
+    assert!(stdout(&written).contains("run double.toml --"), "{}", stdout(&written));
+    assert!(stdout(&written).starts_with("cd ") && stdout(&written).ends_with(" --json=run.json\n"), "{written:?}");
+    let notes = stderr(&written);
+    assert!(line(&notes, "note      not written").contains("long.glsl") && notes.contains("--no-commands"), "{notes}");
+    for name in ["double.comp", "double.toml", "ref.sh"] {
+        let [copy, original] = [Path::new(&again), path].map(|folder| fs::read(folder.join(name)).expect(name));
+        assert_eq!(copy, original, "{name}");
+    }
+    fs::rename(path.join("long.glsl"), Path::new(&again).join("long.glsl")).expect("moved");
+    expect_exit(&mut command(path, &["@/again/double.toml", "--set=reference.command=sh ref.sh {in} {out}"]), 0);
+    expect_refusal(&mut export(&run), "'@/again' is not empty; name a new folder: -o DIR");
+    fs::write(&run, text.replace("A.npy", "B.npy")).expect("written");
+    let changed =
+        "the text of '@/ref.sh' in '@/run.json' does not have the hash that stands beside it: the record was changed";
+    expect_refusal(&mut export(&run), changed);
+}
+
+#[test]
+fn private_sources_stay_out_of_the_record() {
+    let folder = folder(&[]);
+    let path = folder.path();
+    let run = within(path, "@/run.json");
+    for arguments in [&["run", "@/double.toml"][..], &["verify", "--config=@/c.toml"], &["bench", "--config=@/c.toml"]]
+    {
+        fs::write(path.join("c.toml"), "[[run]]\nkernel = 'double.toml'\n").expect("written");
+        let mut command = gpukern(&[]);
+        command.args(arguments.iter().map(|argument| within(path, argument))).args(["--no-sources", "--json", &run]);
+        expect_exit(&mut command, 0);
+        let text = fs::read_to_string(&run).expect("a record");
+        assert!(!text.contains("local_size_x_id") && !text.contains("cdiv("), "{arguments:?}");
+    }
+    let mut export = gpukern(&["export", &run, "--to", "sources", "-o"]);
+    let why = "it was measured with --no-sources or by an older version, or they are larger than 64 KiB, or no text";
+    expect_refusal(export.arg(path.join("again")), &format!("'@/run.json' has no sources: {why}"));
+    expect_exit(brief_bench(&["matmul", "-V", "naive", "-s", "8", "--json"]).arg(&run), 0);
+    let mut export = gpukern(&["export", &run, "--to", "sources", "-o"]);
+    expect_error(export.arg(path.join("again")), 2, &["it has only built-in kernels, which `", " bench matmul "]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::plan::{CaseGroup, CaseId, HOST, Plan, PlanSection, Sampling, Shard};
 use crate::record::{Case, Caveat, Kind, Method, Origin, Outcome, Peak, Process, Record, SCHEMA};
 use crate::tuning::tuned::{self, Tuned};
 use crate::vulkan::Validation;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -637,6 +637,14 @@ impl<'a> Measurement<'a> {
         // A single process in the plan's order needs no entry.
         if self.resumed_processes.is_empty() && processes.iter().all(|process| process.order.is_none()) {
             processes.clear();
+        }
+        // Only of the whole plan: shards of it are joined.
+        if options.shard.is_none() && processes.iter().any(|process| process.order.is_some()) {
+            let mut places = HashMap::new();
+            for (place, id) in self.plan.ids().into_iter().enumerate() {
+                places.entry(id).or_insert(place);
+            }
+            cases.iter_mut().for_each(|case| case.place = places.get(&case.id).copied());
         }
         let origin = if processes.is_empty() {
             options.origin.clone()

@@ -104,8 +104,17 @@ impl Setup {
         // References and inputs are the ends of what was measured as much as the sources.
         let paths: BTreeSet<_> =
             kernels.iter().flat_map(|kernels| kernels.problem.files()).map(|(_, path)| path).collect();
-        let kernel_files = paths.iter().filter_map(|path| KernelFile::read(path)).collect();
+        let texts: BTreeSet<_> = kernels.iter().flat_map(|kernels| kernels.problem.own_texts()).collect();
+        let [mut left, mut nothing] = [KernelFile::MAX_TEXTS, 0];
+        let read = |path: &PathBuf| KernelFile::read(path, if texts.contains(path) { &mut left } else { &mut nothing });
+        let kernel_files = paths.iter().filter_map(read).collect();
         Self { kernels, kernel_files, ..self.clone() }
+    }
+
+    /// Returns this setup, without the texts of the kernels' files if the user keeps them private.
+    pub fn without_sources(mut self, is_private: bool) -> Self {
+        self.kernel_files.iter_mut().filter(|_| is_private).for_each(|file| file.text = None);
+        self
     }
 
     /// Returns the drivers to which the loader is restricted, as a path list, and the variable of this process that restricts

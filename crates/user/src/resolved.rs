@@ -16,7 +16,7 @@ use rspirv::spirv::{ExecutionMode, Op};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
 /// Everything that one `run` can measure: kernels with their specialization constants, at the points that the axes span.
 /// The hash of a plan includes its JSON, so the names of the first version stay.
@@ -124,6 +124,25 @@ impl ResolvedProblem {
             files.extend(paths.into_iter().map(|path| ("a file of a command", path)));
         }
         files
+    }
+
+    /// Returns the files that are the problem's own text: descriptions, sources, and what its commands name below their
+    /// folders. Other readings of a command's words, such as the user's keys or what `PATH` finds, are not its own.
+    pub fn own_texts(&self) -> BTreeSet<PathBuf> {
+        let sources = self.sources.iter().chain(self.modules.iter().flat_map(|module| &module.files));
+        let mut texts: BTreeSet<_> = sources.cloned().collect();
+        let mut commands = BTreeSet::new();
+        for ResolvedPoint { reference, inputs, .. } in &self.points {
+            commands.extend(inputs);
+            commands.extend(if let Reference::Command(command) = reference { Some(command) } else { None });
+        }
+        for ShellCommand { line, folder } in commands {
+            let is_visible = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
+            let is_below =
+                |path: &PathBuf| path.strip_prefix(folder).is_ok_and(|path| path.components().all(is_visible));
+            texts.extend(command_files::files_of_line(line, folder).into_iter().filter(is_below));
+        }
+        texts
     }
 
     /// Returns a unique size for each point: the values of up to three axes, or else the point's number.

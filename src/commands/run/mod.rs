@@ -77,7 +77,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         ));
     }
     let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).collect();
-    let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup.with_kernels(all_kernels) };
+    let setup = setup.with_kernels(all_kernels).without_sources(request.no_sources);
+    let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup };
     if args.ab {
         let mut answer = ab::judge_run(args, &request, requested.sections, setup, host)?;
         answer.notes.push_str(&left_out);

@@ -73,6 +73,16 @@ impl TimeUnit {
         }
     }
 
+    /// Returns the number of these units in a nanosecond.
+    fn scale(self) -> f64 {
+        match self {
+            Self::Nano => 1.0,
+            Self::Micro => 1e-3,
+            Self::Milli => 1e-6,
+            Self::Second => 1e-9,
+        }
+    }
+
     /// Formats `time` in this unit with four significant digits, without the unit's name.
     pub fn number(self, time: Nanos) -> String {
         self.number_within(time, None)
@@ -80,13 +90,15 @@ impl TimeUnit {
 
     /// Formats like [`Self::number`], with no more digits than a relative error justifies.
     pub fn number_within(self, time: Nanos, error: Option<f64>) -> String {
-        let scale = match self {
-            Self::Nano => 1.0,
-            Self::Micro => 1e-3,
-            Self::Milli => 1e-6,
-            Self::Second => 1e-9,
-        };
-        significant_within(time.0 * scale, error)
+        significant_within(time.0 * self.scale(), error)
+    }
+
+    /// Formats the ends of a time's interval like [`Self::number_within`] formats the time, down to the same digit.
+    pub fn ends_within(self, time: Nanos, error: f64, ends: [Nanos; 2]) -> String {
+        let scale = self.scale();
+        let place = Place::of(time.0 * scale, Some(error));
+        let [low, high] = ends.map(|end| place.map_or_else(|| significant(end.0 * scale), |p| p.round(end.0 * scale)));
+        format!("[{low}, {high}]")
     }
 }
 
@@ -154,14 +166,39 @@ pub fn significant(value: f64) -> String {
 /// Formats like [`significant`], but down to the second digit of the error at most, if a relative error is known: `167000`
 /// of 167490 ± 36 %.
 pub fn significant_within(value: f64, error: Option<f64>) -> String {
-    let digit = |value: f64| value.abs().log10().floor() as i32;
-    let error = error.filter(|error| *error > 0.0 && error.is_finite());
-    let Some(error) = error.filter(|_| value != 0.0 && value.is_finite()) else { return significant(value) };
-    // An error above the value leaves its first digit.
-    let last = (digit(value * error) - 1).min(digit(value));
-    let value = if last > 0 { (value / 10f64.powi(last)).round() * 10f64.powi(last) } else { value };
-    let decimals = usize::try_from(-last.max(digit(value) - 3)).unwrap_or(0);
-    format!("{value:.decimals$}")
+    Place::of(value, error).map_or_else(|| significant(value), |place| place.round(value))
+}
+
+/// Place of the last digit that an error justifies.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Power of ten of that digit.
+    last: i32,
+    decimals: usize,
+}
+
+impl Place {
+    /// Returns the place for a value with a relative error; `None` without one.
+    fn of(value: f64, error: Option<f64>) -> Option<Self> {
+        let digit = |value: f64| value.abs().log10().floor() as i32;
+        let error = error.filter(|error| *error > 0.0 && error.is_finite())?;
+        if value == 0.0 || !value.is_finite() {
+            return None;
+        }
+        // An error above the value leaves its first digit.
+        let last = (digit(value * error) - 1).min(digit(value));
+        let rounded = Self { last, decimals: 0 }.rounded(value);
+        Some(Self { last, decimals: usize::try_from(-last.max(digit(rounded) - 3)).unwrap_or(0) })
+    }
+
+    fn rounded(self, value: f64) -> f64 {
+        let step = 10f64.powi(self.last);
+        if self.last > 0 { (value / step).round() * step } else { value }
+    }
+
+    fn round(self, value: f64) -> String {
+        format!("{:.*}", self.decimals, self.rounded(value))
+    }
 }
 
 /// Formats a fraction as a percentage: `61.4 %`.

@@ -42,6 +42,7 @@ pub fn case(variant: &str, outcome: Outcome) -> Case {
         element: None,
         device: 0,
         process: 0,
+        place: None,
         work: Work { operations: 524_288, bytes: Bytes(49_152) },
         written: Bytes(16_384),
         buffers: vec![],

@@ -119,19 +119,31 @@ pub struct KernelFile {
     pub path: String,
     /// SHA-256 of the contents, in hexadecimal.
     pub sha256: String,
-    /// Text of a description. The record has no source: its owner may not want to hand it out.
+    /// Text of a description, a source or a script, as UTF-8 of at most 64 KiB; of all, at most 1 MiB. Absent from other
+    /// files, with `--no-sources`, and from older records, which have the texts of descriptions alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
 impl KernelFile {
-    /// Reads a file; `None` if it is gone, or a pipe, which can be read only once.
-    pub fn read(path: &Path) -> Option<Self> {
+    /// Most bytes of a text, and of all texts of a record.
+    pub const MAX_TEXT: usize = 64 << 10;
+    pub const MAX_TEXTS: usize = 1 << 20;
+
+    /// Reads a file; `None` if it is gone, or a pipe, which can be read only once. Keeps a text of as many bytes as `left`
+    /// allows, and takes them from it.
+    pub fn read(path: &Path, left: &mut usize) -> Option<Self> {
         let contents = path.is_file().then(|| std::fs::read(path))?.ok()?;
         let sha256 = sha256(&contents);
-        let is_description = path.extension().is_some_and(|ending| ending == "toml");
-        let text = is_description.then(|| String::from_utf8(contents).ok()).flatten();
+        let fits = contents.len() <= Self::MAX_TEXT.min(*left);
+        let text = fits.then(|| String::from_utf8(contents).ok()).flatten();
+        *left -= text.as_ref().map_or(0, String::len);
         Some(Self { path: path.display().to_string(), sha256, text })
+    }
+
+    /// Whether the text is that of the file, as its hash says.
+    pub fn is_genuine(&self) -> bool {
+        self.text.as_ref().is_none_or(|text| sha256(text.as_bytes()) == self.sha256)
     }
 }
 
@@ -240,6 +252,10 @@ pub struct Case {
     /// Index of the process that measured it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub process: usize,
+    /// Place in the order of the request, where several processes took their cases in random orders. Absent from shards, and
+    /// from older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<usize>,
     /// The buffers of a user's kernel and what fills them: `A f32[64,64] uniform(-1,1)`. Absent for the algorithms
     /// that are built in, whose input and seed say it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -349,6 +365,7 @@ impl CaseGroup {
             size: self.spec.size.into(),
             device,
             process: 0,
+            place: None,
             buffers: problem.data(),
             work: problem.work(),
             written: Bytes(outputs.iter().map(|buffer| buffer.bytes().0).sum()),

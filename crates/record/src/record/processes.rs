@@ -69,8 +69,9 @@ impl Record {
     }
 
     /// Returns the record with the cases of several processes combined: a wrong answer or a failure in any of them, or
-    /// else the median of their medians, with the interval between processes. Sorts cases as in the registry, because
-    /// each process took them in a random order; variants that the request names are in its order.
+    /// else the median of their medians, with the interval between processes. Sorts cases as the request has them, because
+    /// each process took them in a random order. Older records do not tell: their cases are sorted as in the registry, but
+    /// for variants that the request names.
     pub fn across_processes(&self) -> Cow<'_, Self> {
         if self.processes.iter().all(|process| process.order.is_none()) {
             return Cow::Borrowed(self);
@@ -83,7 +84,7 @@ impl Record {
     }
 }
 
-/// Returns the key by which tables sort cases: as in the catalogue, then by size.
+/// Returns the key by which tables sort cases: as in the request, or else as in the catalogue, then by size.
 pub fn rank(case: &Case) -> impl Ord + use<> {
     rank_by(case, 0)
 }
@@ -94,7 +95,8 @@ fn rank_by(case: &Case, place: usize) -> impl Ord + use<> {
     let extents = case.size.known().map(|size| size.shortest().extents()).unwrap_or_default();
     let largest = extents.iter().copied().max();
     let widths = (place, case.subgroup_size, variant.unwrap_or(usize::MAX));
-    (case.device, algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths, case.id.clone())
+    let of_catalogue = (algorithm.unwrap_or(usize::MAX), case.dtype, case.kind(), largest, extents, widths);
+    (case.device, case.place.unwrap_or(usize::MAX), of_catalogue, case.id.clone())
 }
 
 /// Combines the cases of several processes.
@@ -247,6 +249,15 @@ mod tests {
         let selection = Selection { variant: ["split", "local"].map(String::from).into(), ..Selection::default() };
         record.request = Some(Request { selection, ..Request::default() });
         assert_eq!(names(&record), ["split", "local", "naive"]);
+        // Where the record tells the order of its request, nothing else counts.
+        for (case, place) in record.cases.iter_mut().zip([1, 2, 0]) {
+            case.place = Some(place);
+        }
+        assert_eq!(names(&record), ["split", "local", "naive"]);
+        record.cases.swap(0, 1);
+        record.cases[0].place = Some(0);
+        record.cases[2].place = Some(9);
+        assert_eq!(names(&record), ["naive", "local", "split"]);
     }
 
     #[test]

@@ -44,10 +44,14 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let (table, figures) = section.table(record, &conditions, over);
+                let (table, mut figures, bold) = section.table(record, &conditions, over, is_latex);
+                if !is_latex && let Some(Mark { sign, meaning }) = &bold {
+                    figures += &format!("; {sign}: {meaning}");
+                }
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
                 tables.extend(is_latex.then(|| table.clone()));
                 document.table(table);
+                document.signs(bold.filter(|_| is_latex).map(|Mark { sign, meaning }| format!("{sign}: {meaning}")));
             }
         }
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();

@@ -256,7 +256,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let cases = of_record.iter().map(|(_, case)| *case).filter(|case| has_result(case));
             let (cases, rejected): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| case.is_verified());
             let alone = || cases.iter().filter(|case| Class::of(case).is_exact()).map(|case| &*case.variant).collect();
-            let mut names: Vec<&str> = fastest::winners(record, &cases).unwrap_or_else(alone);
+            let mut names: Vec<&str> = fastest::winners(record, &cases, &Class::default()).unwrap_or_else(alone);
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.
             let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
             let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)));

@@ -251,24 +251,51 @@ const CPU_TIME: &str = "c";
 /// Returns the cell with the ratio of a case, marked if it is not one of elapsed times.
 pub fn ratio_cell(case: &Compared) -> Cell {
     let [ratio, _] = case.ratio_texts();
-    Cell { marks: if case.of_cpu_time { CPU_TIME.into() } else { String::new() }, ..ratio.into() }
+    let marks = match case {
+        _ if case.of_cpu_time => CPU_TIME,
+        _ if contradicts_medians(case) => OTHER_WAY,
+        _ => "",
+    };
+    Cell { marks: marks.into(), ..ratio.into() }
+}
+
+/// Mark of a ratio that points the other way than the medians beside it.
+const OTHER_WAY: &str = "m";
+
+/// Smallest relative difference of two medians that their four digits show.
+const MIN_SHOWN: f64 = 5e-4;
+
+/// Whether the ratio of a case says slower where its medians, as they are printed, say faster, or the reverse.
+fn contradicts_medians(case: &Compared) -> bool {
+    let [before, after] = case.times();
+    let medians = (after.0 / before.0).ln();
+    medians.abs() >= MIN_SHOWN && case.ratio.is_some_and(|ratio| ratio.ln() * medians < 0.0)
 }
 
 /// Says where ratios are not those of the medians in the table.
 pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
+    let mut notes = vec![];
     let by_cpu_time = cases.iter().filter(|(_, case)| case.of_cpu_time).count();
     if by_cpu_time > 0 {
         let others = if by_cpu_time == cases.len() { "" } else { "; the others are of elapsed times" };
-        return Some(format!(
+        notes.push(format!(
             "{CPU_TIME}: a ratio of CPU times, because the processors' speed differed between the sides{others} \
              (`gpukern help noise`)"
         ));
     }
-    let differs = cases.iter().any(|(_, case)| differs_from_medians(case));
-    differs.then(|| "ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into())
+    let elapsed = || cases.iter().map(|(_, case)| *case).filter(|case| !case.of_cpu_time);
+    if elapsed().any(contradicts_medians) {
+        notes.push(format!(
+            "{OTHER_WAY}: the medians beside it point the other way; the verdict is on the ratio, the median of the ratios \
+             of paired times, which what slows a while of one side moves less"
+        ));
+    } else if by_cpu_time == 0 && elapsed().any(differs_from_medians) {
+        notes.push("ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into());
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// Whether the ratio of a case points the other way than its medians, or is far from their ratio.
+/// Whether the ratio of a case is far from that of its medians.
 fn differs_from_medians(case: &Compared) -> bool {
     let medians = case.candidate.median.0 / case.baseline.median.0;
     case.ratio.is_some_and(|ratio| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
@@ -819,6 +846,20 @@ mod tests {
         let text = text(&many(), &Ruling::default(), 80);
         assert!(text.lines().count() < 56 && widest(&text) <= 80, "{} lines\n{text}", text.lines().count());
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_ratio_that_contradicts_its_medians_is_marked_and_explained() {
+        let mut comparison = many();
+        comparison.cases.truncate(2);
+        let shown = |comparison: &Comparison| text(comparison, &Ruling::default(), 120);
+        assert!(!shown(&comparison).contains("1.1000 m") && !shown(&comparison).contains("other way"));
+        comparison.cases[0].candidate.median = Nanos(0.9e6);
+        let text = shown(&comparison);
+        assert!(text.contains("1.1000 m") && text.contains("m: the medians beside it point the other way"), "{text}");
+        // Where both medians read the same, there is nothing to explain.
+        (comparison.cases[0].candidate.median, comparison.cases[0].ratio) = (Nanos(0.999_99e6), Some(1.0001));
+        assert!(!shown(&comparison).contains("other way"), "{}", shown(&comparison));
     }
 
     #[test]

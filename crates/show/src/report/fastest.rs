@@ -2,6 +2,7 @@
 
 use super::and_more;
 use super::bench::{median, row, sections};
+use super::grid::percent;
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::unknown;
 use crate::basis::random::generator;
@@ -104,9 +105,9 @@ fn faster_with_caveats(record: &Record, races: &[Race<'_>], others: &[&Case]) ->
 }
 
 /// Names the fastest of `cases`, which are of one problem on one device of `record`: several if they are too close to tell.
-/// Variants with caveats do not compete. `None` without competition.
-pub fn winners<'a>(record: &Record, cases: &[&'a Case]) -> Option<Vec<&'a str>> {
-    let competes = |case: &&&Case| median(case).is_some() && Class::of(case).is_exact();
+/// Only variants of this class compete. `None` without competition.
+pub fn winners<'a>(record: &Record, cases: &[&'a Case], class: &Class) -> Option<Vec<&'a str>> {
+    let competes = |case: &&&Case| median(case).is_some() && Class::of(case) == *class;
     find_winners(record, cases.iter().filter(competes).copied().collect()).map(|race| race.names())
 }
 
@@ -264,14 +265,30 @@ fn processes_are_close(ratios: &[f64]) -> Option<bool> {
     Some(low <= 1.0 || crate::stats::median(ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD))
 }
 
+/// Says which lead makes a case of `record` the fastest, as [`is_too_close`] decides.
+pub fn certain_lead(record: &Record, case: &Case) -> String {
+    if has_processes(record) {
+        let least = percent(MIN_LEAD);
+        return format!(
+            "if it leads by {least} or more, and the 95 % interval of the ratio between processes leaves out 1"
+        );
+    }
+    let spread = percent(assumed_spread(record, case));
+    format!("if the intervals are apart, and by more than the {spread} that another process is assumed to change")
+}
+
+/// Whether several processes measured each case.
+fn has_processes(record: &Record) -> bool {
+    record.processes.iter().any(|process| process.order.is_some())
+}
+
 fn is_on_host(record: &Record, case: &Case) -> bool {
     record.device(case.device).is_some_and(|device| device.kind.runs_on_host_cores())
 }
 
 /// Returns the relative difference that other processes may make to the times of `record`, if it has only one.
 fn assumed_spread(record: &Record, case: &Case) -> f64 {
-    let has_processes = record.processes.iter().any(|process| process.order.is_some());
-    if has_processes { 0.0 } else { noise::assumed(is_on_host(record, case)) }
+    if has_processes(record) { 0.0 } else { noise::assumed(is_on_host(record, case)) }
 }
 
 /// Returns the time of the canary, a kernel that never changes, beside a case.

@@ -29,6 +29,8 @@ struct TimeCell {
     time: Option<Nanos>,
     /// Relative distance from the median to the farther end of its interval.
     error: Option<f64>,
+    /// Ends of that interval, if the distances to them differ in print: ± would promise less than is known.
+    skewed: Option<[Nanos; 2]>,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
 }
@@ -51,15 +53,28 @@ impl TimeCell {
         let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
         let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
-        Self { time, error, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
+        let ends = case.measured().and_then(|m| m.summary.interval).map(|ends| ends.map(|end| case.shown(end)));
+        let skewed = time.zip(ends).zip(error).and_then(|((time, ends), _)| {
+            let [below, above] = ends.map(|end| percent((end.0 / time.0 - 1.0).abs()));
+            (below != above).then_some(ends)
+        });
+        Self { time, error, skewed, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
     }
+}
+
+/// Names of the fastest of each size and class.
+type Winners<'a> = HashMap<(String, Class), Vec<&'a str>>;
+
+/// Whether some of the fastest are too close to tell.
+fn has_ties(winners: &Winners<'_>) -> bool {
+    winners.values().any(|winners| winners.len() > 1)
 }
 
 /// Column of a variant, or its row if sizes are columns.
 struct VariantLine {
     heading: Cell,
-    /// Whether it is a variant on the device: not of the host, a reference, or a metric.
-    is_variant: bool,
+    /// Whether its cases compete: those of a variant or of the host, not a reference or a metric.
+    competes: bool,
     /// Class within which the fastest case gets the star.
     class: Class,
     cells: Vec<TimeCell>,
@@ -101,18 +116,18 @@ impl<'a> Section<'a> {
             let class = Class::of(cases[0]);
             let heading = Cell { detail: class.to_string(), ..Cell::code(*variant) };
             let cells = cells_by_size(cases, &sizes, conditions, over);
-            lines.push(VariantLine { heading, is_variant: true, class, cells });
+            lines.push(VariantLine { heading, competes: true, class, cells });
         }
         if let Some(baseline) = self.host.first() {
             let heading = Cell { detail: "(host)".into(), ..Cell::code(&*baseline.variant) };
             let cells = cells_by_size(&self.host, &sizes, conditions, over);
-            lines.push(VariantLine { heading, is_variant: false, class: Class::default(), cells });
+            lines.push(VariantLine { heading, competes: true, class: Class::default(), cells });
         }
         // The order of first appearance is that of the sizes.
         let by_size = grouped(self.cases.iter().copied(), |case| row(case));
         for name in shown_metrics(&self.cases) {
             let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
-            lines.push(VariantLine { heading: name.into(), is_variant: false, class: Class::default(), cells });
+            lines.push(VariantLine { heading: name.into(), competes: false, class: Class::default(), cells });
         }
         lines
     }
@@ -152,37 +167,47 @@ impl<'a> Section<'a> {
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
-    /// the host; and what its figures are.
-    pub fn table(&self, record: &Record, conditions: &RunConditions, over: Option<&str>) -> (Table, String) {
+    /// the host; what its figures are, and what bold means. A table `for_paper` shows skewed intervals by their ends, and says
+    /// when bold is certain.
+    pub fn table(
+        &self,
+        record: &Record,
+        conditions: &RunConditions,
+        over: Option<&str>,
+        for_paper: bool,
+    ) -> (Table, String, Option<Mark>) {
         let lines = self.lines(&self.variants(), conditions, over);
-        let mut has = [false; 2];
-        for TimeCell { error, cell, .. } in lines.iter().flat_map(|line| &line.cells) {
-            has = [has[0] || error.is_some(), has[1] || !cell.detail.is_empty()];
-        }
+        let cells = || lines.iter().flat_map(|line| &line.cells);
+        let has = [cells().any(|cell| cell.error.is_some()), cells().any(|cell| !cell.cell.detail.is_empty())];
         let winners = self.winners(record);
-        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners, for_paper);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
-        let bold = match table.any(|cell| cell.is_best) {
-            true if is_ranked_by_class => "; bold: the fastest of its size among variants with the same caveats",
-            true => "; bold: the fastest of its size",
-            false => "",
+        let among = if is_ranked_by_class { " among variants with the same caveats" } else { "" };
+        let ties = if has_ties(&winners) { "; none is bold where times are too close to tell" } else { "" };
+        let bold = table.any(|cell| cell.is_best) || lines.len() > 1 && !ties.is_empty();
+        let lead =
+            if for_paper { format!(", {}", fastest::certain_lead(record, self.cases[0])) } else { String::new() };
+        let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{lead}{ties}")));
+        let ends = if for_paper && cells().any(|cell| cell.skewed.is_some()) {
+            "; [low, high]: ends of an interval that is longer on one side"
+        } else {
+            ""
         };
-        let has_ties = winners.values().flatten().any(|winners| winners.len() > 1);
-        let bold =
-            if has_ties { format!("{bold}; none is bold where times are too close to tell") } else { bold.into() };
-        (table, self.figures(has, None, over) + &bold)
+        (table, self.figures(has, None, over) + ends, bold)
     }
 
-    /// Names the fastest variants without a caveat of each size: several if they are too close to tell; `None` without
-    /// competition.
-    fn winners(&self, record: &Record) -> HashMap<String, Option<Vec<&'a str>>> {
-        let by_size = grouped(self.cases.iter().copied(), |case| row(case));
-        let columns_of = |cases: &[&'a Case]| -> Option<Vec<&'a str>> {
-            let names = fastest::winners(record, cases)?;
-            let case = |name: &str| cases.iter().find(|case| case.variant == name).copied();
-            Some(names.into_iter().filter_map(case).map(column).collect())
-        };
-        by_size.into_iter().map(|cases| (row(cases[0]), columns_of(&cases))).collect()
+    /// Names the fastest variants of each size and class: several if they are too close to tell. A class without competition
+    /// has none.
+    fn winners(&self, record: &Record) -> Winners<'a> {
+        let mut winners = HashMap::new();
+        for cases in grouped(self.cases.iter().chain(&self.host).copied(), |case| row(case)) {
+            for class in distinct(cases.iter().map(|case| Class::of(case))) {
+                let Some(names) = fastest::winners(record, &cases, &class) else { continue };
+                let case = |name: &str| cases.iter().find(|case| case.variant == name).copied();
+                winners.insert((row(cases[0]), class), names.into_iter().filter_map(case).map(column).collect());
+            }
+        }
+        winners
     }
 
     /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
@@ -218,7 +243,8 @@ fn time_table(
     heading: &str,
     sizes: &[String],
     lines: &[VariantLine],
-    winners: &HashMap<String, Option<Vec<&str>>>,
+    winners: &Winners<'_>,
+    shows_ends: bool,
 ) -> Table {
     let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
@@ -228,8 +254,11 @@ fn time_table(
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, error, mut cell } = line.cells[index].clone();
+            let TimeCell { time, error, skewed, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
+                if let Some((ends, error)) = skewed.zip(error).filter(|_| shows_ends) {
+                    cell.spread = unit.ends_within(time, error, ends);
+                }
                 (cell.text, cell.time) = (unit.number_within(time, error), Some(time));
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
                 cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
@@ -241,11 +270,10 @@ fn time_table(
     table
 }
 
-/// Whether a line is the only winner of a size, or one of those that do not compete with the winners: a host or a reference, or a
-/// variant with a caveat.
-fn may_win(winners: &HashMap<String, Option<Vec<&str>>>, size: &str, line: &VariantLine) -> bool {
-    let winners = winners.get(size).and_then(Option::as_ref);
-    !line.is_variant || !line.class.is_exact() || winners.is_none_or(|winners| *winners == [&*line.heading.text])
+/// Whether a line is the only winner of a size and class, or has no case that competes, as a reference.
+fn may_win(winners: &Winners<'_>, size: &str, line: &VariantLine) -> bool {
+    let winners = winners.get(&(size.into(), line.class.clone()));
+    !line.competes || winners.is_none_or(|winners| *winners == [&*line.heading.text])
 }
 
 /// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of
@@ -336,9 +364,10 @@ impl<'a> SectionTable<'a> {
         let cases = section.cases.iter().filter(|case| variants.contains(&column(case)));
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
-        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &section.winners(record));
-        let (fastest, has_ties) = fastest::sentence(record, &cases).unzip();
-        let tied = if has_ties == Some(true) { "; none where times are too close to tell" } else { "" };
+        let winners = section.winners(record);
+        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners, false);
+        let fastest = fastest::sentence(record, &cases).map(|(sentence, _)| sentence);
+        let tied = if has_ties(&winners) { "; none where times are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
         let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);
         let largest_error = errors.reduce(f64::max);
@@ -443,7 +472,7 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
     [("reference", times), ("× reference", ratios)]
         .map(|(heading, cells)| VariantLine {
             heading: heading.into(),
-            is_variant: false,
+            competes: false,
             class: Class::default(),
             cells,
         })

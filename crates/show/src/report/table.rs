@@ -361,7 +361,7 @@ impl Table {
 const CELL_PADDING: usize = 3;
 
 /// Cuts the middle out of a name that is longer than `most` characters.
-fn without_middle(name: &str, most: usize) -> String {
+pub fn without_middle(name: &str, most: usize) -> String {
     let count = name.chars().count();
     if count <= most {
         return name.to_string();

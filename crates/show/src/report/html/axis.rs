@@ -13,7 +13,25 @@ pub(super) struct LogAxis {
 impl LogAxis {
     /// Creates an axis that covers `values`, with ticks at round numbers; `None` without a positive finite value.
     pub(super) fn round(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
-        let [low, high] = bounds(values)?;
+        Some(Self::with_round_ticks(bounds(values, MIN_FACTOR)?))
+    }
+
+    /// Creates an axis like [`Self::round`] for ratios, of which small ones matter: it has ticks near 1 if all are.
+    pub(super) fn ratios(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let [low, high] = bounds(values, MIN_RATIOS)?;
+        let span = high - low;
+        let steps = [0.01, 0.02, 0.05, 0.1, 0.2];
+        let Some(step) = steps.into_iter().find(|step| span / step <= MAX_STEPS && high < 3.0 * low) else {
+            return Some(Self::with_round_ticks([low, high]));
+        };
+        // Multiples of the reciprocal are exact where those of the step are not.
+        let per_unit = (1.0 / step).round();
+        let ticks =
+            ((low * per_unit).ceil() as i64..=(high * per_unit).floor() as i64).map(|tick| tick as f64 / per_unit);
+        Some(Self { low, high, ticks: ticks.collect() })
+    }
+
+    fn with_round_ticks([low, high]: [f64; 2]) -> Self {
         let decades = (high / low).log10();
         let mantissas: &[f64] = match decades {
             d if d < 1.0 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
@@ -24,13 +42,13 @@ impl LogAxis {
         let step = (decades / 7.0).ceil().max(1.0) as usize;
         let exponents = (low.log10().floor() as i32..=high.log10().ceil() as i32).step_by(step);
         let ticks = exponents.flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)));
-        Some(Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() })
+        Self { low, high, ticks: ticks.filter(|tick| (low..=high).contains(tick)).collect() }
     }
 
     /// Creates an axis that covers `values`, with ticks at values far enough apart for `most` labels: at whole ones if
     /// there are any, because the others are means of unequal extents.
     pub(super) fn at(values: impl Iterator<Item = f64> + Clone, most: usize) -> Option<Self> {
-        let [low, high] = bounds(values.clone())?;
+        let [low, high] = bounds(values.clone(), MIN_FACTOR)?;
         let mut sorted: Vec<_> = values.filter(|value| is_drawable(*value)).collect();
         sorted.sort_by(f64::total_cmp);
         if sorted.iter().any(|value| value.fract() == 0.0) {
@@ -51,18 +69,26 @@ fn is_drawable(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-/// Returns the range of `values`, made longer at each end by a twentieth and at least 5 %, to a factor of two or more.
-fn bounds(values: impl Iterator<Item = f64> + Clone) -> Option<[f64; 2]> {
+/// Smallest factor between the ends of an axis: noise fills no chart.
+const MIN_FACTOR: f64 = 2.0;
+/// Smallest factor between the ends of an axis of ratios.
+const MIN_RATIOS: f64 = 1.1;
+/// Most steps between the labels of an axis of ratios.
+const MAX_STEPS: f64 = 7.0;
+
+/// Returns the range of `values`, made longer at each end by a twentieth and at least 5 %, or 2 % for a `factor` below two; to
+/// at least this factor.
+fn bounds(values: impl Iterator<Item = f64> + Clone, factor: f64) -> Option<[f64; 2]> {
     let drawable = values.filter(|value| is_drawable(*value));
     let low = drawable.clone().fold(f64::INFINITY, f64::min);
     let high = drawable.fold(0.0, f64::max);
     if high == 0.0 {
         return None;
     }
-    let margin = (high / low).powf(0.05).max(1.05);
+    let margin = (high / low).powf(0.05).max(if factor < MIN_FACTOR { 1.02 } else { 1.05 });
     let low = low / margin;
     let high = high * margin;
-    let widening = (2.0 / (high / low)).max(1.0).sqrt();
+    let widening = (factor / (high / low)).max(1.0).sqrt();
     let low = low / widening;
     let high = high * widening;
     (is_drawable(low) && is_drawable(high)).then_some([low, high])
@@ -103,6 +129,15 @@ mod tests {
         assert_eq!(axis.ticks, [5.0, 10.0, 20.0]);
         let axis = LogAxis::round([1e-3, 1e12].into_iter()).expect("values");
         assert!(axis.ticks.len() <= 8, "{axis:?}");
+    }
+
+    #[test]
+    fn ratios_near_one_have_ticks_between_them() {
+        let ticks = |values: &[f64]| LogAxis::ratios(values.iter().copied()).expect("values").ticks;
+        assert_eq!(ticks(&[0.95, 1.05]), [0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06]);
+        assert_eq!(ticks(&[1.0, 1.0]), [0.96, 0.98, 1.0, 1.02, 1.04]);
+        assert_eq!(ticks(&[0.8, 1.7]), [0.8, 1.0, 1.2, 1.4, 1.6]);
+        assert_eq!(ticks(&[0.5, 20.0]), LogAxis::round([0.5, 20.0].into_iter()).expect("values").ticks);
     }
 
     #[test]

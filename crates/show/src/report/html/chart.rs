@@ -2,6 +2,7 @@
 //! written here, escaped.
 
 use super::super::join_filled;
+use super::super::table::without_middle;
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
@@ -10,6 +11,7 @@ use crate::record::{Case, Measured};
 use crate::stats::quantile;
 use plotters::prelude::*;
 use std::fmt::{self, Write};
+use unicode_width::UnicodeWidthChar;
 
 /// Page that a chart is drawn for, with the chart's width in pixels. Text does not scale with the page, so a phone gets
 /// its own drawing.
@@ -217,7 +219,7 @@ pub(super) const RIGHT: u32 = 14;
 const LABEL_LINE_HEIGHT: i32 = 14;
 const LABEL_CHARACTER_WIDTH: f64 = 7.4;
 /// Maximum length of a line of a name beside a chart, in characters.
-const MAX_LABEL_LINE: usize = 30;
+const MAX_LABEL_WIDTH: u32 = 30 * CHARACTER_WIDTH;
 /// Length of a name, in characters, above which its brackets go on a line of their own.
 const MAX_UNBROKEN_LABEL: usize = 22;
 pub(super) const FONT: &str = "system-ui, sans-serif";
@@ -296,8 +298,9 @@ impl Plot {
         labels: &[EndLabel<'_>],
     ) -> Option<String> {
         let root = SVGBackend::with_string(grid, (width, height)).into_drawing_area();
-        let longest = labels.iter().flat_map(|label| &label.lines).map(|line| line.chars().count()).max();
-        let right = longest.map_or(RIGHT, |longest| 34 + (LABEL_CHARACTER_WIDTH * longest as f64) as u32);
+        let longest = labels.iter().flat_map(|label| &label.lines).map(|line| text_width(line)).max();
+        let of_labels = LABEL_CHARACTER_WIDTH / f64::from(CHARACTER_WIDTH);
+        let right = longest.map_or(RIGHT, |longest| 34 + (of_labels * f64::from(longest)) as u32);
         let mut builder = ChartBuilder::on(&root);
         builder.margin_top(HEADING).margin_right(right).margin_bottom(legend_height);
         builder.set_label_area_size(LabelAreaPosition::Left, Y_LABELS_WIDTH);
@@ -437,9 +440,9 @@ fn draw_end_labels(labels: &[EndLabel<'_>], ends: &[(i32, i32)], x: i32, frame: 
 fn split_label(name: &str) -> Vec<String> {
     match name.split_once(" (") {
         Some((start, brackets)) if name.chars().count() > MAX_UNBROKEN_LABEL => {
-            vec![shortened(start, MAX_LABEL_LINE), shortened(&format!("({brackets}"), MAX_LABEL_LINE)]
+            [start, &format!("({brackets}")].map(|line| name_within(line, MAX_LABEL_WIDTH)).into()
         }
-        _ => vec![shortened(name, MAX_LABEL_LINE)],
+        _ => vec![name_within(name, MAX_LABEL_WIDTH)],
     }
 }
 
@@ -511,8 +514,8 @@ impl Legend {
 
     /// Adds a name with the symbol that `draw_symbol` draws around a point.
     pub(super) fn add(&mut self, name: &str, draw_symbol: impl FnOnce(u32, u32) -> String) {
-        let name = shortened(name, ((self.width - 50) / CHARACTER_WIDTH) as usize);
-        let needed = 34 + CHARACTER_WIDTH * name.chars().count() as u32;
+        let name = name_within(name, self.width - 50);
+        let needed = 34 + text_width(&name);
         if self.x > Self::FIRST_X && self.x + needed > self.width {
             self.x = Self::FIRST_X;
             self.row += 1;
@@ -573,6 +576,29 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
         return text.into();
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Estimates the width of a text in pixels. Capitals and ideographs are wider than other characters.
+pub(super) fn text_width(text: &str) -> u32 {
+    let width = |c: char| match c.width() {
+        Some(2) => 13,
+        _ if c.is_uppercase() => 9,
+        _ => CHARACTER_WIDTH,
+    };
+    text.chars().map(width).sum()
+}
+
+/// Shortens a name to this width. Both its ends stay, as names often differ in one of them alone.
+pub(super) fn name_within(name: &str, pixels: u32) -> String {
+    let name = without_middle(name, pixels as usize);
+    let mut most = name.chars().count();
+    loop {
+        let shown = without_middle(&name, most);
+        if most <= 3 || text_width(&shown) <= pixels {
+            return shown;
+        }
+        most -= 1;
+    }
 }
 
 /// Draws a mark. Each hue has its own shape, so that marks differ without their color, and another one when hues repeat;
@@ -704,13 +730,13 @@ pub(super) const CHARACTER_WIDTH: u32 = 7;
 pub(super) const MAX_INTERVAL_OVERHANG: f64 = 1.5;
 
 impl Bars {
-    /// Returns the maximum length of a name beside the bars, in characters. `None` if names stand above their bars,
+    /// Returns the maximum width of a name beside the bars, in pixels. `None` if names stand above their bars,
     /// because the page is narrow and names are long.
-    fn max_name_beside(&self, width: Width) -> Option<usize> {
-        let longest = self.items.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+    fn max_name_beside(&self, width: Width) -> Option<u32> {
+        let longest = self.items.iter().map(|bar| text_width(&bar.name)).max().unwrap_or(0);
         match width {
-            Width::Wide => Some(longest.min(238 / CHARACTER_WIDTH as usize)),
-            Width::Narrow => (MARGIN + 10 + CHARACTER_WIDTH * longest as u32 <= 140).then_some(longest),
+            Width::Wide => Some(longest.min(238)),
+            Width::Narrow => (MARGIN + 10 + longest <= 140).then_some(longest),
         }
     }
 
@@ -718,8 +744,8 @@ impl Bars {
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
         let max_name_beside = self.max_name_beside(width);
-        let left = max_name_beside.map_or(MARGIN, |most| MARGIN + 10 + CHARACTER_WIDTH * most as u32);
-        let max_name = max_name_beside.unwrap_or(((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
+        let left = max_name_beside.map_or(MARGIN, |most| MARGIN + 10 + most);
+        let max_name = max_name_beside.unwrap_or(pixels - 2 * MARGIN);
         // Height of a row, and the offsets of its bar and of the base line of its name.
         let [row, bar_top, base] = if max_name_beside.is_none() { [36, 18, 14] } else { [19, 3, 13] };
         let mut legend = Legend::new(pixels);
@@ -755,7 +781,7 @@ impl Bars {
         }
         for (bar, y) in rows {
             let area = hover_area(y + skipped(bar), pixels, row - skipped(bar));
-            let name = label(MARGIN, y + base, "start", INK, &shortened(&bar.name, max_name));
+            let name = label(MARGIN, y + base, "start", INK, &name_within(&bar.name, max_name));
             let text = label(to_pixels(reach(bar)) + 6, y + bar_top + 10, "start", QUIET, &bar.text);
             out.push_str(&with_tooltip(&bar.tip, &format!("{area}{name}{text}")));
         }
@@ -887,6 +913,15 @@ mod tests {
         assert_eq!(split_label("coopmat2-narrow (less accurate)"), ["coopmat2-narrow", "(less accurate)"]);
         assert_eq!(split_label("split (3×f16)"), ["split (3×f16)"]);
         assert_eq!(split_label("f32: 10.00 GFLOP/s and a lot"), ["f32: 10.00 GFLOP/s and a lot"]);
+    }
+
+    #[test]
+    fn long_names_that_differ_at_an_end_stay_apart_and_within_their_width() {
+        let [first, second] = ["A", "B"].map(|end| format!("OWN_KERNEL_WITH_LONG_CAPITALS_{end}"));
+        let shown = [&first, &second].map(|name| name_within(name, 140));
+        assert!(shown[0] != shown[1] && shown.iter().all(|name| text_width(name) <= 140), "{shown:?}");
+        assert_eq!(name_within("核函数核函数", 40), "核…数");
+        assert_eq!(name_within("short", 140), "short");
     }
 
     #[test]

@@ -839,7 +839,7 @@ impl<'a> Leaders<'a> {
         let by_row = grouped(cases, |case| row(case)).into_iter().map(|cases| (row(cases[0]), cases)).collect();
         let mut tied = HashMap::new();
         for rivals in grouped(all.iter().copied(), |case| row(case)) {
-            if let Some([_, others @ ..]) = fastest::winners(&source.run.record, &rivals).as_deref()
+            if let Some([_, others @ ..]) = fastest::winners(&source.run.record, &rivals, &Class::default()).as_deref()
                 && !others.is_empty()
             {
                 tied.insert(row(rivals[0]), fastest::list(others));

@@ -338,7 +338,10 @@ impl<'a> ChartGroup<'a> {
         let values =
             measured.flat_map(|(case, _)| quantity.ends(case).into_iter().flatten().chain(quantity.middle(case)));
         let over = sources[indices[0]].over;
-        let y = LogAxis::round(values.chain(over.map(|_| 1.0)))?;
+        let y = match over {
+            Some(_) => LogAxis::ratios(values.chain([1.0]))?,
+            None => LogAxis::round(values)?,
+        };
         let series = self.plot_series(sources, indices, quantity, only, &is_drawn);
         if series.is_empty() {
             return None;

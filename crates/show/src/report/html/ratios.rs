@@ -2,8 +2,8 @@
 
 use super::super::join_filled;
 use super::chart::{
-    AXIS, BACKGROUND, CHARACTER_WIDTH, GREEN, GRID, HEADING, INK, Legend, MARGIN, MAX_INTERVAL_OVERHANG, QUIET, RED,
-    Width, circle, filled, hover_area, label, line, opening, shape, shortened, with_tooltip,
+    AXIS, BACKGROUND, GREEN, GRID, HEADING, INK, Legend, MARGIN, MAX_INTERVAL_OVERHANG, QUIET, RED, Width, circle,
+    filled, hover_area, label, line, name_within, opening, shape, text_width, with_tooltip,
 };
 use crate::basis::units::{ratio, trimmed};
 use crate::compare::{Compared, Verdict};
@@ -75,8 +75,7 @@ impl Ratios {
     /// Draws the chart. Names stand beside their rows, or above them if the page is narrow or names are long.
     pub(super) fn svg(&self, width: Width) -> String {
         let pixels = width.pixels();
-        let longest = self.rows.iter().map(|row| row.name.chars().count() as u32).max().unwrap_or(0);
-        let beside = MARGIN + 10 + CHARACTER_WIDTH * longest;
+        let beside = MARGIN + 10 + self.rows.iter().map(|row| text_width(&row.name)).max().unwrap_or(0);
         let above = width == Width::Narrow || beside > MAX_NAME_WIDTH;
         let [left, row] = if above { [MARGIN, 38] } else { [beside, 22] };
         let scale = f64::from(pixels - RATIO_WIDTH - left) / (self.ends[1] / self.ends[0]).ln();
@@ -100,7 +99,7 @@ impl Ratios {
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
             let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(value), case.test);
             let base = if above { y - 14 } else { y + 4 };
-            let name = shortened(name, ((pixels - 2 * MARGIN) / CHARACTER_WIDTH) as usize);
+            let name = name_within(name, pixels - 2 * MARGIN);
             let parts = [
                 hover_area(y + 11 - row, pixels, row),
                 label(MARGIN, base, "start", INK, &name),
