@@ -1036,6 +1036,12 @@ pub struct InspectArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
+    /// Take tiles and the choice of `auto` for hot or cold caches [default: hot]
+    ///
+    /// Nothing runs here: this prefers the results of `gpukern tune` with the same `--cache`.
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
+
     /// Show every statistic under the driver's own name
     #[arg(long)]
     pub raw: bool,
@@ -1675,6 +1681,10 @@ pub struct AbArgs {
     /// [default: 10s; 60s for drivers]
     #[arg(long, value_name = "TIME")]
     pub max_time: Option<String>,
+
+    /// Caches before each run: hot or cold [default: hot]
+    #[arg(long, value_name = "STATE")]
+    pub cache: Option<String>,
 
     /// Use the tiles that `gpukern tune` saved in this file [default: built-in tiles]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a_driver", "b_driver", "a_env", "b_env"])]

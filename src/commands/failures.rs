@@ -60,7 +60,7 @@ pub(super) fn save(
         first_command.get_or_insert_with(|| command.clone());
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-        let (own_folder, is_runnable) = failure.write(folder, &folder_name(case))?;
+        let (own_folder, is_runnable) = failure.write(folder, &folder_name(case, record))?;
         saved.push((case, own_folder, is_runnable));
     }
     let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| *is_runnable).collect();
@@ -118,7 +118,7 @@ pub(super) fn save_side(
     let command = recipe::assignments(environment) + &words.collect::<Vec<_>>().join(" ");
     let validation = trials.validation;
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-    failure.write(folder, &format!("{name}_{}", folder_name(case))).map(|(_, is_runnable)| is_runnable)
+    failure.write(folder, &format!("{name}_{}", named_folder(&case.id, case, ""))).map(|(_, is_runnable)| is_runnable)
 }
 
 /// Returns a note about the saved failures, with whether `run` can repeat each; empty if there are none.
@@ -208,13 +208,38 @@ pub(super) fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Rejected(_)) || outcome.failure().is_some()
 }
 
-/// Returns the name of a case's folder, to which [`create_unique`] may add a number.
-pub(super) fn folder_name(case: &Case) -> String {
+/// Returns the name of a case's folder, to which [`create_unique`] may add a number. It has the device's if the record has
+/// several.
+pub(super) fn folder_name(case: &Case, record: &Record) -> String {
+    named_folder(&case.id, case, &device_suffix(record, case.device))
+}
+
+/// Makes a file name of an id, which begins with the algorithm and the variant of `case`, and of what is to follow.
+pub(super) fn named_folder(id: &str, case: &Case, suffix: &str) -> String {
     let plain = |c: char| if "/=,@: ".contains(c) { '_' } else { c };
     // A description's only kernel is often called as the description.
     let doubled = if case.algorithm == case.variant { format!("{}/", case.algorithm) } else { String::new() };
-    let id = case.id.strip_prefix(&doubled).unwrap_or(&case.id);
-    file_name(&format!("{}_device-{}", id.chars().map(plain).collect::<String>(), case.device))
+    let id = id.strip_prefix(&doubled).unwrap_or(id);
+    file_name(&(id.chars().map(plain).collect::<String>() + suffix))
+}
+
+/// Returns what tells the folders of one device of a record from those of its others: its name, with its index if another
+/// has the same; empty for the only device.
+pub(super) fn device_suffix(record: &Record, index: usize) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+    let name = |device: &DeviceInfo| format!("_{}", brief_name(device)).chars().map(plain).collect::<String>();
+    let own = record.device(index).map(name).unwrap_or_default();
+    let alike = record.devices.iter().filter(|other| name(other) == own).count();
+    match record.devices.iter().filter(|other| other.kind != DeviceKind::Host).count() {
+        0 | 1 => String::new(),
+        _ if alike > 1 => format!("{own}_{index}"),
+        _ => own,
+    }
+}
+
+/// Returns the name of a device without what another build of its driver may change: the compiler, in brackets.
+fn brief_name(device: &DeviceInfo) -> &str {
+    device.name.split(" (").next().unwrap_or_default()
 }
 
 /// Returns the group of a case, and its variant as configured for the device; `None` for a case of the host.
@@ -276,14 +301,9 @@ impl Failure<'_> {
         let inputs = kept_inputs(problem.as_ref());
         let buffers = write_buffers(folder, problem.as_ref(), &inputs)?;
         let sources: Vec<_> = dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
-        let own = kernels.iter().find(|own| own.name == case.algorithm).map(|own| &own.problem);
-        let point = own.and_then(|own| {
-            own.points.iter().zip(own.sizes()).find(|(_, size)| *size == group.spec.size).map(|(point, _)| point)
-        });
-        let axes = match own.zip(point) {
-            Some((own, point)) => own.free_axes().map(|axis| (own.axes[axis].clone(), point.values[axis])).collect(),
-            None => extents_as_axes(&group.spec.size.extents()),
-        };
+        let own = kernels.iter().find(|own| own.name == case.algorithm);
+        let point = own.and_then(|own| point_of(group, own));
+        let axes = named_extents(group, kernels);
         let name = if own.is_some() { case.algorithm.clone() } else { format!("{}-{}", case.algorithm, case.variant) };
         let reproducer = Reproducer {
             folder,
@@ -356,6 +376,21 @@ impl Failure<'_> {
     }
 }
 
+/// Returns the point of a user's problem that a group measures.
+fn point_of<'a>(group: &CaseGroup, kernels: &'a UserKernels) -> Option<&'a ResolvedPoint> {
+    let UserKernels { problem, .. } = kernels;
+    problem.points.iter().zip(problem.sizes()).find(|(_, size)| *size == group.spec.size).map(|(point, _)| point)
+}
+
+/// Returns the size of a group by its axes: those of the user's `kernels` that it is of, or else numbered ones.
+pub(super) fn named_extents(group: &CaseGroup, kernels: &[UserKernels]) -> Vec<(String, i64)> {
+    let own = kernels.iter().find(|own| *own.name == *group.algorithm.name);
+    match own.and_then(|own| Some((&own.problem, point_of(group, own)?))) {
+        Some((own, point)) => own.free_axes().map(|axis| (own.axes[axis].clone(), point.values[axis])).collect(),
+        None => extents_as_axes(&group.spec.size.extents()),
+    }
+}
+
 /// Names the extents of a built-in case as axes.
 pub(super) fn extents_as_axes(extents: &[u64]) -> Vec<(String, i64)> {
     let name = |number| if extents.len() == 1 { "size".into() } else { format!("size_{number}") };
@@ -382,8 +417,8 @@ pub(super) fn reproducing_request(request: &Request, case: &Case, device: &Devic
     if request.kernels.is_some() || is_of_table {
         return Request { only: vec![case.id.clone()], no_peak: true, processes: None, ..request.clone() };
     }
-    // Another build of the driver may give the device another UUID, and another compiler in brackets.
-    let name = device.name.split(" (").next().unwrap_or_default().to_string();
+    // Another build of the driver may give the device another UUID.
+    let name = brief_name(device).to_string();
     let selection = Selection { device: vec![name], ..case.selection() };
     // A hang ends after the same time, and the layers find what they found.
     let vulkan = VulkanOptions { cache_dir: None, ..request.vulkan.clone() };
@@ -580,6 +615,23 @@ mod tests {
         ];
         let saved: Vec<_> = cases.iter().map(|case| (case, PathBuf::from("kept/case"), true)).collect();
         assert_eq!(kinds(&saved).lines().count() - 1, 4, "{}", kinds(&saved));
+    }
+
+    #[test]
+    fn only_folders_of_several_devices_name_theirs() {
+        let mut record = six_cases();
+        let names =
+            |record: &Record| record.devices.iter().map(|own| device_suffix(record, own.index)).collect::<Vec<_>>();
+        assert_eq!(names(&record), [""]);
+        let device = |index, name: &str, kind| DeviceInfo { index, name: name.into(), kind, ..software_device() };
+        record.devices.push(device(1, "host", DeviceKind::Host));
+        assert_eq!(names(&record)[0], "", "nothing of the host is saved");
+        record.devices.push(device(2, "../a/b (LLVM 15, 256 bits)", DeviceKind::Cpu));
+        assert_eq!(names(&record)[2], "_.._a_b");
+        record.devices.push(device(3, "../a b (LLVM 16)", DeviceKind::Cpu));
+        assert_eq!(names(&record)[2..], ["_.._a_b_2", "_.._a_b_3"]);
+        let own = folder_name(&Case { device: 3, ..record.cases[0].clone() }, &record);
+        assert_eq!(own, "matmul_naive_f32_64x64x64_.._a_b_3");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::basis::file_name::file_name;
 use crate::case::compiled::Representation;
 use crate::commands::cli::{InspectArgs, SourceArgs};
 use crate::plan::axes;
+use crate::plan::options::cache;
 use crate::report::inspect::{KernelRow, rows};
 use crate::user::fossilize::{self, ArchivedPipelines};
 use crate::user::{init, options, resolve};
@@ -36,7 +37,8 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         create_folder(folder, "make --save", "folder")?;
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
-    let tuned = measuring::tuned(&Request { tuned: args.tuned.clone(), ..Request::default() })?;
+    let cache = args.cache.as_deref().map(cache).transpose().map_err(Error::Usage)?.unwrap_or_default();
+    let tuned = measuring::tuned(&Request { tuned: args.tuned.clone(), ..Request::default() })?.for_cache(cache);
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
         origin: origin::of_this_process(None, host)?,
@@ -53,7 +55,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     if let Some(folder) = &args.save {
         answer.add_late_note(save(folder, &record, args, &files, host));
         if !args.isa && !args.ir {
-            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args));
+            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args, &setup.kernels));
         }
     }
     answer.deliver_json(json, &record);
@@ -93,6 +95,13 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Inspected> {
     if let (Some(archive), Some((option, value))) = (files.iter().find(|file| is_archive(file)), option.or(size)) {
         let archive = archive.shown();
         return Err(usage!("{option} {value} is for descriptions and sources; the pipelines of '{archive}' state all"));
+    }
+    if let Some(state) = &args.cache {
+        return Err(usage!(
+            "--cache {}: `inspect` runs nothing, and results of `tune` are of built-in kernels; `gpukern run` measures yours \
+             with cold caches",
+            brief(state)
+        ));
     }
     if let Some(algorithm) = args.what.iter().find(|word| !is_file(word)) {
         return Err(usage!(

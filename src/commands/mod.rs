@@ -28,6 +28,7 @@ mod options;
 mod origin;
 mod peak;
 mod program_file;
+mod program_sizes;
 pub(crate) mod progress;
 mod records;
 mod reproducer;

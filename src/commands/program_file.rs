@@ -1,6 +1,7 @@
 //! `inspect --save`: `program.json`, with all that a program of the user's own needs to run a case, and its SPIR-V.
 
 use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
+use super::program_sizes::{self, Saved};
 use super::reproducer::Reproducer;
 use crate::basis::alike::{distinct, grouped_where};
 use crate::basis::destination;
@@ -10,7 +11,7 @@ use crate::case::tile::CaseTile;
 use crate::commands::cli::InspectArgs;
 use crate::device::capability::{Requirement, requirement, vulkan_for};
 use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
-use crate::kernel::interface::{Argument, Interface, SlotKind};
+use crate::kernel::interface::{Argument, ArgumentKind, Interface, SlotKind};
 use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
 use crate::plan::axes;
@@ -18,12 +19,11 @@ use crate::tuning::tuned::Configuration;
 use crate::user::options::{CASE, PROGRAM};
 use crate::{
     BufferSpec, CATALOGUE, Case, CaseGroup, CaseOptions, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem,
-    Program, Record, Request, Result, Shown, Tuned, counted,
+    Program, Record, Request, Result, Shown, Tuned, UserKernels, counted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -33,26 +33,26 @@ const SCHEMA: &str = "gpukern-program/1";
 /// All that a program needs to run a case without gpukern. Make the buffers, then run the steps in order, with a barrier
 /// between each two.
 #[derive(Serialize, JsonSchema)]
-struct ProgramFile {
+pub(super) struct ProgramFile {
     /// Schema name, `gpukern-program/1`.
     schema: &'static str,
     /// Id of the case.
     case: String,
     /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
     /// another device may differ: save the program there, too.
-    device: String,
+    pub(super) device: String,
     /// Command that measures a built-in kernel here.
     command: Option<String>,
     /// Properties that a device must have and be asked for.
     requires: Requires,
     /// Steps in order.
-    steps: Vec<StepEntry>,
+    pub(super) steps: Vec<StepEntry>,
     /// Tile or block width, if it has one.
     tile: Option<CaseTile>,
     /// Dispatches, by number.
-    dispatches: Vec<DispatchEntry>,
+    pub(super) dispatches: Vec<DispatchEntry>,
     /// All buffers.
-    buffers: Vec<BufferEntry>,
+    pub(super) buffers: Vec<BufferEntry>,
 }
 
 /// Properties that a device must have, and be asked for when it is opened: the most of any dispatch.
@@ -95,7 +95,7 @@ struct Requires {
 /// Step of a program.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-enum StepEntry {
+pub(super) enum StepEntry {
     /// A dispatch by number.
     Dispatch { dispatch: usize },
     /// A buffer whose words all get a value.
@@ -108,15 +108,15 @@ enum StepEntry {
 
 /// Buffer to allocate.
 #[derive(Serialize, JsonSchema)]
-struct BufferEntry {
-    name: String,
+pub(super) struct BufferEntry {
+    pub(super) name: String,
     /// `input`, `output`, `in place` or `scratch`.
     role: &'static str,
     dtype: DType,
     /// Number of elements.
     elements: u64,
     /// Bytes to allocate: a multiple of 4, or of 16 if a texel view reads them.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// Value of all words of a scratch buffer before the first run.
     first_words: Option<u32>,
 }
@@ -125,33 +125,35 @@ struct BufferEntry {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct DispatchEntry {
     /// Name of the kernel.
-    kernel: String,
+    pub(super) kernel: String,
     /// File with its SPIR-V.
     pub(super) spirv: String,
     /// Specialization constants of four bytes: id and value.
     pub(super) constants: Vec<(u32, u32)>,
     /// Their names by id.
-    constant_names: Vec<(u32, String)>,
-    entry_point: &'static str,
-    push_constant_names: Vec<PushConstant>,
+    pub(super) constant_names: Vec<(u32, String)>,
+    pub(super) entry_point: &'static str,
+    pub(super) push_constant_names: Vec<PushConstant>,
     /// Capabilities that the SPIR-V declares.
     capabilities: Vec<String>,
     /// Size of sub-groups to require of the pipeline.
     pub(super) subgroup_size: Option<u32>,
     /// Number of work-groups along each axis.
-    groups: [u64; 3],
+    pub(super) groups: [u64; 3],
     /// Push constants of a built-in kernel, in order.
     arguments: Vec<ArgumentEntry>,
-    bindings: Bindings,
+    pub(super) bindings: Bindings,
 }
 
 /// Member of the push constants.
 #[derive(Serialize, JsonSchema)]
-struct PushConstant {
-    byte: u32,
-    bytes: u32,
+pub(super) struct PushConstant {
+    pub(super) byte: u32,
+    pub(super) bytes: u32,
     /// Empty if the SPIR-V has none.
-    name: String,
+    pub(super) name: String,
+    #[serde(skip)]
+    pub(super) kind: ArgumentKind,
 }
 
 /// Argument of a built-in kernel.
@@ -168,13 +170,13 @@ enum ArgumentEntry {
 
 /// Resources of a dispatch.
 #[derive(Serialize, JsonSchema)]
-struct Bindings {
+pub(super) struct Bindings {
     descriptors: Vec<DescriptorEntry>,
     /// Bytes of the push constants, with zeros where addresses belong.
-    push_constants: Vec<u8>,
+    pub(super) push_constants: Vec<u8>,
     addresses: Vec<AddressEntry>,
     /// Specialization constants of other sizes than four bytes: id and bytes.
-    sized_constants: Vec<(u32, Vec<u8>)>,
+    pub(super) sized_constants: Vec<(u32, Vec<u8>)>,
 }
 
 /// Descriptor of a buffer.
@@ -211,45 +213,52 @@ pub(super) fn save_programs(
     plan: &Plan,
     tuned: &Tuned,
     args: &InspectArgs,
+    kernels: &[UserKernels],
 ) -> Result<String> {
     let tuned_path = args.tuned.as_ref();
-    let mut saved = 0;
+    let mut saved = vec![];
     let mut renamed = String::new();
     let mut predicted = vec![];
     let mut runnable = 0;
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
-        let mut write = || -> io::Result<()> {
-            let usual = folder.join(folder_name(case));
-            let folder = create_unique(folder, &folder_name(case))?;
-            if folder != usual {
-                let [folder, usual] = [&folder, &usual].map(|path| path.shown());
-                let _ = writeln!(renamed, "note      '{usual}' is of an earlier run; this one's is '{folder}'");
-            }
+        let mut write = || -> io::Result<Saved<'_>> {
+            let usual = folder.join(folder_name(case, record));
+            let folder = create_unique(folder, &folder_name(case, record))?;
+            renamed += &of_earlier_run(&usual, &folder);
             let document = ProgramFile::write(&folder, case, device, (group, &chosen), tuned_path)?;
             runnable += usize::from(write_case(&folder, case, device, (group, &chosen), &document).is_some());
             let text = serde_json::to_string_pretty(&document)? + "\n";
-            std::fs::write(folder.join(PROGRAM), printable::json(text))
+            std::fs::write(folder.join(PROGRAM), printable::json(text))?;
+            Ok(Saved { case, group, is_auto: chosen.automatic.is_some(), folder, document })
         };
-        write().map_err(|e| {
+        saved.push(write().map_err(|e| {
             let reason = destination::explained(e);
             Error::Failure(format!("cannot save the program of {} in '{}': {reason}", case.id, folder.shown()))
-        })?;
-        saved += 1;
+        })?);
         let results = tuned.results(device, &group.algorithm, &group.spec);
         let is_timed = results.iter().any(|own| own.variant == chosen.variant.name && own.gflops.is_some());
         if chosen.automatic.is_some() && !is_timed {
             predicted.push(group);
         }
     }
+    let sizes = program_sizes::write(folder, &saved, record, kernels)?;
+    let saved = saved.len();
     let runs = match runnable {
         0 => String::new(),
         all if all == saved => "; `gpukern run FOLDER` verifies and times one".into(),
         _ => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
     };
     let text = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
-    Ok(text + &renamed + &untimed_choices(&predicted, saved, args).unwrap_or_default())
+    Ok(text + &sizes + &renamed + &untimed_choices(&predicted, saved, args).unwrap_or_default())
+}
+
+/// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
+pub(super) fn of_earlier_run(usual: &Path, own: &Path) -> String {
+    let [shown, instead] = [usual, own].map(Shown::shown);
+    let note = format!("note      '{shown}' is of an earlier run; this one's is '{instead}'\n");
+    if own == usual { String::new() } else { note }
 }
 
 /// Writes the description with which `run` repeats an exported case; `None` for a user's kernel, and for what
@@ -300,7 +309,8 @@ fn untimed_choices(predicted: &[&CaseGroup], saved: usize, args: &InspectArgs) -
         let typed = typed.map(|column| format!(" --{} {}", column.name, column.text(options)));
         let devices = (!args.on.device.is_empty()).then(|| format!(" -d {}", shell_word(&args.on.device.join(","))));
         let tuned = args.tuned.as_ref().map(|path| format!(" --tuned {}", shell_word(&path.shown())));
-        let more: String = typed.chain(devices).chain(tuned).collect();
+        let caches = args.cache.as_ref().map(|state| format!(" --cache {}", shell_word(state)));
+        let more: String = typed.chain(caches).chain(devices).chain(tuned).collect();
         commands.push(format!("`gpukern tune {name} -s {sizes} -t {}{more}`", options.dtype));
     }
     let (programs, them) = match predicted.len() {
@@ -503,6 +513,7 @@ pub(super) fn write_dispatches(
             byte: member.offset,
             bytes: member.kind.bytes(),
             name: member.name.to_string(),
+            kind: member.kind,
         };
         let names = interface.constants.iter().map(|constant| (constant.id, constant.name.to_string()));
         dispatches.push(DispatchEntry {

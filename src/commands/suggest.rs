@@ -375,8 +375,9 @@ mod tests {
             ("bench matmul --zzz", "unknown option '--zzz'; `gpukern bench --help` lists all"),
             ("verify matmul --s 8", "unknown option '--s'; write -s"),
             (
-                "ab matmul --cache cold",
-                "unknown option '--cache'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`",
+                "verify matmul --cache cold",
+                "unknown option '--cache'; it is an option of `gpukern run`, `gpukern bench`, `gpukern tune`, \
+                 `gpukern ab`, `gpukern inspect`",
             ),
             (
                 "list --size 8",

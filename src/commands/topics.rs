@@ -45,6 +45,7 @@ const TOPICS: &[Topic] = topics! {
     "alternate" "alternate.md"
     "limits" "limits.md"
     "compilers" "inspect.md"
+    "programs" "shipping.md"
     "tuning" "tuning.md"
     "profiles" "capture.md"
     "cases" "cases.md"
@@ -150,7 +151,7 @@ fn topic_of(word: &str) -> &str {
 /// Returns the page and the heading of the part that answers a word.
 fn part_of(word: &str) -> Option<(&'static str, &'static str)> {
     Some(match word {
-        "ship" | "shipping" | "deploy" => ("compilers", "Ship a kernel"),
+        "ship" | "shipping" | "deploy" => ("programs", "Ship a kernel"),
         "uncertainty" | "confidence" | "interval" => ("pages", "± is the longer half of an interval"),
         "tie" | "ties" | "tied" => ("pages", "Too close to tell"),
         "latex" => ("pages", "Numbers for a paper"),

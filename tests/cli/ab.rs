@@ -94,6 +94,15 @@ fn a_result_is_printed_again_exported_and_drawn() {
 }
 
 #[test]
+fn both_sides_start_with_cold_caches_if_asked_to() {
+    let mut measure = ab(&["-V", "tile-2d", "--against", "naive", "--cache=cold", "--max-time", "1s"]);
+    let output = measure.output().expect("it runs");
+    let said = stderr(&output);
+    assert!(said.contains("the caches were emptied before each run (--cache cold)"), "{said}");
+    expect_error(&mut ab(&["-V", "tile-2d", "--against", "naive", "--cache=tepid"]), 2, &["'tepid'"]);
+}
+
+#[test]
 fn a_variant_is_the_same_as_itself() {
     let output = expect_exit(
         &mut ab(&["--a", "v0", "--b", "naive", "--min-effect", "30%", "--max-time", "600s", "--json", "-"]),
@@ -417,7 +426,7 @@ fn two_drivers_with_different_answers_get_no_verdict() {
     let said = words(&output);
     assert!(said.contains("its answer differs from A's: Y[0] is 4, A has 8"), "{output}");
     // The answer of A is kept with it, so that the case fails again wherever B answers.
-    let kept = kept.join("B_k_u32_N_64_device-0");
+    let kept = kept.join("B_k_u32_N_64");
     for (width, exit) in [("128", 1), ("256", 0)] {
         let mut again = gpukern(&["run", "--max-time", "100ms"]);
         expect_exit(again.arg(&kept).env("LP_NATIVE_VECTOR_WIDTH", width), exit);

@@ -17,7 +17,7 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0);
     assert!(stderr(&output).contains("2 programs with SPIR-V"), "{}", stderr(&output));
-    let case = folder.path().join("matmul_naive_f32_8x8x8_device-0");
+    let case = folder.path().join("matmul_naive_f32_8x8x8");
     let program = read_json(&case.join("program.json"));
     check_schema(&program, include_str!("../../docs/program.schema.json"));
     let requires = &program["requires"];
@@ -49,7 +49,7 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
     // A build that reads the usual folder would ship the old program.
     let again = stderr(&expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0));
-    assert!(again.contains("naive_f32_8x8x8_device-0' is of an earlier run; this one's is '"), "{again}");
+    assert!(again.contains("naive_f32_8x8x8' is of an earlier run; this one's is '"), "{again}");
     // A choice of a description; its descriptors end with the data.
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
     let choice = ["inspect", toml, "-V", "softmax[LANES=64]", "-s", "ROWS=2", "-s", "COLUMNS=100", "--save"];
@@ -65,6 +65,82 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
 }
 
 #[test]
+fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
+    const SIZES: &str = "64x512x512,128x1024x512";
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("saved");
+    let mut inspect = gpukern(&["inspect", "matmul", "-V", "tiled,naive", "-t=f32", "-s", SIZES, "--save"]);
+    let said = stderr(&expect_exit(inspect.args([&saved]).args(["-s", "3x5x7"]), 0));
+    let told = "matmul_tiled_f32.json' has 3 sizes, with 2 pipelines; grids, specialization constants, push constants and \
+                buffers change";
+    assert!(said.contains(told), "{said}");
+    let naive = read_json(&saved.join("matmul_naive_f32.json"));
+    let tiled = read_json(&saved.join("matmul_tiled_f32.json"));
+    for (document, pipelines) in [(&naive, json!([[0], [0], [0]])), (&tiled, json!([[0], [0], [1]]))] {
+        check_schema(document, include_str!("../../docs/program-sizes.schema.json"));
+        let sizes = document["sizes"].as_array().expect("sizes");
+        assert_eq!(sizes.iter().map(|size| size["pipelines"].clone()).collect::<Value>(), pipelines, "{document}");
+        for size in sizes {
+            let alone = saved.join(size["folder"].as_str().expect("a folder"));
+            assert_eq!(size["program"], read_json(&alone.join("program.json")));
+        }
+        for pipeline in document["pipelines"].as_array().expect("pipelines") {
+            assert!(saved.join(pipeline["spirv"].as_str().expect("a file")).is_file(), "{document}");
+        }
+    }
+    assert_eq!(tiled["sizes"][1]["size"], json!([["size_1", 128], ["size_2", 1024], ["size_3", 512]]));
+    let values = |document: &Value, what: &str, name: Value| {
+        let mut changes = document["changes"].as_array().expect("changes").iter();
+        changes.find(|change| change["what"] == what && change["name"] == name).map(|change| change["values"].clone())
+    };
+    assert_eq!(values(&tiled, "push-constant", json!("M")), Some(json!([64, 128, 3])), "{tiled}");
+    assert_eq!(values(&tiled, "constant", json!("A_ALIGNED")), Some(json!([1, 1, 0])), "{tiled}");
+    assert_eq!(values(&naive, "constant", json!("local_size_x")), None, "{naive}");
+    assert_eq!(values(&naive, "buffer", json!("A")), Some(json!([64 * 512 * 4, 128 * 512 * 4, 3 * 7 * 4])), "{naive}");
+    let grids = values(&naive, "groups", Value::Null).expect("they change");
+    assert_eq!(grids[1], naive["sizes"][1]["program"]["dispatches"][0]["groups"], "{naive}");
+    let folder_of_one = saved.join(tiled["sizes"][2]["folder"].as_str().expect("a folder"));
+    let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&folder_of_one), 0);
+    assert_eq!(statuses(&valid_record(&stdout(&run))), ["measured"]);
+    // An earlier document stays.
+    let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save"]);
+    let said = stderr(&expect_exit(again.arg(&saved), 0));
+    assert!(said.contains("matmul_tiled_f32.json' is of an earlier run; this one's is '"), "{said}");
+    assert_eq!(read_json(&saved.join("matmul_tiled_f32.json")), tiled);
+    let newer = read_json(&saved.join("matmul_tiled_f32_2.json"));
+    assert_eq!(newer["sizes"][0]["folder"], "matmul_tiled_f32_64x512x512_2", "{newer}");
+    // The smaller product is divided along K, and its parts summed.
+    assert_eq!(values(&newer, "steps", Value::Null), Some(json!([1, 2])), "{newer}");
+    let second = newer["sizes"][1]["program"]["dispatches"][1]["kernel"].clone();
+    let mut kernels = newer["changes"].as_array().expect("changes").iter();
+    let is_second = |change: &&Value| change["what"] == "kernel" && change["dispatch"] == 1;
+    assert_eq!(kernels.find(is_second).expect("it changes")["values"], json!([null, second]), "{newer}");
+    // The axes of a user's kernel have names.
+    let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
+    let own = ["inspect", toml, "--set", "spec.LANES=64", "-s", "ROWS=2,4", "-s", "COLUMNS=100", "--save"];
+    let own_folder = folder.path().join("own");
+    expect_exit(gpukern(&own).arg(&own_folder), 0);
+    let files = std::fs::read_dir(&own_folder).expect("saved").map(|file| file.expect("a file").path());
+    let documents: Vec<_> = files.filter(|file| file.is_file()).map(|file| read_json(&file)).collect();
+    assert_eq!(documents.len(), 1);
+    assert_eq!(documents[0]["sizes"][1]["size"], json!([["ROWS", 4], ["COLUMNS", 100]]), "{}", documents[0]);
+}
+
+#[test]
+fn inspection_takes_results_for_cold_caches_and_says_that_it_runs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tuned = folder.path().join("tuned.toml");
+    expect_exit(gpukern(&["tune", "matmul", "-s=32", "--cache=cold", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
+    let cold = ["inspect", "matmul", "-V=auto", "-s=32", "-t=f32", "--cache=cold", "--json=-", "--tuned"];
+    let record = valid_record(&stdout(&expect_exit(gpukern(&cold).arg(&tuned), 0)));
+    let notes = record["cases"][0]["notes"].to_string();
+    assert!(notes.contains("with cold caches"), "{notes}");
+    expect_error(&mut gpukern(&["inspect", "matmul", "-V=naive", "-s=8", "--cache=tepid"]), 2, &["'tepid'"]);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
+    expect_error(&mut gpukern(&["inspect", file, "--cache=cold"]), 2, &["`inspect` runs nothing"]);
+}
+
+#[test]
 fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
     // A texel view ends at a whole texel.
     let folder = tempfile::tempdir().expect("a folder");
@@ -73,7 +149,7 @@ fn a_buffer_with_a_texel_view_is_larger_than_its_elements() {
         gpukern(&["inspect", "matmul", "-V", "gemv-texel", "--layout=nt", "-s", "3x7x13", "--save"]).arg(&odd),
         0,
     );
-    let case = odd.join("matmul_gemv-texel_f32_3x7x13_nt_device-0");
+    let case = odd.join("matmul_gemv-texel_f32_3x7x13_nt");
     let program = read_json(&case.join("program.json"));
     // The view in its description is that of the kernel, and the answer right.
     let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&case), 0);

@@ -444,7 +444,7 @@ fn a_failure_that_its_folder_cannot_repeat_is_not_run_again() {
     let said = "1 failure saved in @/kept; `not_runnable` in failure.json says why `run` cannot repeat them";
     expect_error(&mut command(path, &["@/failing.toml", "--keep-failures=@/kept"]), 2, &[&within(path, said)]);
     // Without the reference, which is what failed, the kernel would pass.
-    let kept = "@/kept/double_f32_N_1000_device-0";
+    let kept = "@/kept/double_f32_N_1000";
     let reason = "it may pass without its reference, which made it fail or itself failed, and which cannot be kept: ";
     let again = stderr(&expect_exit(&mut command(path, &[kept]), 2));
     assert!(again.contains(reason) && again.contains("this measures the case anew: `"), "{again}");

@@ -20,6 +20,7 @@ use crate::engine::manifest;
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
+use crate::plan::options::SamplingArgs;
 use crate::user::{options, resolve};
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions, Nanos,
@@ -253,8 +254,12 @@ fn plan_section(
     baselines: &[String],
     candidates: &[String],
 ) -> Result<PlanSection> {
-    let selection =
-        Selection { axes: args.axes.0.clone(), device: args.device.iter().cloned().collect(), ..Selection::default() };
+    let selection = Selection {
+        axes: args.axes.0.clone(),
+        device: args.device.iter().cloned().collect(),
+        sampling: SamplingArgs { cache: args.cache.clone(), ..SamplingArgs::default() },
+        ..Selection::default()
+    };
     if let [kernels] = kernels {
         return user_run::plan_section(kernels, false, &selection);
     }
@@ -322,7 +327,8 @@ impl<'a> Contest<'a> {
             tuned: args
                 .tuned
                 .as_deref()
-                .map_or_else(|| Ok(Tuned::none()), |path| measuring::read_tuned(path, "leave --tuned out"))?,
+                .map_or_else(|| Ok(Tuned::none()), |path| measuring::read_tuned(path, "leave --tuned out"))?
+                .for_cache(sampling.cache),
             longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
@@ -385,6 +391,9 @@ impl<'a> Contest<'a> {
         setup: &Setup,
         host: &Host,
     ) -> Result<CommandOutput> {
+        if !self.sampling.cache.is_hot() {
+            self.notes += "note      the caches were emptied before each run (--cache cold)\n";
+        }
         let target = Target::open_if_named(JSON, json)?;
         let failures_folder = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));

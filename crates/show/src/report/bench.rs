@@ -11,6 +11,7 @@ use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
+use crate::plan::axes::{self, Axis};
 use crate::record::class::Class;
 use crate::record::figure::{self, CaseFigure, FigureUnit};
 use crate::record::marks::{Mark, RunConditions};
@@ -357,22 +358,28 @@ fn remarks(record: &Record) -> String {
     lines
 }
 
-/// Names the variants that a remark is about, with their sizes if it is about only some: ` (tiled 512, 1024)`. Empty if
-/// it is about every case of the algorithm.
+/// Names the variants that a remark is about, with what else tells its cases from others, such as the type, and with their
+/// sizes, if it is about only some: ` (tiled f16 512, 1024)`. Empty if it is about every case of the algorithm.
 fn variants_with_remark(record: &Record, algorithm: &str, remark: &String) -> String {
-    let (noted, others): (Vec<&Case>, Vec<&Case>) =
-        remarked(record).filter(|case| case.algorithm == algorithm).partition(|case| case.notes.contains(remark));
+    let all: Vec<&Case> = remarked(record).filter(|case| case.algorithm == algorithm).collect();
+    let (noted, others): (Vec<&Case>, Vec<&Case>) = all.iter().partition(|case| case.notes.contains(remark));
     if others.is_empty() {
         return String::new();
     }
+    let differs = |axis: &Axis| all.iter().any(|case| !(axis.same)(&case.options, &all[0].options));
+    let kind = |case: &Case| [vec![case.variant.clone()], axes::words(&case.options, differs)].concat().join(" ");
     let mut parts = vec![];
-    for cases in grouped(noted, |case| case.variant.as_str()) {
-        let variant = cases[0].variant.as_str();
-        if others.iter().any(|case| case.variant == variant) {
-            let sizes = distinct(cases.iter().map(|case| case.row()));
-            parts.push(format!("{variant} {}", sizes.join(", ")));
-        } else {
+    for of_variant in grouped(noted, |case| case.variant.as_str()) {
+        let variant = of_variant[0].variant.as_str();
+        if others.iter().all(|case| case.variant != variant) {
             parts.push(variant.to_string());
+            continue;
+        }
+        for cases in grouped(of_variant, |case| kind(case)) {
+            let kind_of_cases = kind(cases[0]);
+            let sizes = distinct(cases.iter().map(|case| case.row()));
+            let has_others = others.iter().any(|case| kind(case) == kind_of_cases);
+            parts.push(if has_others { format!("{kind_of_cases} {}", sizes.join(", ")) } else { kind_of_cases });
         }
     }
     format!(" ({})", parts.join("; "))
@@ -415,6 +422,7 @@ pub mod tests {
     use super::super::grid::compact;
     use super::super::long::{View, joined, long};
     use super::*;
+    use crate::basis::dtype::DType;
     use crate::basis::size::Size;
     use crate::case::compiled::CompiledKernel;
     use crate::kernels::CATALOGUE;
@@ -502,6 +510,14 @@ pub mod tests {
             record.cases[index].notes.push(note.into());
         }
         insta::assert_snapshot!(notes(&record, false));
+        // Of several types, each is named.
+        record.cases[1].options.dtype = DType::F16;
+        let said = notes(&record, false);
+        assert!(said.contains(": one (naive f32)\n") && said.contains(": other (naive f16)\n"), "{said}");
+        let of_both = Case { size: "256".into(), ..record.cases[0].clone() };
+        record.cases.push(Case { notes: vec![], ..of_both });
+        let said = notes(&record, false);
+        assert!(said.contains(": one (naive f32 64)\n") && said.contains(": other (naive f16)\n"), "{said}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::plan::{CaseGroup, axes};
 use crate::stats::Summary;
+use crate::tuning;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -147,15 +148,20 @@ impl Explanation {
 fn verdict(variant: &str, algorithm: &str, cache: CacheState, own: &Summary, best: &Summary) -> Vec<String> {
     let lost = own.median.0 / best.median.0;
     let cold = if cache.is_hot() { "" } else { " --cache cold" };
-    let intervals = own.interval.zip(best.interval);
-    let is_clear = intervals.is_some_and(|([low, _], [_, high])| low.0 > high.0);
+    let has_intervals = own.interval.is_some() && best.interval.is_some();
+    // As in searches, a time without an interval is off by a factor of two at most.
+    let sides = [("own".into(), own.median, own.interval), ("best".into(), best.median, best.interval)];
+    let is_clear = lost > 1.0 && tuning::tied(&sides).is_empty();
     let mut sentences = vec![match lost {
-        _ if intervals.is_none() => format!(
+        _ if is_clear => {
+            let about = if has_intervals { "" } else { "about " };
+            format!("auto takes the first, {variant}, which takes {about}{lost:.2} × the time of the fastest")
+        }
+        _ if !has_intervals => format!(
             "auto takes the first, {variant}; of so few samples, nobody can tell which is the fastest: `gpukern bench {algorithm} \
              --variant NAME,..{cold} --max-time 10s` takes more"
         ),
         1.0 => format!("auto takes the first, {variant}, which has the shortest time"),
-        _ if is_clear => format!("auto takes the first, {variant}, which takes {lost:.2} × the time of the fastest"),
         _ => format!("auto takes the first, {variant}; whether another is faster is too close to tell here"),
     }];
     if lost > MAX_LOSS && is_clear {
@@ -201,6 +207,10 @@ mod tests {
         insta::assert_snapshot!(
             text(&[3000.0; 8]) + "========\n" + &text(&scattered) + "========\n" + &text(&[3000.0; 4])
         );
+        // So far apart, few samples tell.
+        let lines = text(&[9000.0; 4]);
+        assert!(lines.contains("auto takes the first, texel, which takes about 6.00 × the time"), "{lines}");
+        assert!(lines.contains("to have it take the fastest here: ") && !lines.contains("nobody"), "{lines}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ const LEGEND: &str = "slower: how often it takes at least 2 % longer than the fa
                       smallest ratio, and where";
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 4] = ["best", "undecided", "devices", "geomean"];
+const HIDDEN_FIRST: [&str; 5] = ["best", "undecided", "devices", "geomean", "mean"];
 
 /// Returns the tables of a comparison of several devices, with names of devices of at most `max_name` characters.
 pub fn comparison_tables(comparison: &Comparison, max_name: usize) -> Vec<Table> {

@@ -434,8 +434,10 @@ impl Table {
             for column in table.column_iter_mut().take(self.names()) {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
-            let narrowest = self.narrowest(columns);
-            if narrowest.iter().sum::<usize>() <= width + 1 {
+            // Prose that would get too narrow for comfort still splits no word.
+            let least_widths = [MIN_PROSE_WIDTH, 0].map(|least| self.narrowest(columns, least));
+            let narrowest = least_widths.into_iter().find(|narrowest| narrowest.iter().sum::<usize>() <= width + 1);
+            if let Some(narrowest) = narrowest {
                 for (column, least) in table.column_iter_mut().zip(narrowest).skip(self.names()) {
                     // Comfy's widths include no border.
                     let least = (least - 1).try_into().unwrap_or(u16::MAX);
@@ -448,8 +450,8 @@ impl Table {
         table.to_string().lines().map(str::trim_end).map(|line| line.to_string() + "\n").collect()
     }
 
-    /// Returns the smallest width of each column that splits no word, and no cell but those of prose.
-    fn narrowest(&self, columns: &[usize]) -> Vec<usize> {
+    /// Returns the smallest width of each column that splits no word, and no cell but those of prose, which has `least`.
+    fn narrowest(&self, columns: &[usize], least: u16) -> Vec<usize> {
         let width = |column: &usize| {
             let (heading, kind) = &self.columns[*column];
             if *kind != ColumnKind::Prose {
@@ -458,7 +460,7 @@ impl Table {
             let cells = self.rows.iter().map(|row| row[*column].plain()).chain([heading.plain()]);
             let longest = |cell: String| cell.split(' ').map(UnicodeWidthStr::width).max();
             let word = cells.filter_map(longest).max().unwrap_or(0);
-            (word.max(MIN_PROSE_WIDTH.into()) + CELL_PADDING).min(self.width_of(*column))
+            (word.max(least.into()) + CELL_PADDING).min(self.width_of(*column))
         };
         columns.iter().map(width).collect()
     }
@@ -610,6 +612,13 @@ pub mod tests {
         table.row(["matmul f32", &names.join(" "), "1.787", "2.681", "64 on llvmpipe"]);
         let text = table.terminal(80);
         assert!(names.iter().all(|name| text.contains(name)) && widest(&text) <= 80, "{text}");
+        // Prose that is narrower than is comfortable still splits no word.
+        let mut narrow = Table { rows: vec![], ..table.clone() };
+        let place = "4096x4096x4096 on Some long device";
+        narrow.row(["matmul f32", "texel, tiled, tile-2d", "1.787", "2.681", place]);
+        let text = narrow.terminal(80);
+        assert!(["texel,", "tile-2d", "variants", "2.681", place].iter().all(|word| text.contains(word)), "{text}");
+        assert!(widest(&text) <= 80, "{text}");
         // Without space for the longest word, it is split.
         assert!(widest(&table.terminal(60)) <= 60, "{}", table.terminal(60));
     }

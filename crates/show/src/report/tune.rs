@@ -3,7 +3,7 @@
 use super::bench::named;
 use super::document::Document;
 use super::or_dash;
-use super::table::{self, Table};
+use super::table::{self, Cell, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::alike::{grouped, grouped_where};
 use crate::basis::units::{Nanos, Work, in_words};
@@ -117,31 +117,98 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
             ));
         }
     }
-    let with_rivals = rows.iter().filter(|row| !row.found.rivals.is_empty() || row.has_refused);
-    for alike in grouped_where(with_rivals, |a, b| a.spec == b.spec) {
-        document.lines(choice_of(algorithm, &alike, cache));
+    let problems = grouped_where(rows.iter(), |a, b| a.spec == b.spec);
+    if problems.len() > 1 {
+        write_choices(&mut document, algorithm, &problems, (caches, width));
+    } else if rows.iter().any(|row| !row.found.rivals.is_empty() || row.has_refused) {
+        let only = problems.first().and_then(|rows| Chosen::of(algorithm, rows));
+        document
+            .lines(only.and_then(|own| choice(&own.row.spec, &own.times, own.row.work, &own.row.found.tied, cache)));
     }
     document.terminal(width)
 }
 
-/// Says which variant `auto` picks for a problem, of all that the searches on it timed, the last time of each.
-fn choice_of(algorithm: &Algorithm, rows: &[&TunedRow], cache: CacheState) -> Option<String> {
-    let mut times: Vec<(String, Nanos)> = vec![];
-    for TunedRow { variant, found, .. } in rows {
-        // `auto` never picks a variant that is less accurate.
-        let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
-        let own = is_exact.then(|| (variant.to_string(), found.best.1));
-        for timed in found.rivals.iter().cloned().chain(own) {
-            times.retain(|(name, _)| *name != timed.0);
-            times.push(timed);
+/// What `auto` picks for a problem, of all that the searches on it timed.
+struct Chosen<'a> {
+    /// Last time of each variant.
+    times: Vec<(String, Nanos)>,
+    variant: String,
+    time: Nanos,
+    /// The last search that timed it: another search's ties are with another time.
+    row: &'a TunedRow,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(algorithm: &Algorithm, rows: &[&'a TunedRow]) -> Option<Self> {
+        let mut times: Vec<(String, Nanos)> = vec![];
+        for TunedRow { variant, found, .. } in rows {
+            // `auto` never picks a variant that is less accurate.
+            let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
+            let own = is_exact.then(|| (variant.to_string(), found.best.1));
+            for timed in found.rivals.iter().cloned().chain(own) {
+                times.retain(|(name, _)| *name != timed.0);
+                times.push(timed);
+            }
+        }
+        let (variant, time) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).cloned()?;
+        let has_timed =
+            |row: &&&TunedRow| row.variant == variant || row.found.rivals.iter().any(|own| own.0 == variant);
+        let row = *rows.iter().rev().find(has_timed)?;
+        Some(Self { times, variant, time, row })
+    }
+
+    /// Returns the tile, how many times as long the built-in tile of the searched variant takes, and the interval of that if the
+    /// two took turns.
+    fn against_built_in(&self) -> [Option<String>; 3] {
+        let found = &self.row.found;
+        let is_own = self.row.variant == self.variant;
+        let tile = is_own.then(|| found.best.0.to_string());
+        let ratio = found.built_in.1.map(|time| format!("{:.2}", time.0 / self.time.0));
+        [tile, ratio, found.gain.filter(|_| is_own).map(|[low, high]| format!("{low:.2} … {high:.2}"))]
+    }
+
+    /// Says whether another variant may be as fast.
+    fn certainty(&self) -> String {
+        let is_listed = |name: &&str| *name != self.variant && self.times.iter().any(|(listed, _)| listed == name);
+        let tied: Vec<&str> = self.row.found.tied.iter().map(String::as_str).filter(is_listed).collect();
+        match &tied[..] {
+            _ if self.times.len() == 1 => "alone: no other was timed".into(),
+            [] => "yes".into(),
+            tied => format!("not against {}", in_words(tied, "and")),
         }
     }
-    let (fastest, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    // Another search's ties are with another time.
-    let has_fastest =
-        |row: &&&TunedRow| row.variant == fastest || row.found.rivals.iter().any(|(variant, _)| variant == fastest);
-    let row = rows.iter().rev().find(has_fastest)?;
-    choice(&row.spec, &times, row.work, &row.found.tied, cache)
+}
+
+/// Writes the table of what was chosen, a row for each of several problems.
+fn write_choices(
+    document: &mut Document,
+    algorithm: &Algorithm,
+    problems: &[Vec<&TunedRow>],
+    (caches, width): (&str, usize),
+) {
+    let table = Table::captioned(format!("what `auto` picks from now on{caches}"));
+    let table = table.text(["problem", "variant", "tile"]);
+    let mut table = table.numbers(["time", "GFLOP/s", "gain", "interval"]).prose(["settled"]);
+    for chosen in problems.iter().filter_map(|rows| Chosen::of(algorithm, rows)) {
+        let TunedRow { spec, work, .. } = chosen.row;
+        let problem = format!("{} {}", axes::words(spec, |_| true).join(" "), spec.size);
+        let [tile, ratio, interval] = chosen.against_built_in().map(or_dash);
+        let rate = work.rate(chosen.time).to_string();
+        let names = [problem, chosen.variant.clone(), tile].map(Cell::from);
+        let figures = [Cell::time(chosen.time), rate.into(), ratio.into(), interval.into(), chosen.certainty().into()];
+        table.row(names.into_iter().chain(figures));
+    }
+    table.unify_units(&["time"]);
+    let whole = table.width();
+    let hidden = if table.fits(width) { vec![] } else { table.fit(width, &["GFLOP/s", "interval", "tile"]) };
+    document.gap();
+    document.line(table.caption());
+    document.table(table);
+    document.lines(table::hidden(&hidden, whole));
+    document.line(
+        "gain: the time of the searched variant's built-in tile ÷ that of the choice, with its interval if the two took \
+         turns; what is not settled had too few samples, or is too close: more --budget may tell",
+    );
 }
 
 /// Prints what `auto` picks where the device can run no variant that was searched: a line of [`choice`] for each size.
@@ -303,11 +370,16 @@ mod tests {
         let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, tile, tile));
         (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
         (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
-        let text = text(&software_device(), algorithm, CacheState::Hot, &[a, b, other], 200);
-        assert_eq!(text.matches(": `auto` picks ").count(), 2, "{text}");
-        let (_, choice) = text.split_once("f32 nt 256: `auto` picks ").expect("a choice");
-        let line = choice.lines().next().unwrap_or_default();
-        assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| line.contains(name)), "{line}");
+        let mut one = vec![a, b, other];
+        let text = text(&software_device(), algorithm, CacheState::Hot, &one, 200);
+        one.truncate(2);
+        let (_, choices) = text.split_once("what `auto` picks from now on\n").expect("a table");
+        let rows: Vec<_> = choices.lines().filter(|line| line.starts_with(" f32 ")).collect();
+        assert!(rows.len() == 2 && rows[0].contains(" nt 256 ") && rows[1].contains("not against texel"), "{text}");
+        // Of one problem, a line has the times of all.
+        let line = super::text(&software_device(), algorithm, CacheState::Hot, &one, 400);
+        let (_, choice) = line.split_once("f32 nt 256: `auto` picks ").expect("a choice");
+        assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| choice.contains(name)), "{line}");
     }
 
     #[test]
