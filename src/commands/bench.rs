@@ -47,7 +47,7 @@ pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<Comman
     }
     let files = Files::of_measuring(request, output, &kernels, setup.loader.as_ref());
     files.read("--beside", &args.beside).read("--gate", &args.gate).check(host)?;
-    let setup = &setup.with_kernels(kernels).without_sources(request.no_sources);
+    let setup = &setup.with_kernels(kernels).with_sources(request.sources);
     if let (Some(sides), Some(gate)) = (&planned.sides, &args.gate) {
         sides.check_thresholds(&read_thresholds(gate)?, &planned.selected)?;
     }

@@ -711,11 +711,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_commands: bool,
 
-    /// Leave the text of your kernels out of the record
+    /// Keep the text of your kernels in the record
     ///
-    /// It then has only their hashes, and `export --to sources` cannot write them.
+    /// `export --to sources` writes the files, to measure them again from the record alone. It has only hashes otherwise.
     #[arg(long)]
-    pub no_sources: bool,
+    pub sources: bool,
 
     /// Print a draft description for you to complete
     ///
@@ -823,7 +823,7 @@ impl RunArgs {
             },
             config: self.config.clone(),
             no_commands: self.no_commands,
-            no_sources: self.no_sources,
+            sources: self.sources,
             no_peak: self.no_peak,
             tuned: self.tuned.clone(),
             no_tuned: self.no_tuned,
@@ -1186,11 +1186,11 @@ pub struct VerifyArgs {
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
-    /// Leave the text of your kernels out of the record
+    /// Keep the text of your kernels in the record
     ///
-    /// It then has only their hashes, and `export --to sources` cannot write them.
+    /// `export --to sources` writes the files, to measure them again from the record alone. It has only hashes otherwise.
     #[arg(long, requires = "config")]
-    pub no_sources: bool,
+    pub sources: bool,
 
     /// Skip problems too large for a software device
     ///
@@ -1881,9 +1881,9 @@ mod tests {
             |(selection, texts, flags, (processes, noise), only, vulkan)| {
                 let [config, shard, label, tuned] = texts;
                 let [config, tuned] = [config, tuned].map(|path| path.map(PathBuf::from));
-                let [host, no_peak, no_tuned, no_commands, no_sources] = flags;
+                let [host, no_peak, no_tuned, no_commands, keeps_sources] = flags;
                 let sources = Request { selection, config, no_commands, shard, label, host, ..Request::default() };
-                Request { no_peak, no_sources, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
+                Request { no_peak, sources: keeps_sources, tuned, no_tuned, processes, noise, only, vulkan, ..sources }
             },
         )
     }

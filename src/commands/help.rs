@@ -46,7 +46,7 @@ const HEADINGS: [Heading; 7] = [
     Heading {
         title: "Advanced",
         usual: "bench/tuned tune/tuned inspect/tuned config/tuned",
-        more: "tuned no-tuned no-peak no-commands no-sources shard timeout max-run validation loader cache-dir in-process",
+        more: "tuned no-tuned no-peak no-commands sources shard timeout max-run validation loader cache-dir in-process",
     },
 ];
 

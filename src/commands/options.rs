@@ -167,9 +167,7 @@ fn sources() -> Vec<Entry<Request>> {
         flag("no-commands", "Refuse descriptions that run commands, as of strangers", |target: &mut Request| {
             &mut target.no_commands
         }),
-        flag("no-sources", "Leave the text of own kernels out of the record", |target: &mut Request| {
-            &mut target.no_sources
-        }),
+        flag("sources", "Keep the text of own kernels in the record", |target: &mut Request| &mut target.sources),
         text(
             "shard I/N",
             "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \

@@ -36,7 +36,7 @@ pub(super) fn write(runs: &[PathBuf], over: Option<&str>, output: Option<&Path>,
     }
     let mut notes = String::new();
     let record = read_record(run, &mut notes)?.record;
-    if record.kernel_files.iter().all(|file| file.text.is_none()) {
+    if record.kernel_files.iter().all(|file| file.text.is_none() || file.is_description()) {
         return Err(without_texts(run, &record, host));
     }
     if let Some(file) = record.kernel_files.iter().find(|file| !file.is_genuine()) {
@@ -77,8 +77,7 @@ fn without_texts(run: &Path, record: &Record, host: &Host) -> Error {
             let command = request.command_with(&host.program_name(), Table::new());
             format!("it has only built-in kernels, which `{command}` measures again")
         }
-        _ => "it was measured with --no-sources or by an older version, or they are larger than 64 KiB, or no text"
-            .into(),
+        _ => "it was measured without --sources, or they are larger than 64 KiB, or no text".into(),
     };
     usage!("'{}' has no sources: {why}", run.shown())
 }

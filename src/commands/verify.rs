@@ -47,7 +47,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
-    let setup = setup.with_kernels(kernels).without_sources(args.no_sources);
+    let setup = setup.with_kernels(kernels).with_sources(args.sources);
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup };
     // `verify` checks the built-in tiles; `tune` verifies the tiles that it finds.
     let tuned = Tuned::none();

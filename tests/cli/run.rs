@@ -289,7 +289,7 @@ fn a_record_alone_repeats_the_measurement_of_own_kernels() {
     fs::write(path.join("double.comp"), source.replace("a[i] * 2.0", "a[i]")).expect("written");
     fs::write(path.join("double.toml"), DESCRIPTION.to_string() + more).expect("written");
     let run = within(path, "@/run.json");
-    expect_exit(command(path, &["@/double.toml", "--json"]).arg(&run), 0);
+    expect_exit(command(path, &["@/double.toml", "--sources", "--json"]).arg(&run), 0);
     let text = fs::read_to_string(&run).expect("a record");
     assert!(!text.contains("secret") && text.contains("A.npy") && !text.contains("xxxxxx"), "only its own short texts");
     let again = within(path, "@/again");
@@ -313,7 +313,7 @@ fn a_record_alone_repeats_the_measurement_of_own_kernels() {
 }
 
 #[test]
-fn private_sources_stay_out_of_the_record() {
+fn sources_stay_out_of_the_record_unless_asked_for() {
     let folder = folder(&[]);
     let path = folder.path();
     let run = within(path, "@/run.json");
@@ -321,13 +321,13 @@ fn private_sources_stay_out_of_the_record() {
     {
         fs::write(path.join("c.toml"), "[[run]]\nkernel = 'double.toml'\n").expect("written");
         let mut command = gpukern(&[]);
-        command.args(arguments.iter().map(|argument| within(path, argument))).args(["--no-sources", "--json", &run]);
+        command.args(arguments.iter().map(|argument| within(path, argument))).args(["--json", &run]);
         expect_exit(&mut command, 0);
         let text = fs::read_to_string(&run).expect("a record");
-        assert!(!text.contains("local_size_x_id") && !text.contains("cdiv("), "{arguments:?}");
+        assert!(!text.contains("local_size_x_id") && text.contains("cdiv("), "{arguments:?}");
     }
     let mut export = gpukern(&["export", &run, "--to", "sources", "-o"]);
-    let why = "it was measured with --no-sources or by an older version, or they are larger than 64 KiB, or no text";
+    let why = "it was measured without --sources, or they are larger than 64 KiB, or no text";
     expect_refusal(export.arg(path.join("again")), &format!("'@/run.json' has no sources: {why}"));
     expect_exit(brief_bench(&["matmul", "-V", "naive", "-s", "8", "--json"]).arg(&run), 0);
     let mut export = gpukern(&["export", &run, "--to", "sources", "-o"]);

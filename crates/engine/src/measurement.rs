@@ -644,7 +644,9 @@ impl<'a> Measurement<'a> {
             for (place, id) in self.plan.ids().into_iter().enumerate() {
                 places.entry(id).or_insert(place);
             }
-            cases.iter_mut().for_each(|case| case.place = places.get(&case.id).copied());
+            for case in &mut cases {
+                case.place = places.get(&case.id).copied();
+            }
         }
         let origin = if processes.is_empty() {
             options.origin.clone()

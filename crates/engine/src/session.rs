@@ -111,9 +111,11 @@ impl Setup {
         Self { kernels, kernel_files, ..self.clone() }
     }
 
-    /// Returns this setup, without the texts of the kernels' files if the user keeps them private.
-    pub fn without_sources(mut self, is_private: bool) -> Self {
-        self.kernel_files.iter_mut().filter(|_| is_private).for_each(|file| file.text = None);
+    /// Returns this setup, with the texts of descriptions alone unless the user wants those of sources and scripts kept.
+    pub fn with_sources(mut self, are_kept: bool) -> Self {
+        for file in self.kernel_files.iter_mut().filter(|file| !are_kept && !file.is_description()) {
+            file.text = None;
+        }
         self
     }
 

@@ -558,6 +558,11 @@ impl Description {
     /// Finds the line, from 1, of `field` in `text`, such as `buffer.A.shape`. If the field is missing, the innermost
     /// table on its path counts. The tables of an array are counted from 0: `pass.1.groups`.
     pub fn line(text: &str, field: &str) -> Option<usize> {
+        Self::locate(text, field).map(|(line, _)| line)
+    }
+
+    /// As [`Self::line`], with whether the field itself is there.
+    fn locate(text: &str, field: &str) -> Option<(usize, bool)> {
         let root = DeTable::parse(text).ok()?;
         let mut table = root.get_ref();
         let mut offset = None;
@@ -581,7 +586,7 @@ impl Description {
                 _ => break,
             }
         }
-        offset.map(|offset| line_number(text, offset))
+        offset.map(|offset| (line_number(text, offset), rest.is_empty()))
     }
 }
 
@@ -773,13 +778,18 @@ impl Described {
         if fault.message.starts_with(CANNOT_START) {
             return Error::Failure(fault.message.clone());
         }
-        // The last option that sets a field counts.
-        if let Some((_, option)) = self.options.iter().rfind(|(field, _)| is_on_path(field, &fault.field)) {
+        let place = self.file.as_ref().and_then(|(_, text)| Description::locate(text, &fault.field));
+        // The last option that sets a field counts. A table that the file lacks comes from an option for a part of it.
+        let sets = |(field, _): &&(String, String)| {
+            is_on_path(field, &fault.field)
+                || is_on_path(&fault.field, field) && !place.is_some_and(|(_, is_whole)| is_whole)
+        };
+        if let Some((_, option)) = self.options.iter().rfind(sets) {
             let message = if option.is_empty() { fault.message.clone() } else { format!("{option}: {fault}") };
             return Error::Usage(message);
         }
-        let Some((path, text)) = &self.file else { return Error::Usage(fault.to_string()) };
-        let line = Description::line(text, &fault.field).map_or_else(String::new, |line| format!(":{line}"));
+        let Some((path, _)) = &self.file else { return Error::Usage(fault.to_string()) };
+        let line = place.map_or_else(String::new, |(line, _)| format!(":{line}"));
         Error::Usage(format!("{}{line}: {fault}", path.shown()))
     }
 

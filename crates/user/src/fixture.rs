@@ -111,7 +111,7 @@ pub fn described(text: &str) -> serde_json::Value {
 #[derive(Default)]
 pub struct ArchiveWriter {
     /// Tag, hash and payload of each entry.
-    entries: Vec<(u32, u64, Vec<u8>)>,
+    pub entries: Vec<(u32, u64, Vec<u8>)>,
     pub compressed: bool,
     /// Checksum of pipelines.
     pub crc: u32,

@@ -557,12 +557,15 @@ fn constants(stated: Option<&Specialization>, interface: &Interface) -> Result<V
             }
             continue;
         };
-        let end = entry.offset.checked_add(entry.size);
-        let value = end.and_then(|end| data.get(entry.offset..end)).filter(|value| value.len() == bytes as usize);
-        let value = value.ok_or_else(|| {
-            let (id, size) = (entry.id, entry.size);
-            format!("it states {} for specialization constant {id}, which has {bytes}", counted(size, "byte"))
-        })?;
+        let (id, size) = (entry.id, entry.size);
+        if size != bytes as usize {
+            return Err(format!(
+                "it states {} for specialization constant {id}, which has {bytes}",
+                counted(size, "byte")
+            ));
+        }
+        let value = entry.offset.checked_add(size).and_then(|end| data.get(entry.offset..end));
+        let value = value.ok_or_else(|| format!("its data end before specialization constant {id}"))?;
         let bits = value.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
         values.push(SpecValue { id: constant.id, bits, bytes });
     }
@@ -664,10 +667,10 @@ mod tests {
             ),
             (
                 archive(1, &STATED.replace("\"offset\":8", "\"offset\":14")).bytes(),
-                "it states 4 bytes for specialization",
+                "its data end before specialization constant 1",
                 false,
             ),
-            (archive(1, &STATED.replace("AAAA", "A")).bytes(), "its specialization constants are damaged", false),
+            (archive(1, &STATED.replace("==", "=")).bytes(), "its specialization constants are damaged", false),
             (archive(1, &STATED.replace("Size\":8", "Size\":9")).bytes(), "it requires sub-groups of 9", false),
             (archive(1, "\"flags\":[],").bytes(), "pipeline 0000000000000007: it is damaged: ", true),
             (

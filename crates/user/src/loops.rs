@@ -62,7 +62,9 @@ fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashSet<u32>) -> bool 
         (Some(op), [_, result, sides @ ..]) if COMPARISONS.contains(&op) && exits.contains(result) => {
             let is_below = [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual].contains(&op);
             let steps = sides.first().map(|side| counters.steps_of(*side)).unwrap_or_default();
-            let has_all = |ops: &[Op]| !steps.is_empty() && steps.iter().all(|step| ops.contains(step));
+            let is_constant = |from: &[u32]| from.iter().any(|id| small.contains(id));
+            let has_all =
+                |ops: &[Op]| !steps.is_empty() && steps.iter().all(|(op, from)| ops.contains(op) && is_constant(from));
             has_all(&FACTORS) || is_below && has_all(&[Op::IAdd]) && small.contains(&sides[1])
         }
         _ => false,
@@ -110,19 +112,22 @@ fn large_constant(instruction: &Instruction<'_>, most: u64) -> Option<u32> {
     }
 }
 
+/// Arithmetic, and what it is of.
+type Step<'a> = (Op, &'a [u32]);
+
 /// Variables and phis of a loop that integer arithmetic takes from a round to the next.
 struct Counters<'a> {
     /// Variable of each loaded value.
     loads: HashMap<u32, u32>,
     /// Arithmetic by its result.
-    steps: HashMap<u32, (Op, &'a [u32])>,
+    steps: HashMap<u32, Step<'a>>,
     /// Steps of each counter.
-    counters: HashMap<u32, Vec<Op>>,
+    own: HashMap<u32, Vec<Step<'a>>>,
 }
 
 impl<'a> Counters<'a> {
     fn of(code: &[Instruction<'a>]) -> Self {
-        let mut all = Self { loads: HashMap::new(), steps: HashMap::new(), counters: HashMap::new() };
+        let mut all = Self { loads: HashMap::new(), steps: HashMap::new(), own: HashMap::new() };
         for instruction in code {
             match (instruction.op(), instruction.operands()) {
                 (Some(Op::Load), &[_, result, pointer, ..]) => _ = all.loads.insert(result, pointer),
@@ -132,7 +137,7 @@ impl<'a> Counters<'a> {
                 _ => {}
             }
         }
-        let mut counters: HashMap<u32, Vec<Op>> = HashMap::new();
+        let mut counters: HashMap<u32, Vec<Step<'_>>> = HashMap::new();
         for instruction in code {
             let (counter, values) = match (instruction.op(), instruction.operands()) {
                 (Some(Op::Store), [pointer, value, ..]) => (*pointer, std::slice::from_ref(value)),
@@ -140,11 +145,11 @@ impl<'a> Counters<'a> {
                 _ => continue,
             };
             let own = values.iter().filter_map(|value| all.steps.get(value));
-            let own = own.filter(|(_, from)| from.iter().any(|id| all.origin(*id) == counter)).map(|(op, _)| *op);
+            let own = own.filter(|(_, from)| from.iter().any(|id| all.origin(*id) == counter)).copied();
             counters.entry(counter).or_default().extend(own);
         }
         counters.retain(|_, steps| !steps.is_empty());
-        Self { counters, ..all }
+        Self { own: counters, ..all }
     }
 
     /// Returns the variable of a loaded value, which are the same here.
@@ -153,8 +158,8 @@ impl<'a> Counters<'a> {
     }
 
     /// Returns the steps of the counter that a number is, or that it is one step from; empty for other numbers.
-    fn steps_of(&self, id: u32) -> Vec<Op> {
-        let of = |id: u32| self.counters.get(&self.origin(id));
+    fn steps_of(&self, id: u32) -> Vec<Step<'a>> {
+        let of = |id: u32| self.own.get(&self.origin(id));
         let behind = || self.steps.get(&id).and_then(|(_, from)| from.iter().find_map(|own| of(*own)));
         of(id).or_else(behind).cloned().unwrap_or_default()
     }

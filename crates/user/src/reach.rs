@@ -51,6 +51,7 @@ pub(super) struct Assumed<'a> {
 pub(super) const MAX_PARAMETERS: usize = 120;
 
 /// Facts that the analysis finds.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reach {
     /// Whether the kernel reads each parameter.
@@ -164,6 +165,7 @@ struct Comparison {
     limit: u32,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Analysis<'a> {
     assumed: &'a Assumed<'a>,
     types: HashMap<u32, &'a [u32]>,

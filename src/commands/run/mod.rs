@@ -77,7 +77,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         ));
     }
     let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).collect();
-    let setup = setup.with_kernels(all_kernels).without_sources(request.no_sources);
+    let setup = setup.with_kernels(all_kernels).with_sources(request.sources);
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup };
     if args.ab {
         let mut answer = ab::judge_run(args, &request, requested.sections, setup, host)?;
@@ -100,14 +100,15 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         answer.notes.push_str(RACES_NOTE);
     }
     if !args.tune && !names_choices(&request.selection) {
-        for kernels in &setup.kernels {
-            if let Some(choices) = kernels.first_choices() {
-                let _ = writeln!(answer.notes, "note      {}: {choices}; --tune times all", kernels.name);
-            }
-        }
+        answer.notes.extend(setup.kernels.iter().filter_map(choices_note));
     }
     wanted.print(&mut answer, host.width());
     Ok(answer)
+}
+
+/// Says which of its choices a kernel was run with.
+fn choices_note(kernels: &UserKernels) -> Option<String> {
+    Some(format!("note      {}: {}; --tune times all\n", kernels.name, kernels.first_choices()?))
 }
 
 /// Drafts descriptions of the kernels.

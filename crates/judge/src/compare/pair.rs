@@ -501,23 +501,10 @@ impl CasePair<'_> {
             why.push(MEASURED_ONCE.into());
         } else if verdict == Verdict::Undecided {
             why.extend(self.too_few_samples());
-            let latency = self.assumed_latency(settings);
-            if obstacle.is_none() && ratio.is_some_and(|ratio| is_mostly(&ratio, latency)) {
-                why.push(format!(
-                    "between separate runs, ±{} µs (±{}) is assumed: where buffers lie in memory changes a kernel's latency",
-                    noise::ASSUMED_LATENCY / 1e3,
-                    units::percent(latency)
-                ));
-            } else if obstacle.is_none() && ratio.is_some_and(|ratio| self.is_width_assumed(&ratio, settings)) {
-                if self.assumes_boards(settings) {
-                    obstacle = Some(Obstacle::AnotherBoard);
-                } else {
-                    obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
-                    let noise = percent(self.assumed_noise(settings));
-                    why.push(format!(
-                        "with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{noise} between processes is assumed"
-                    ));
-                }
+            if let (None, Some(ratio)) = (obstacle, &ratio) {
+                let (assumed, reason) = self.assumption(ratio, settings);
+                obstacle = assumed;
+                why.extend(reason);
             }
         }
         why.extend(reason);
@@ -542,6 +529,29 @@ impl CasePair<'_> {
         }
         why.extend(why::check_warnings(&self.baseline, &self.candidate));
         self.make_entry(ratio, verdict, obstacle, why, settings)
+    }
+
+    /// Says which assumption makes the interval of an undecided ratio so wide, if one does.
+    fn assumption(&self, ratio: &Ratio, settings: &Settings) -> (Option<Obstacle>, Option<String>) {
+        let latency = self.assumed_latency(settings);
+        if is_mostly(ratio, latency) {
+            let reason = format!(
+                "between separate runs, ±{} µs (±{}) is assumed: where buffers lie in memory changes a kernel's latency",
+                noise::ASSUMED_LATENCY / 1e3,
+                units::percent(latency)
+            );
+            return (None, Some(reason));
+        }
+        if !self.is_width_assumed(ratio, settings) {
+            return (None, None);
+        }
+        if self.assumes_boards(settings) {
+            return (Some(Obstacle::AnotherBoard), None);
+        }
+        let noise = percent(self.assumed_noise(settings));
+        let reason =
+            format!("with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{noise} between processes is assumed");
+        (Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }), Some(reason))
     }
 
     /// Returns the entry of the case in the comparison.

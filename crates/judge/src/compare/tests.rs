@@ -11,7 +11,7 @@ use crate::plan::options::Selection;
 use crate::plan::request::{KernelFiles, Request};
 use crate::record::fixture::measured_mut;
 use crate::record::reader;
-use crate::record::{Case, Conditions, Correctness, Outcome, Process, Sample};
+use crate::record::{Case, Conditions, Correctness, KernelFile, Outcome, Process, Sample};
 use crate::stats::Summary;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
@@ -261,6 +261,14 @@ fn passes_of_one_module_are_held_against_the_same_pass() {
     assert_eq!(why(&a, &b), [""; 0], "nothing changed");
     dress(&mut b, ["1", "3"]);
     assert_eq!(why(&a, &b), ["reduction.comp, its grid or its constants changed"]);
+    let file = |sha256: &str| KernelFile { path: "kernels/reduction.comp".into(), sha256: sha256.into(), text: None };
+    for (hash, reason) in [
+        ("2", "reduction.comp changed"),
+        ("1", "reduction.comp is the same; its grid, constants, macros or included files changed"),
+    ] {
+        (a.kernel_files, b.kernel_files) = (vec![file("1")], vec![file(hash)]);
+        assert_eq!(why(&a, &b), [reason]);
+    }
 }
 
 #[test]

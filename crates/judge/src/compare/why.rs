@@ -7,6 +7,7 @@ use crate::case::statistics;
 use crate::record::{SKETCH_SUMS, Warning};
 use crate::stats;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Smallest relative change of a clock, or of the canary's time, that is mentioned.
 const MIN_MENTIONED_CHANGE: f64 = 0.02;
@@ -68,7 +69,7 @@ pub(super) fn code_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]
         // Passes of one module share its name: each is compared with the same pass.
         let pass = new.kernels[..index].iter().filter(|earlier| earlier.name == kernel.name).count();
         let Some(old_kernel) = old.kernels.iter().filter(|old| old.name == kernel.name).nth(pass) else { continue };
-        for change in kernel_changes(old_kernel, kernel) {
+        for change in kernel_changes(old_kernel, kernel, source_changed([before, after], kernel.source())) {
             // Several versions of a file share its name.
             if !reasons.contains(&change) {
                 reasons.push(change);
@@ -120,15 +121,27 @@ pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_
     canary_times(baseline, candidate).is_some_and(|times| is_mentioned(&times))
 }
 
+/// Whether the files called `name` changed; `None` if a record does not list any.
+fn source_changed(sides: [&SeenCase<'_>; 2], name: &str) -> Option<bool> {
+    let [before, after] = sides.map(|seen| -> BTreeSet<&str> {
+        let files = seen.record.kernel_files.iter();
+        let called = files.filter(|file| Path::new(&file.path).file_name().is_some_and(|own| own == name));
+        called.map(|file| &*file.sha256).collect()
+    });
+    (!before.is_empty() && !after.is_empty()).then_some(before != after)
+}
+
 /// Lists the changes of a kernel: of its code in one line, of its compiler statistics in another.
-fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel) -> Vec<String> {
+fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel, source_changed: Option<bool>) -> Vec<String> {
     let mut changes = vec![];
     if before.hash != after.hash {
         // The hash of a user's kernel includes its grid and push constants.
-        changes.push(if after.is_users() {
-            format!("{}, its grid or its constants changed", after.source())
-        } else {
-            format!("the code of {} changed", after.source())
+        let source = after.source();
+        changes.push(match source_changed {
+            _ if !after.is_users() => format!("the code of {source} changed"),
+            Some(true) => format!("{source} changed"),
+            Some(false) => format!("{source} is the same; its grid, constants, macros or included files changed"),
+            None => format!("{source}, its grid or its constants changed"),
         });
     }
     let mut statistics = vec![];

@@ -21,8 +21,8 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// Whether descriptions that run commands are refused.
     pub no_commands: bool,
-    /// Whether the record leaves out the texts of the user's kernels.
-    pub no_sources: bool,
+    /// Whether the record keeps the texts of the user's kernels.
+    pub sources: bool,
     /// Part of the cases, as typed: `1/4`.
     pub shard: Option<String>,
     /// Name of the record in histories and reports.

@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(sentence, "the medians are known to ±1 % and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
-        let apart = [1.0, 1.0, 1.0, 9.0, 9.0, 9.0].map(Nanos);
+        let apart = [1.0, 1.0, 1.0, 1.0, 9.0, 9.0].map(Nanos);
         measured_mut(&mut record.cases[0]).summary = Summary::of(&apart).expect("samples");
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±>100 %");
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");

@@ -119,8 +119,8 @@ pub struct KernelFile {
     pub path: String,
     /// SHA-256 of the contents, in hexadecimal.
     pub sha256: String,
-    /// Text of a description, a source or a script, as UTF-8 of at most 64 KiB; of all, at most 1 MiB. Absent from other
-    /// files, with `--no-sources`, and from older records, which have the texts of descriptions alone.
+    /// Text of a description, and with `--sources` of a source or a script, as UTF-8 of at most 64 KiB; of all, at most 1 MiB.
+    /// Its owner may not want to hand out more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -139,6 +139,10 @@ impl KernelFile {
         let text = fits.then(|| String::from_utf8(contents).ok()).flatten();
         *left -= text.as_ref().map_or(0, String::len);
         Some(Self { path: path.display().to_string(), sha256, text })
+    }
+
+    pub fn is_description(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|ending| ending == "toml")
     }
 
     /// Whether the text is that of the file, as its hash says.

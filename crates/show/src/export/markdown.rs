@@ -25,6 +25,7 @@ use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
 use crate::stats;
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 /// Most cases that are gone, and named, for one reason.
 const MAX_GONE: usize = 50;
@@ -46,7 +47,7 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 let (table, mut figures, bold) = section.table(record, &conditions, over, is_latex);
                 if !is_latex && let Some(Mark { sign, meaning }) = &bold {
-                    figures += &format!("; {sign}: {meaning}");
+                    let _ = write!(figures, "; {sign}: {meaning}");
                 }
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
                 tables.extend(is_latex.then(|| table.clone()));

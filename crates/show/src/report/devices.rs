@@ -99,9 +99,10 @@ impl<'a> DeviceCard<'a> {
 
     /// Describes the measured limits. Where nothing runs, none can be measured.
     fn limits(&self, measured: Option<&Peak>) -> String {
-        match self.idle || self.info.unusable().is_some() {
-            true => "none: nothing can be measured on it".into(),
-            false => limits_text(self.info, measured),
+        if self.idle || self.info.unusable().is_some() {
+            "none: nothing can be measured on it".into()
+        } else {
+            limits_text(self.info, measured)
         }
     }
 
