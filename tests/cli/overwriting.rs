@@ -92,6 +92,7 @@ const COMMANDS: &[&str] = &[
     "bench --config config.toml --explain --json config.toml",
     "bench --config config.toml --resume k.toml",
     "bench --config config.toml --beside config.toml --json config.toml",
+    "bench --config config.toml --beside config.toml --gate gate.toml --json gate.toml",
     "bench matmul --compare m.json --json hard.json",
     "bench matmul --reference figures.csv --json figures.csv",
     "bench matmul --tuned tuned.toml --json tuned.toml",
