@@ -215,15 +215,15 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String 
     if let Some(most) = limit.filter(|most| kernels.iter().any(|own| may_be_stopped(record, own, *most))) {
         let _ = writeln!(
             hints,
-            "note      this driver silently stops an invocation after {most} loop iterations, also one of a reference"
+            "note      does a loop never end? This driver silently stops an invocation after {most} loop iterations, also one of a \
+             reference"
         );
     }
     hints
 }
 
-/// Whether a driver that stops loops may have made an answer of these kernels wrong: one that is wrong, where an axis or
-/// the points for each invocation are as many, or one at a large size that nothing but another kernel on the same device checks.
-/// A loop that no axis ends may be as long at any size.
+/// Whether a driver that stops loops may have made an answer of these kernels wrong: one that is wrong, or one at a large size
+/// that nothing but another kernel on the same device checks. A loop that no axis ends may be as long at any size.
 fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
     let is_of_device = |reference: &Reference| matches!(reference, Reference::None | Reference::Kernel(_));
     let is_large = |value: &i64| u64::try_from(*value).is_ok_and(|value| value > most);
@@ -231,20 +231,7 @@ fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
     let is_suspect =
         |point: &ResolvedPoint| is_of_device(&point.reference) && (has_long_loops || point.values.iter().any(is_large));
     let is_wrong = record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_)));
-    let is_long = |point: &ResolvedPoint| {
-        let values = point.values.iter().filter_map(|value| u64::try_from(*value).ok());
-        let points = values.fold(1, u64::saturating_mul);
-        has_long_loops
-            || point.values.iter().any(is_large)
-            || point.pass_lists.iter().flatten().flat_map(|passes| &passes.dispatches).any(|dispatch| {
-                // A grid that another kernel decides is not known here.
-                let groups = if dispatch.indirect.is_some() { [1; 3] } else { dispatch.groups };
-                let each = own.problem.declared_invocations(dispatch.shader);
-                points / groups.into_iter().fold(each, u64::saturating_mul).max(1) > most
-            })
-    };
-    let points = &own.problem.points;
-    own.problem.has_growing_loops() && (is_wrong && points.iter().any(is_long) || points.iter().any(is_suspect))
+    own.problem.has_growing_loops() && (is_wrong || own.problem.points.iter().any(is_suspect))
 }
 
 /// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to

@@ -353,8 +353,7 @@ impl PosedCase<'_> {
                         return Err(format!("the reference {}", fault.what));
                     }
                     let oracle = make_oracle(simulated.outputs).map_err(|error| error.to_string())?;
-                    let mut unwritten = simulated.unwritten.iter().enumerate();
-                    let element = unwritten.find_map(|(output, at)| oracle.element(output, (*at)?));
+                    let element = unwritten_element(&*oracle, &simulated.unwritten);
                     return element.map_or(Ok(oracle), |element| {
                         Err(format!("the reference never writes {element}; does its grid, or an `if`, leave it out?"))
                     });
@@ -548,11 +547,20 @@ impl CaseReport {
             check.enforce(promise);
         }
         if check.passes() {
-            self.unverified = self.unverified.take().or_else(|| oracle.doubt(&simulated.outputs));
+            self.unverified = self.unverified.take().or_else(|| {
+                let doubt = oracle.doubt(&simulated.outputs)?;
+                let element = unwritten_element(oracle, &simulated.unwritten);
+                Some(element.map_or(doubt.clone(), |element| format!("{doubt}; {element} was never written")))
+            });
             return None;
         }
         Some(check.wrong.first.first().map_or(check.worst, ToString::to_string))
     }
+}
+
+/// Names the first element that nothing wrote, by the first byte of each output that nothing wrote.
+fn unwritten_element(oracle: &dyn Oracle, unwritten: &[Option<usize>]) -> Option<String> {
+    unwritten.iter().enumerate().find_map(|(output, at)| oracle.element(output, (*at)?))
 }
 
 /// Returns the verdict on a program's exact runs. A loose run whose answer is wrong is a fault of its own.

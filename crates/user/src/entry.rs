@@ -221,7 +221,7 @@ pub(super) fn resize(words: &mut [u32], size: [u32; 3]) -> Result<(), String> {
         instruction.op() == Some(Op::ExecutionMode) && matches!(instruction.operands(), [_, LOCAL_SIZE, 1, 1, 1])
     };
     let Some(start) = instructions(words).flatten().find(is_default).map(|instruction| instruction.at) else {
-        return Err("it states a work-group size itself; leave out `local_size`".into());
+        return Err("it states a work-group size itself; leave out `local_size`, or state it as layout(local_size_x_id = 0) to choose it".into());
     };
     // The extents follow the opcode, the entry point and the mode.
     words[start + 3..start + 6].copy_from_slice(&size);
@@ -268,7 +268,10 @@ mod tests {
         assert_eq!([&double, &triple].map(|module| count(module, Op::Function)), [2, 3]);
         assert_eq!([&double, &triple].map(|module| count(module, Op::EntryPoint)), [1, 1]);
         let error = resize(&mut double, [8, 4, 2]).expect_err("64 invocations");
-        assert_eq!(error, "it states a work-group size itself; leave out `local_size`");
+        assert_eq!(
+            error,
+            "it states a work-group size itself; leave out `local_size`, or state it as layout(local_size_x_id = 0) to choose it"
+        );
         resize(&mut triple, [8, 4, 2]).expect("one invocation");
         assert!(triple.windows(4).any(|words| words == [ExecutionMode::LocalSize as u32, 8, 4, 2]));
     }

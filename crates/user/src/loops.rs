@@ -41,15 +41,15 @@ pub(super) fn has_long_loop(words: &[u32], most: u64) -> bool {
 pub(super) fn has_growing_loop(words: &[u32]) -> bool {
     let all: Vec<_> = instructions(words).flatten().collect();
     let small = all.iter().filter_map(|own| match (own.op(), own.operands()) {
-        (Some(Op::Constant), &[_, id, value]) => (1..=MOST_SHORT).contains(&value).then_some(id),
+        (Some(Op::Constant), &[_, id, value]) => (1..=MOST_SHORT).contains(&value).then_some((id, value)),
         _ => None,
     });
-    let small: HashSet<u32> = small.collect();
+    let small: HashMap<u32, u32> = small.collect();
     loops(&all).iter().any(|(code, merge)| !is_short(code, *merge, &small))
 }
 
 /// Whether a loop ends in few rounds: a branch to `merge`, which follows it, depends on such a counter.
-fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashSet<u32>) -> bool {
+fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashMap<u32, u32>) -> bool {
     let exits: HashSet<u32> = code
         .iter()
         .filter_map(|own| match (own.op(), own.operands()) {
@@ -62,10 +62,14 @@ fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashSet<u32>) -> bool 
         (Some(op), [_, result, sides @ ..]) if COMPARISONS.contains(&op) && exits.contains(result) => {
             let is_below = [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual].contains(&op);
             let steps = sides.first().map(|side| counters.steps_of(*side)).unwrap_or_default();
-            let is_constant = |from: &[u32]| from.iter().any(|id| small.contains(id));
-            let has_all =
-                |ops: &[Op]| !steps.is_empty() && steps.iter().all(|(op, from)| ops.contains(op) && is_constant(from));
-            has_all(&FACTORS) || is_below && has_all(&[Op::IAdd]) && small.contains(&sides[1])
+            let advances = |op: Op, from: &[u32]| {
+                let least = if [Op::IMul, Op::UDiv, Op::SDiv].contains(&op) { 2 } else { 1 };
+                from.iter().any(|id| small.get(id).is_some_and(|value| *value >= least))
+            };
+            let has_all = |ops: &[Op]| {
+                !steps.is_empty() && steps.iter().all(|(op, from)| ops.contains(op) && advances(*op, from))
+            };
+            has_all(&FACTORS) || is_below && has_all(&[Op::IAdd]) && small.contains_key(&sides[1])
         }
         _ => false,
     })
@@ -224,6 +228,9 @@ mod tests {
             ("for (int k = -int(n); k < 0; ++k) s += 1.0;", true),
             ("for (uint k = 0; k < 16;) k += next[k] % 2;", true),
             ("for (uint k = 0; k < 16; k += n) s += 1.0;", true),
+            ("for (uint k = 0; k < 16; k += 0) s += 1.0;", true),
+            ("for (uint k = 1; k < 16; k <<= 0) s += 1.0;", true),
+            ("for (uint k = 1; k < 16; k *= 1) s += 1.0;", true),
             ("for (uint k = 0; k < EACH; ++k) s += 1.0;", true),
             ("while (s < 1e30) s *= 2.0;", true),
         ] {

@@ -10,9 +10,7 @@ use crate::basis::size::Size;
 use crate::basis::units::Work;
 use crate::kernel::buffer::{Address, Role};
 use crate::kernel::image::Image;
-use crate::kernel::instructions::instructions;
 use crate::kernel::program::Dispatch;
-use rspirv::spirv::{ExecutionMode, Op};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -70,16 +68,6 @@ impl ResolvedProblem {
     /// Whether a kernel has a loop that may take more than `most` rounds, whatever the axes are: see [`has_long_loop`].
     pub fn has_long_loops(&self, most: u64) -> bool {
         self.modules.iter().any(|module| has_long_loop(&module.spirv, most))
-    }
-
-    /// Returns the invocations of a work-group of a module as it declares them; 1 if constants set their number.
-    pub fn declared_invocations(&self, module: usize) -> u64 {
-        let is_local_size = |operands: &[u32]| operands.get(1) == Some(&(ExecutionMode::LocalSize as u32));
-        let mut all = self.modules.get(module).into_iter().flat_map(|module| instructions(&module.spirv).flatten());
-        let declared = all.find(|own| own.op() == Some(Op::ExecutionMode) && is_local_size(own.operands()));
-        declared.map_or(1, |own| {
-            own.operands()[2..].iter().fold(1, |all, extent| all * u64::from((*extent).clamp(1, 1 << 16)))
-        })
     }
 
     /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,
