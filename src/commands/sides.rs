@@ -603,46 +603,14 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
     changes.into_iter().collect()
 }
 
-/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents; and those that a script
-/// of a command imports from its folder.
+/// Returns the files that a problem reads besides its sources, by name, with hashes of their contents.
 fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
-    let mut paths = BTreeSet::new();
-    for (what, path) in problem.files().into_iter().filter(|(what, _)| *what != "a source") {
-        if what == "a file of a command" && path.extension().is_some() {
-            paths.extend(imported(&path));
-        }
-        paths.insert(path);
-    }
+    let files = problem.files().into_iter();
+    let paths: BTreeSet<_> = files.filter_map(|(what, path)| (what != "a source").then_some(path)).collect();
     let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
     let hash = |path: &Path| Some(fingerprint(&[&std::fs::read(path).ok()?]));
     paths.iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
 }
-
-/// Returns the files beside a script, with its ending, whose names it has as words, and those that these name in turn.
-fn imported(script: &Path) -> Vec<PathBuf> {
-    // A bare name has an empty folder, which nobody can read.
-    let folder = script.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let beside = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_alike = |path: &PathBuf| path.extension() == script.extension();
-    let beside: Vec<PathBuf> = beside.map(|entry| entry.path()).filter(is_alike).take(MAX_BESIDE).collect();
-    let mut found: Vec<PathBuf> = vec![];
-    let mut last = vec![script.to_path_buf()];
-    while let Some(path) = last.pop() {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let is_named = |other: &&PathBuf| {
-            let stem = other.file_stem().unwrap_or_default().to_string_lossy();
-            words.contains(&*stem) || stem.contains('-') && text.contains(&*stem)
-        };
-        let named: Vec<_> = beside.iter().filter(is_named).filter(|other| !found.contains(other)).cloned().collect();
-        found.extend(named.iter().cloned());
-        last.extend(named);
-    }
-    found
-}
-
-/// Most files beside a script that are read.
-const MAX_BESIDE: usize = 100;
 
 /// Returns the SPIR-V that passes run.
 fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> {

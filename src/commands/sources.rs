@@ -101,6 +101,9 @@ fn add_notes(notes: &mut String, missing: &[&KernelFile], layout: &Layout, recor
         let _ = writeln!(notes, "note      the command reads '{}', which the record does not have", path.shown());
     }
     notes.push_str("note      descriptions may run commands: read a stranger's first, or add --no-commands\n");
+    notes.push_str(
+        "note      what a command reads without naming it, such as data or libraries, is not in the record\n",
+    );
 }
 
 /// Returns the command that measures the record again, from the folder of its files.

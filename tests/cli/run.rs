@@ -275,9 +275,15 @@ fn kernels_of_several_processes_stay_in_the_order_of_the_command_line() {
 #[test]
 fn a_record_alone_repeats_the_measurement_of_own_kernels() {
     let script = "cp \"$1/A.npy\" \"$2/D.npy\"\n";
-    let more = "[reference]\ncommand = 'sh ref.sh {in} {out}; cat .key >&2'\n";
-    let folder = folder(&[("ref.sh", script), (".key", "secret"), ("data.bin", "\u{0}\u{0}\u{0}\u{0}")]);
+    let more = "[reference]\ncommand = 'sh ref.sh {in} {out}; cat .key >&2 || true'\n";
+    let folder = folder(&[(".key", "secret"), ("data.bin", "\u{0}\u{0}\u{0}\u{0}"), ("other.sh", "secret\n")]);
     let path = folder.path();
+    // What the command names, and what that reads in turn.
+    fs::create_dir(path.join("parts")).expect("made");
+    let scripts = [("ref.sh", ". ./parts/first.sh\n"), ("parts/first.sh", ". ./last.sh\n"), ("last.sh", script)];
+    for (name, text) in scripts {
+        fs::write(path.join(name), text).expect("written");
+    }
     let kernel = "// ".to_string() + &"x".repeat(64 << 10) + "\n";
     fs::write(path.join("long.glsl"), kernel).expect("written");
     let source = DOUBLE.replace(
@@ -297,16 +303,18 @@ fn a_record_alone_repeats_the_measurement_of_own_kernels() {
     assert!(stdout(&written).starts_with("cd ") && stdout(&written).ends_with(" --json=run.json\n"), "{written:?}");
     let notes = stderr(&written);
     assert!(line(&notes, "note      not written").contains("long.glsl") && notes.contains("--no-commands"), "{notes}");
-    for name in ["double.comp", "double.toml", "ref.sh"] {
+    assert!(notes.contains("what a command reads without naming it"), "{notes}");
+    for name in ["double.comp", "double.toml", "ref.sh", "parts/first.sh", "last.sh"] {
         let [copy, original] = [Path::new(&again), path].map(|folder| fs::read(folder.join(name)).expect(name));
         assert_eq!(copy, original, "{name}");
     }
     fs::rename(path.join("long.glsl"), Path::new(&again).join("long.glsl")).expect("moved");
-    expect_exit(&mut command(path, &["@/again/double.toml", "--set=reference.command=sh ref.sh {in} {out}"]), 0);
+    let again_alone = expect_exit(&mut command(path, &["@/again/double.toml"]), 0);
+    assert!(!stdout(&again_alone).contains("unverified"), "its own reference: {}", stdout(&again_alone));
     expect_refusal(&mut export(&run), "'@/again' is not empty; name a new folder: -o DIR");
     fs::write(&run, text.replace("A.npy", "B.npy")).expect("written");
     let changed =
-        "the text of '@/ref.sh' in '@/run.json' does not have the hash that stands beside it: the record was changed";
+        "the text of '@/last.sh' in '@/run.json' does not have the hash that stands beside it: the record was changed";
     expect_refusal(&mut export(&run), changed);
 }
 

@@ -10,6 +10,10 @@ const MAX_DEPTH: u32 = 4;
 /// Most folders to search, and most words to look for in each.
 const MAX_FOLDERS: usize = 32;
 const MAX_WORDS: usize = 1000;
+/// Most files and folders beside a script that are looked at.
+const MAX_BESIDE: usize = 1000;
+/// Longest script that is read for what it imports.
+const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 /// Longest expansion of variables that is read, because values that use variables grow exponentially. Linux passes no
 /// longer argument to a program (`MAX_ARG_STRLEN`).
 const MAX_EXPANDED_BYTES: usize = 128 << 10;
@@ -28,6 +32,69 @@ pub fn files_of_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>, fold
         words.add(argument, 0);
     }
     words.find_files(folder)
+}
+
+/// Returns the files with a script's ending, beside it or in folders there, whose names it has as words, and those that
+/// these name in turn: what it imports. Nothing hidden is among them.
+pub fn imported(script: &Path) -> BTreeSet<PathBuf> {
+    let (Some(mut text), Some(ending)) = (text_of(script), script.extension()) else {
+        return BTreeSet::new();
+    };
+    let mut candidates = beside(script.parent().unwrap_or(Path::new("")));
+    candidates.retain(|(_, path)| path != script && path.extension() == Some(ending));
+    let mut found = BTreeSet::new();
+    loop {
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let is_word = |name: &str| words.contains(name) || name.contains('-') && text.contains(name);
+        // A package's own file is read with any other of it.
+        let is_named = |names: &[String]| match names {
+            [package @ .., last] if last == "__init__" && !package.is_empty() => {
+                package.iter().all(|name| is_word(name))
+            }
+            names => names.iter().all(|name| is_word(name)),
+        };
+        let (named, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|(names, _)| is_named(names));
+        if named.is_empty() {
+            return found;
+        }
+        for (_, path) in named {
+            text.push('\n');
+            text += &text_of(&path).unwrap_or_default();
+            found.insert(path);
+        }
+        candidates = others;
+    }
+}
+
+/// Returns the text of a script; `None` if the file is data by its length or bytes.
+fn text_of(path: &Path) -> Option<String> {
+    let is_short = path.metadata().is_ok_and(|file| file.len() <= MAX_SCRIPT_BYTES);
+    if is_short { std::fs::read_to_string(path).ok() } else { None }
+}
+
+/// Returns the files in a folder and those below it, each with the names of its folders and its own without ending.
+fn beside(folder: &Path) -> Vec<(Vec<String>, PathBuf)> {
+    let mut files = vec![];
+    let mut folders = vec![(vec![], folder.to_path_buf())];
+    let mut seen = 0;
+    while let Some((names, folder)) = folders.pop() {
+        // A bare name has an empty folder, which nobody can read.
+        let readable = if folder == Path::new("") { Path::new(".") } else { &folder };
+        for entry in std::fs::read_dir(readable).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            seen += 1;
+            if seen > MAX_BESIDE || name.to_string_lossy().starts_with('.') {
+                continue;
+            }
+            let path = folder.join(&name);
+            // Links to folders may lead anywhere, and round in a circle.
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let stem = if is_folder { Some(&*name) } else { path.file_stem() };
+            let names = [&names[..], &[stem.unwrap_or_default().to_string_lossy().into_owned()]].concat();
+            if is_folder { folders.push((names, path)) } else { files.push((names, path)) }
+        }
+    }
+    files
 }
 
 /// Words of a command, with everything that they may expand to.
@@ -256,5 +323,32 @@ mod tests {
         assert!(["ref x.py", "data-1.txt"].iter().all(|name| found.contains(&folder.path().join(name))), "{found:?}");
         // Variables that contain themselves are not expanded without end.
         files_of_line(&"a=$a$a '\"\\ ".repeat(5000), folder.path());
+    }
+
+    #[test]
+    fn what_a_script_imports_is_found_in_packages_and_through_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let texts = [
+            ("ref.py", "import npy, my.tools\nfrom .hidden import secret"),
+            ("npy.py", "load('first-part')"),
+            ("first-part.py", "import ref"),
+            ("my/__init__.py", ""),
+            ("my/tools.py", "from . import deep"),
+            ("my/deep.py", ""),
+            ("my/unnamed.py", ""),
+            ("other/tools.py", ""),
+            ("npy.txt", ""),
+            (".hidden/secret.py", ""),
+            (".npy.py", ""),
+        ];
+        for (path, text) in texts {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        let found = imported(&folder.path().join("ref.py"));
+        let expected = ["npy.py", "first-part.py", "my/__init__.py", "my/tools.py", "my/deep.py"];
+        assert_eq!(found, expected.iter().map(|path| folder.path().join(path)).collect());
+        assert!(beside(Path::new("")).iter().any(|(_, path)| path == Path::new("Cargo.toml")), "as the user names it");
     }
 }

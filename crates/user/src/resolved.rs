@@ -14,7 +14,7 @@ use crate::kernel::program::Dispatch;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Everything that one `run` can measure: kernels with their specialization constants, at the points that the axes span.
 /// The hash of a plan includes its JSON, so the names of the first version stay.
@@ -108,14 +108,14 @@ impl ResolvedProblem {
             }
         }
         for ShellCommand { line, folder } in commands {
-            let paths = command_files::files_of_line(line, folder);
+            let paths = files_of_command(line, folder);
             files.extend(paths.into_iter().map(|path| ("a file of a command", path)));
         }
         files
     }
 
     /// Returns the files that are the problem's own text: descriptions, sources, and what its commands name below their
-    /// folders. Other readings of a command's words, such as the user's keys or what `PATH` finds, are not its own.
+    /// folders, with what that imports. Other readings of a command's words, such as the user's keys or what `PATH` finds, are not its own.
     pub fn own_texts(&self) -> BTreeSet<PathBuf> {
         let sources = self.sources.iter().chain(self.modules.iter().flat_map(|module| &module.files));
         let mut texts: BTreeSet<_> = sources.cloned().collect();
@@ -128,7 +128,7 @@ impl ResolvedProblem {
             let is_visible = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
             let is_below =
                 |path: &PathBuf| path.strip_prefix(folder).is_ok_and(|path| path.components().all(is_visible));
-            texts.extend(command_files::files_of_line(line, folder).into_iter().filter(is_below));
+            texts.extend(files_of_command(line, folder).into_iter().filter(is_below));
         }
         texts
     }
@@ -161,6 +161,14 @@ impl ResolvedProblem {
         let extents: Vec<_> = self.axes.iter().zip(values).map(|(axis, value)| format!("{axis}={value}")).collect();
         if extents.is_empty() { "1".into() } else { extents.join(",") }
     }
+}
+
+/// Returns the files that a command names, and those that its scripts import from beside them.
+fn files_of_command(line: &str, folder: &Path) -> BTreeSet<PathBuf> {
+    let mut files = command_files::files_of_line(line, folder);
+    let imported: Vec<_> = files.iter().map(|path| command_files::imported(path)).collect();
+    files.extend(imported.into_iter().flatten());
+    files
 }
 
 /// Returns the size of a point from the columns of axis values; `None` if they are too many, or one is not positive.

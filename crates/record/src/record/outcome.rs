@@ -309,6 +309,11 @@ impl From<Verification> for Correctness {
 }
 
 impl Measured {
+    /// Returns the number of processes that measured it.
+    pub fn processes(&self) -> usize {
+        self.process_medians.len().max(1)
+    }
+
     /// Returns one sentence per reason for doubt: an unverified answer, accepted mutations, warnings.
     pub fn cautions(&self) -> impl Iterator<Item = String> {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());

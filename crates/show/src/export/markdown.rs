@@ -59,7 +59,7 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         write_cases(&mut document, &cases, &conditions, &tables);
     }
     if is_latex {
-        document.lines(method_sentences(record));
+        document.lines(method_sentences(record, over));
     }
     document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
@@ -94,8 +94,9 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     document.signs(marks);
 }
 
-/// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
-fn method_sentences(record: &Record) -> Option<String> {
+/// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured. Its tables may have
+/// speed-ups `over` a variant.
+fn method_sentences(record: &Record, over: Option<&str>) -> Option<String> {
     let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
     let range = |count: fn(&Measured) -> usize| {
         let counts: Vec<usize> = measured.iter().map(|m| count(m)).collect();
@@ -152,6 +153,7 @@ fn method_sentences(record: &Record) -> Option<String> {
         Some(checked_answers(record)),
         code,
         Some(reported(&measured)),
+        over.and_then(|_| ratios(record)),
     ];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
@@ -188,12 +190,22 @@ fn checked_answers(record: &Record) -> String {
 /// Says what the figures are, of which some may have too few samples for an interval.
 fn reported(measured: &[&Measured]) -> String {
     let known = measured.iter().filter(|m| m.summary.interval.is_some()).count();
-    let between = measured.iter().all(|m| m.process_medians.len() > 1);
-    let median = if between { "the median of the processes' medians" } else { "the median" };
-    let interval = if between {
-        "95 % interval (Student's t interval of the logarithms of those medians)"
-    } else {
-        "95 % interval within a process"
+    // Whether several processes measured some of the cases, and one the others.
+    let has = |wanted: fn(&Measured) -> bool| {
+        let is_several: Vec<_> = measured.iter().filter(|m| wanted(m)).map(|m| m.processes() > 1).collect();
+        [is_several.contains(&true), is_several.contains(&false)]
+    };
+    let median = match has(|_| true) {
+        [false, _] => "the median",
+        [true, false] => "the median of the processes' medians",
+        [true, true] => "the median (of several processes, that of their medians)",
+    };
+    let interval = match has(|m| m.summary.interval.is_some()) {
+        [false, _] => "95 % interval within a process",
+        [true, false] => "95 % interval (Student's t interval of the logarithms of those medians)",
+        [true, true] => {
+            "95 % interval (of several processes, Student's t interval of the logarithms of those medians; of one, within it)"
+        }
     };
     match known {
         0 => format!("We report {median}, of too few for an interval."),
@@ -202,6 +214,20 @@ fn reported(measured: &[&Measured]) -> String {
         }
         _ => format!("We report {median} with its {interval}."),
     }
+}
+
+/// Says what the ratios are, of which those of fewer than three processes have no interval; `None` without any.
+fn ratios(record: &Record) -> Option<String> {
+    let has_interval = |case: &Case| case.speedup_interval.is_some();
+    let (paired, others): (Vec<_>, Vec<_>) =
+        record.cases.iter().filter(|case| case.speedup.is_some()).partition(|case| has_interval(case));
+    let of_processes = "the median of the ratios in each process, with its 95 % interval";
+    Some(match (paired.is_empty(), others.is_empty()) {
+        (true, true) => return None,
+        (false, true) => format!("Ratios are {of_processes}."),
+        (true, false) => "Ratios are those of the medians.".into(),
+        (false, false) => format!("Ratios are {of_processes}, or, without one, those of the medians."),
+    })
 }
 
 /// Returns a text in brackets behind another; empty without one.
@@ -338,6 +364,34 @@ mod tests {
     }
 
     #[test]
+    fn latex_says_which_intervals_an_interrupted_run_has_between_processes_and_what_ratios_are() {
+        let mut record = crate::record::fixture::four_cases();
+        record.cases.truncate(2);
+        let latex = |record: &Record| document(record, Some("x"), true).latex();
+        for (count, words) in [(2, "interval [low, high] within one"), (3, "[low, high] over 3 processes, or within")] {
+            for (at, case) in record.cases.iter_mut().enumerate() {
+                let measured = crate::record::fixture::measured_mut(case);
+                let time = measured.summary.median;
+                measured.process_medians = if at == 0 { vec![time; count] } else { vec![] };
+                let is_known = at == 1 || count == 3;
+                measured.summary.interval =
+                    is_known.then_some([Nanos(time.0 * 0.9), Nanos(time.0 * (1.1 + at as f64))]);
+            }
+            let text = latex(&record);
+            assert!(text.contains(words), "{text}");
+            assert!(text.contains("by more than the") && !text.contains("Ratios are"), "{text}");
+            let table = text.lines().filter(|line| line.ends_with("\\\\") && line.contains(" & "));
+            let table: String = table.map(|line| format!("{line}\n")).collect();
+            assert!(!table.contains('±') && !table.contains("\\pm"), "one notation: {text}");
+        }
+        record.cases[0].speedup = Some(2.0);
+        assert!(latex(&record).contains("Ratios are those of the medians."));
+        record.cases[1].speedup = Some(2.0);
+        record.cases[1].speedup_interval = Some([1.9, 2.1]);
+        assert!(latex(&record).contains("Ratios are the median of the ratios in each process, with its 95"));
+    }
+
+    #[test]
     fn latex_explains_the_signs_of_its_table_alone() {
         // The table has the first of five cases of a size, and the fourth is disturbed.
         let mut record = disturbed();
@@ -374,12 +428,13 @@ mod tests {
     #[test]
     fn the_method_says_when_sampling_ended_only_where_the_request_holds_it() {
         let mut record = disturbed();
-        let ended = |record: &Record| method_sentences(record).expect("measured").contains("Sampling of a case ended");
+        let ended =
+            |record: &Record| method_sentences(record, None).expect("measured").contains("Sampling of a case ended");
         let request = Request::default();
         let of_file = Request { config: Some("kernels.toml".into()), ..Request::default() };
         for (request, is_known) in [(None, false), (Some(request), true), (Some(of_file), false)] {
             record.request = request;
-            assert_eq!(ended(&record), is_known, "{:?}", method_sentences(&record));
+            assert_eq!(ended(&record), is_known, "{:?}", method_sentences(&record, None));
         }
     }
 

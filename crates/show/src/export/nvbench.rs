@@ -1,10 +1,11 @@
 //! JSON of nvbench (<https://github.com/NVIDIA/nvbench>, file version 1.0.0): an algorithm with its goal is a
-//! benchmark; variant, element type, size and input are its axes; a case is a state. Numbers in axis values and
+//! benchmark; variant, element type, size, input and the axes of a kernel that has several are its axes; a case is a state. Numbers in axis values and
 //! summaries are strings.
 //!
 //! nvbench's tools read the summaries `nv/cold/…`, the times of one launch on a quiet device, so the times are there;
 //! the caches are in the state of the record, and each description says which.
 
+use super::rows::axis_values;
 use super::{JsonFields, json, moments, named_cases, reason, samples, status};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::error::Error;
@@ -55,19 +56,36 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
     json(&document.with("devices", devices.collect::<Vec<_>>()).nested("benchmarks", benchmarks.collect()))
 }
 
-/// Returns the axes of a case, with its values.
-fn values(case: &Case) -> Vec<(&'static str, String)> {
-    let size = ("Size", case.size.to_string());
-    let along = axes::around_size(size, |column| Some((column.nvbench?, column.text(&case.options))));
-    std::iter::once(("Variant", case.variant.clone())).chain(along).collect()
+/// Returns the axes of a case, with its values. Several that a size consists of stand in its place, each on its own.
+fn values(case: &Case) -> Vec<(String, String)> {
+    // `None` stands for the size.
+    let columns = axes::around_size(None, |column| Some(Some((column.nvbench?, column.text(&case.options)))));
+    let names: Vec<&str> = columns.iter().flatten().map(|(name, _)| *name).chain(["Variant"]).collect();
+    let own = |(axis, value): (&str, Value)| {
+        let name = if names.contains(&axis) { format!("axis_{axis}") } else { axis.to_string() };
+        (name, value.as_str().map_or_else(|| value.to_string(), String::from))
+    };
+    let mut size: Vec<_> = axis_values(case).into_iter().map(own).collect();
+    if size.is_empty() {
+        size.push(("Size".to_string(), case.size.to_string()));
+    }
+    let mut values = vec![("Variant".to_string(), case.variant.clone())];
+    for column in columns {
+        match column {
+            Some((name, value)) => values.push((name.to_string(), value)),
+            None => values.append(&mut size),
+        }
+    }
+    values
 }
 
 fn axes(cases: &[&Case]) -> Vec<Value> {
     let cases: Vec<_> = cases.iter().map(|case| values(case)).collect();
-    let Some(first) = cases.first() else { return vec![] };
     let mut axes = vec![];
-    for (axis, (name, _)) in first.iter().enumerate() {
-        let values = distinct(cases.iter().map(|values| &values[axis].1)).into_iter();
+    // Not all sizes of an algorithm need have the same number of extents.
+    for name in distinct(cases.iter().flatten().map(|(name, _)| name)) {
+        let values = distinct(cases.iter().flatten().filter(|(axis, _)| axis == name).map(|(_, value)| value));
+        let values = values.into_iter();
         let values = values.map(|value| json!({ "input_string": value, "description": "", "value": value }));
         axes.push(json!({ "name": name, "type": "string", "flags": "", "values": values.collect::<Vec<_>>() }));
     }
@@ -110,4 +128,32 @@ fn summaries(case: &Case, m: &Measured, cache: CacheState) -> Vec<Value> {
         number("bw/item_rate", "Elem/s", "item_rate", RATE.value(case)),
     ];
     std::iter::once(count).chain(figures.into_iter().flatten()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_axis_of_a_size_is_an_axis() {
+        let mut record = crate::record::fixture::six_cases();
+        record.cases.truncate(3);
+        for (case, axes) in record.cases.iter_mut().zip(["W=256,Input=128", "W=512,Input=128"]) {
+            (case.id, case.algorithm) = (format!("own/a/f32/{axes}"), "own".into());
+        }
+        record.cases[2].size = "8x16x32".into();
+        let document: serde_json::Value = serde_json::from_str(&super::text(&record).expect("a text")).expect("JSON");
+        let pairs = |list: &serde_json::Value, value: &str| -> Vec<String> {
+            let values = |entry: &serde_json::Value| match entry[value].as_array() {
+                Some(values) => values.iter().filter_map(|value| value["value"].as_str()).collect::<Vec<_>>().join(","),
+                None => entry[value].as_str().unwrap_or_default().to_string(),
+            };
+            let entries = list.as_array().expect("a list").iter();
+            entries.map(|entry| format!("{}={}", entry["name"].as_str().unwrap_or_default(), values(entry))).collect()
+        };
+        let of = |benchmark: usize| &document["benchmarks"][benchmark];
+        let axes = [of(0), of(1)].map(|benchmark| pairs(&benchmark["axes"], "values").join(" "));
+        assert!(axes[0].contains("W=256,512 axis_Input=128") && !axes[0].contains("Size"), "{axes:?}");
+        assert!(axes[1].contains("M=8 N=16 K=32") && !axes[1].contains("Size"), "{axes:?}");
+        let state = pairs(&of(0)["states"][1]["axis_values"], "value").join(" ");
+        assert!(state.contains("W=512 axis_Input=128"), "{state}");
+    }
 }

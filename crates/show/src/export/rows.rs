@@ -90,7 +90,7 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
 }
 
 /// Returns the axes of a case that has several, with their values.
-fn axis_values(case: &Case) -> Vec<(&str, Value)> {
+pub(super) fn axis_values(case: &Case) -> Vec<(&str, Value)> {
     let number = |text: &str| text.parse::<i64>().map_or_else(|_| text.into(), Value::from);
     let axes = axes_of(case).map(|axes| axes.into_iter().map(|(axis, value)| (axis, number(value))).collect());
     match (axes, case.size.known()) {

@@ -601,7 +601,7 @@ fn named_changes(comparison: &Comparison, cases: &[(usize, &Compared)], names: &
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(names).find(|((_, case), _)| case.verdict == verdict);
         let Some(((_, case), name)) = first else { continue };
-        let change = change(case.ratio.unwrap_or(1.0), ["takes ", "is "]);
+        let change = change(case, case.ratio.unwrap_or(1.0), ["takes ", "is "]);
         parts.push(match comparison.count(verdict) {
             1 => format!("{name} {change}"),
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
@@ -677,7 +677,7 @@ fn excludes_one(case: &Compared) -> bool {
 }
 
 fn possible_change(case: &Compared, name: &str, ratio: f64, verbs: [&str; 2]) -> String {
-    format!("{name} {}{}", change(ratio, verbs), interval(case))
+    format!("{name} {}{}", change(case, ratio, verbs), interval(case))
 }
 
 /// Formats the interval of a ratio in brackets: ` (95 % interval 8.67 … 26.4)`.
@@ -689,12 +689,16 @@ fn interval(case: &Compared) -> String {
     case.interval.map_or_else(String::new, |ends| format!(" (95 % interval {})", ends.map(end).join(" … ")))
 }
 
-/// Describes a ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`.
-fn change(ratio: f64, [takes, is]: [&str; 2]) -> String {
+/// Describes a case's ratio with these verbs: `takes 2.5× as long`, `takes 3.2 % less time`, `takes 21 % more CPU time`.
+fn change(case: &Compared, ratio: f64, [takes, is]: [&str; 2]) -> String {
     let percent = 100.0 * (ratio - 1.0).abs();
     let percent = if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") };
     let percent = units::trimmed(&percent);
     match ratio {
+        // Elapsed times may have changed the other way.
+        1.5.. if case.of_cpu_time => format!("{takes}{}× as much CPU time", times(ratio)),
+        1.0.. if case.of_cpu_time => format!("{takes}{percent} % more CPU time"),
+        _ if case.of_cpu_time => format!("{takes}{percent} % less CPU time"),
         1.5.. => format!("{takes}{}× as long", times(ratio)),
         1.0..1.5 => format!("{takes}{percent} % longer"),
         r if r > 2.0 / 3.0 => format!("{takes}{percent} % less time"),
@@ -943,6 +947,10 @@ mod tests {
             assert!(
                 shown.contains("c: a ratio of CPU times, because") && shown.contains("; the others are of elapsed")
             );
+        }
+        for (ratio, words) in [(1.21, "21 % more"), (2.5, "2.5× as much"), (0.8, "20 % less"), (0.25, "75 % less")] {
+            let said = change(&two.cases[1], ratio, ["took ", "was "]);
+            assert_eq!(said, format!("took {words} CPU time"));
         }
         two.cases[0].of_cpu_time = true;
         assert!(!text(&two, &Ruling::default(), 200).contains("the others"));

@@ -213,7 +213,7 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
         return is_close;
     }
     let on_host = is_on_host(record, best);
-    let spread = assumed_spread(record, best);
+    let spread = assumed_spread(record, best, other);
     let interval = |case: &Case| {
         let summary = &case.measured()?.summary;
         // Too few samples have no interval; on the host's processors, one busy moment may have doubled all of them.
@@ -254,7 +254,7 @@ pub fn are_too_close_in_the_mean(record: &Record, best: &[&Case], other: &[&Case
         lead += (other / best).ln() / count;
         squares += (best_error.powi(2) + other_error.powi(2)) / count.powi(2);
     }
-    let spread = best.first().map_or(0.0, |case| assumed_spread(record, case));
+    let spread = pairs().map(|(best, other)| assumed_spread(record, best, other)).fold(0.0, f64::max);
     lead <= squares.sqrt() + spread.ln_1p()
 }
 
@@ -265,30 +265,37 @@ fn processes_are_close(ratios: &[f64]) -> Option<bool> {
     Some(low <= 1.0 || crate::stats::median(ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD))
 }
 
-/// Says which lead makes a case of `record` the fastest, as [`is_too_close`] decides.
-pub fn certain_lead(record: &Record, case: &Case) -> String {
-    if has_processes(record) {
-        let least = percent(MIN_LEAD);
-        return format!(
-            "if it leads by {least} or more, and the 95 % interval of the ratio between processes leaves out 1"
-        );
+/// Says which lead makes one of `cases` of `record`, on the same device, the fastest, as [`is_too_close`] decides.
+pub fn certain_lead(record: &Record, cases: &[&Case]) -> String {
+    let counts = || cases.iter().filter_map(|case| Some(case.measured()?.processes()));
+    let [fewest, most] = [counts().min(), counts().max()].map(|count| count.unwrap_or(1));
+    let spread = percent(noise::assumed(is_on_host(record, cases[0])));
+    let assumed = format!("by more than the {spread} that another process is assumed to change");
+    // Two processes have no interval.
+    let apart = match (fewest, most) {
+        (1, 1) => format!("the intervals are apart, and {assumed}"),
+        (1, _) => format!("the intervals, or all samples of two processes, are apart, and with one process {assumed}"),
+        _ => "all samples are apart".into(),
+    };
+    let ratio = format!(
+        "it leads by {} or more, and the 95 % interval of the ratio between processes leaves out 1",
+        percent(MIN_LEAD)
+    );
+    match (fewest, most) {
+        (3.., _) => format!("if {ratio}"),
+        (_, 3..) => format!("if {ratio}; without three processes of both, if {apart}"),
+        _ => format!("if {apart}"),
     }
-    let spread = percent(assumed_spread(record, case));
-    format!("if the intervals are apart, and by more than the {spread} that another process is assumed to change")
-}
-
-/// Whether several processes measured each case.
-fn has_processes(record: &Record) -> bool {
-    record.processes.iter().any(|process| process.order.is_some())
 }
 
 fn is_on_host(record: &Record, case: &Case) -> bool {
     record.device(case.device).is_some_and(|device| device.kind.runs_on_host_cores())
 }
 
-/// Returns the relative difference that other processes may make to the times of `record`, if it has only one.
-fn assumed_spread(record: &Record, case: &Case) -> f64 {
-    if has_processes(record) { 0.0 } else { noise::assumed(is_on_host(record, case)) }
+/// Returns the relative difference that other processes may make to the times of two cases, if one of them has only one.
+fn assumed_spread(record: &Record, best: &Case, other: &Case) -> f64 {
+    let has_several = |case: &Case| case.measured().is_some_and(|m| m.processes() > 1);
+    if has_several(best) && has_several(other) { 0.0 } else { noise::assumed(is_on_host(record, best)) }
 }
 
 /// Returns the time of the canary, a kernel that never changes, beside a case.
@@ -479,8 +486,8 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
     use crate::device::capability::DeviceKind;
-    use crate::record::Outcome;
     use crate::record::fixture::four_cases;
+    use crate::record::{Outcome, Process};
 
     /// Returns the sentence about a record with a case for each of these sizes, variants and times.
     fn sentence_on(times: &[(u64, &str, f64)]) -> Option<String> {
@@ -530,6 +537,30 @@ mod tests {
         slow(&mut record, 1, &|_| true, 180e3);
         let cases: Vec<_> = record.cases.iter().collect();
         assert!(!is_too_close(&record, cases[0], cases[1]));
+    }
+
+    #[test]
+    fn a_case_that_an_interrupted_run_measured_once_leads_by_what_another_process_may_change() {
+        let mut record = four_cases();
+        let ahead = record.cases[0].clone();
+        let close = |record: &Record, counts: [usize; 2]| {
+            let times = [1.0, 1.0 + 0.5 * noise::assumed(is_on_host(record, &ahead))];
+            let [best, other] = [0, 1].map(|at| {
+                let mut case = ahead.clone();
+                let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+                let time = Nanos(times[at] * 1e6);
+                measured.process_medians = if counts[at] > 1 { vec![time; counts[at]] } else { vec![] };
+                measured.samples.clear();
+                (measured.summary.median, measured.summary.interval) = (time, Some([time; 2]));
+                case
+            });
+            is_too_close(record, &best, &other)
+        };
+        // The record's other cases were measured by several processes.
+        let (started, command, origin) = (String::new(), vec![], record.origin.clone());
+        record.processes = vec![Process { started, command, origin, order: Some(1) }; 2];
+        assert!(close(&record, [1, 1]) && close(&record, [2, 1]) && close(&record, [1, 2]));
+        assert!(!close(&record, [2, 2]));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
-use crate::basis::units::{self, Nanos, TimeUnit, significant, uncertainty};
+use crate::basis::units::{self, Nanos, TimeUnit, range_text, significant, uncertainty};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Case, Measured, Outcome, Record};
 use std::collections::HashMap;
 
 /// Maximum number of cells per case of a table.
@@ -29,8 +29,8 @@ struct TimeCell {
     time: Option<Nanos>,
     /// Relative distance from the median to the farther end of its interval.
     error: Option<f64>,
-    /// Ends of that interval, if the distances to them differ in print: ± would promise less than is known.
-    skewed: Option<[Nanos; 2]>,
+    /// Ends of that interval.
+    ends: Option<[Nanos; 2]>,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
 }
@@ -54,11 +54,16 @@ impl TimeCell {
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
         let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
         let ends = case.measured().and_then(|m| m.summary.interval).map(|ends| ends.map(|end| case.shown(end)));
-        let skewed = time.zip(ends).zip(error).and_then(|((time, ends), _)| {
-            let [below, above] = ends.map(|end| percent((end.0 / time.0 - 1.0).abs()));
-            (below != above).then_some(ends)
-        });
-        Self { time, error, skewed, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
+        Self { time, error, ends, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
+    }
+}
+
+impl TimeCell {
+    /// Whether the distances to the ends of its interval differ in print: ± would promise less than is known.
+    fn is_skewed(&self) -> bool {
+        let Some((time, ends)) = self.time.zip(self.ends).filter(|_| self.error.is_some()) else { return false };
+        let [below, above] = ends.map(|end| percent((end.0 / time.0 - 1.0).abs()));
+        below != above
     }
 }
 
@@ -132,15 +137,30 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Says what the figures of a table are: times, which may have errors and details beside them. Without errors
-    /// beside them, it has the `largest`, if one is known.
-    fn figures(&self, [has_errors, has_details]: [bool; 2], largest: Option<f64>, over: Option<&str>) -> String {
-        let processes = self.cases.iter().filter_map(|case| Some(case.measured()?.process_medians.len())).max();
-        let within = match processes {
-            Some(count) if count > 1 => format!("over {count} processes"),
-            _ => "within one process".into(),
+    /// Says between which processes the intervals of the times are: an interrupted run has more of some cases than of others,
+    /// and two processes have no interval.
+    fn within(&self) -> String {
+        let measured = self.cases.iter().filter_map(|case| case.measured());
+        let counts = measured.filter(|m| m.summary.interval.is_some()).map(Measured::processes);
+        let (several, single): (Vec<_>, Vec<_>) = counts.partition(|count| *count > 1);
+        let Some((least, most)) = several.iter().min().zip(several.iter().max()) else {
+            return "within one process".into();
         };
+        let within = if single.is_empty() { "" } else { ", or within the only one" };
+        format!("over {} processes{within}", range_text(least, most))
+    }
+
+    /// Says what the figures of a table are: times, which may have errors, or both ends of their intervals, and
+    /// details beside them. Without errors beside them, it has the `largest`, if one is known.
+    fn figures(
+        &self,
+        [has_errors, shows_ends, has_details]: [bool; 3],
+        largest: Option<f64>,
+        over: Option<&str>,
+    ) -> String {
+        let within = self.within();
         let errors = match largest {
+            _ if shows_ends => format!(" and 95 % interval [low, high] {within}"),
             _ if has_errors => format!(" ± 95 % interval {within}"),
             // As a percentage, it would look like a figure that says something.
             Some(most) if most > 1.0 => {
@@ -167,7 +187,7 @@ impl<'a> Section<'a> {
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
-    /// the host; what its figures are, and what bold means. A table `for_paper` shows skewed intervals by their ends, and says
+    /// the host; what its figures are, and what bold means. A table `for_paper` shows intervals by their ends if one is skewed, and says
     /// when bold is certain.
     pub fn table(
         &self,
@@ -180,20 +200,17 @@ impl<'a> Section<'a> {
         let cells = || lines.iter().flat_map(|line| &line.cells);
         let has = [cells().any(|cell| cell.error.is_some()), cells().any(|cell| !cell.cell.detail.is_empty())];
         let winners = self.winners(record);
-        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners, for_paper);
+        // A column has one notation.
+        let shows_ends = for_paper && cells().any(TimeCell::is_skewed);
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners, shows_ends);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
         let among = if is_ranked_by_class { " among variants with the same caveats" } else { "" };
         let ties = if has_ties(&winners) { "; none is bold where times are too close to tell" } else { "" };
         let bold = table.any(|cell| cell.is_best) || lines.len() > 1 && !ties.is_empty();
-        let lead =
-            if for_paper { format!(", {}", fastest::certain_lead(record, self.cases[0])) } else { String::new() };
+        let lead = if for_paper { format!(", {}", fastest::certain_lead(record, &self.cases)) } else { String::new() };
         let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{lead}{ties}")));
-        let ends = if for_paper && cells().any(|cell| cell.skewed.is_some()) {
-            "; [low, high]: ends of an interval that is longer on one side"
-        } else {
-            ""
-        };
-        (table, self.figures(has, None, over) + ends, bold)
+        let [has_errors, has_details] = has;
+        (table, self.figures([has_errors, shows_ends, has_details], None, over), bold)
     }
 
     /// Names the fastest variants of each size and class: several if they are too close to tell. A class without competition
@@ -254,9 +271,9 @@ fn time_table(
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, error, skewed, mut cell } = line.cells[index].clone();
+            let TimeCell { time, error, ends, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
-                if let Some((ends, error)) = skewed.zip(error).filter(|_| shows_ends) {
+                if let Some((ends, error)) = ends.zip(error).filter(|_| shows_ends) {
                     cell.spread = unit.ends_within(time, error, ends);
                 }
                 (cell.text, cell.time) = (unit.number_within(time, error), Some(time));
@@ -404,7 +421,7 @@ impl<'a> SectionTable<'a> {
         let over = view.over.as_deref();
         let has_details = fitted.as_ref().map_or(over.is_some(), |table| table.any(|cell| !cell.detail.is_empty()));
         let shows_errors = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.spread.is_empty()));
-        document.line(self.section.figures([shows_errors, has_details], self.largest_error, over));
+        document.line(self.section.figures([shows_errors, false, has_details], self.largest_error, over));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);

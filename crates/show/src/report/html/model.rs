@@ -781,8 +781,12 @@ fn error_bars<'c>(bars: &str, cases: impl Iterator<Item = &'c Case>) -> String {
     if measured.peek().is_none() {
         return String::new();
     }
-    let processes =
-        if measured.any(|m| m.process_medians.len() > 1) { "between processes" } else { "within a process" };
+    let (several, single): (Vec<_>, Vec<_>) = measured.partition(|m| m.processes() > 1);
+    let processes = match (several.is_empty(), single.is_empty()) {
+        (true, _) => "within a process",
+        (false, true) => "between processes",
+        (false, false) => "between processes, or within the only one",
+    };
     format!("{bars}: 95 % intervals of medians {processes}")
 }
 
