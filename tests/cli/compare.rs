@@ -118,13 +118,13 @@ fn five_percent_more_is_slower_and_less_is_faster() {
 
     both cases: p < 0.0001
 
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    slowed most: lu/case-0/1024x1024, which takes 5 % longer
     2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
     both cases: p < 0.0001
 
-    2 cases are faster, most of all lu/case-0/1024x1024, which takes 4.8 % less time
+    sped up most: lu/case-0/1024x1024, which takes 4.8 % less time
     2 faster (changes below 2 % do not matter)
     ");
     compare(&[&a, &b, "--min-effect", "10%"], 0);
@@ -310,7 +310,7 @@ fn thresholds_are_kept_and_crossed() {
 
     threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3 %
     threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.01 ms
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    slowed most: lu/case-0/1024x1024, which takes 5 % longer
     2 thresholds crossed, 2 slower (changes below 2 % do not matter)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
@@ -318,7 +318,7 @@ fn thresholds_are_kept_and_crossed() {
 
     threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
-    2 cases are slower, most of all lu/case-0/1024x1024, which takes 5 % longer
+    slowed most: lu/case-0/1024x1024, which takes 5 % longer
     2 slower, 1 threshold undecided (changes below 2 % do not matter)
     ");
     // A case within the looser of two thresholds may still cross the stricter one.

@@ -81,7 +81,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
     let cases = comparison.sorted();
     let names = if are_ids { case_names(&cases) } else { with_devices(&cases, |(index, _)| all_names[*index].clone()) };
     if comparison.cases.len() > 1 && names_cases {
-        document.line(named_changes(comparison, &cases, &names, true).join("; "));
+        document.line(named_changes(comparison, &cases, &names, [true; 2]).join("; "));
     }
     document.line(summary(comparison, ruling));
     document.lines(overviews(comparison));
@@ -550,7 +550,7 @@ pub fn reason(case: &Unmatched) -> String {
 pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
     let cases = comparison.sorted();
     let mut parts = counts(comparison, ruling, &cases);
-    parts.extend(named_changes(comparison, &cases, &case_names(&cases), parts.is_empty()));
+    parts.extend(named_changes(comparison, &cases, &case_names(&cases), [parts.is_empty(), false]));
     match comparison.count(Verdict::Same) {
         0 => {}
         same if comparison.count(Verdict::Undecided) > 0 => parts.push(format!("{same} unchanged")),
@@ -563,7 +563,7 @@ pub fn headline(comparison: &Comparison, ruling: &Ruling) -> Option<String> {
 /// is no such case.
 pub fn details(comparison: &Comparison) -> Option<String> {
     let cases = comparison.sorted();
-    let parts = named_changes(comparison, &cases, &case_names(&cases), true);
+    let parts = named_changes(comparison, &cases, &case_names(&cases), [true; 2]);
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -594,9 +594,14 @@ fn counts(comparison: &Comparison, ruling: &Ruling, cases: &[(usize, &Compared)]
     parts
 }
 
-/// Names the most changed cases, with the number of others, and the possible changes of undecided ones, under these names. If
-/// they are `alone`, says first that no change was found.
-fn named_changes(comparison: &Comparison, cases: &[(usize, &Compared)], names: &[String], alone: bool) -> Vec<String> {
+/// Names the most changed cases, and the possible changes of undecided ones, under these names. If they are `alone`, says first
+/// that no change was found; unless `counts_follow`, counts the changed cases.
+fn named_changes(
+    comparison: &Comparison,
+    cases: &[(usize, &Compared)],
+    names: &[String],
+    [alone, counts_follow]: [bool; 2],
+) -> Vec<String> {
     let mut parts = vec![];
     for verdict in [Verdict::Slower, Verdict::Faster] {
         let first = cases.iter().zip(names).find(|((_, case), _)| case.verdict == verdict);
@@ -604,6 +609,10 @@ fn named_changes(comparison: &Comparison, cases: &[(usize, &Compared)], names: &
         let change = change(case, case.ratio.unwrap_or(1.0), ["takes ", "is "]);
         parts.push(match comparison.count(verdict) {
             1 => format!("{name} {change}"),
+            _ if counts_follow => {
+                let changed = if verdict == Verdict::Slower { "slowed" } else { "sped up" };
+                format!("{changed} most: {name}, which {change}")
+            }
             count => format!("{count} cases are {}, most of all {name}, which {change}", verdict.name()),
         });
     }
