@@ -1,27 +1,30 @@
 //! `--keep-failures`: saves a reproducer in a folder for each case that crashed, hung or was wrong, with its wrong elements.
 
 use super::create_folder;
+use super::origin;
 use super::program_file::{DispatchEntry, write_dispatches};
 use super::reproducer::Reproducer;
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
-use crate::basis::printable;
+use crate::basis::printable::{self, shown_word};
 use crate::basis::units::Bytes;
 use crate::case::check::WrongElements;
 use crate::compare::paired::{SideResult, Trials};
 use crate::compare::recipe;
 use crate::engine::job::duel::Side;
+use crate::record::changes_drivers;
 use crate::tuning::tuned::{self, Configuration};
 use crate::user::options::CASE;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, HostArray, Outcome, Plan, Problem, Program, Record,
-    Request, Result, Selection, Shown, Tuned, UserKernels, VulkanOptions, counted, input_file,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Error, Host, HostArray, Outcome, Plan, Problem, Program,
+    Record, Request, Result, Selection, Shown, Tuned, UserKernels, VulkanOptions, counted, input_file,
 };
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,7 +66,8 @@ pub(super) fn save(
         let (own_folder, is_runnable) = failure.write(folder, &folder_name(case, record))?;
         saved.push((case, own_folder, is_runnable));
     }
-    let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| *is_runnable).collect();
+    let variables = words(&record.origin.environment);
+    let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| (*is_runnable, variables.clone())).collect();
     let kinds = kinds(&saved);
     // A summary names what to repeat first.
     let first_command = first_command.filter(|_| kinds.is_empty());
@@ -102,7 +106,7 @@ fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
 
 /// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
 /// The side ran `kernel` on the driver that `variables` choose, and `ab` itself in `environment`. Returns whether `run` can
-/// repeat it.
+/// repeat it, and the variables to set for that.
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
@@ -110,27 +114,33 @@ pub(super) fn save_side(
     (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
     [environment, variables]: [&BTreeMap<String, String>; 2],
-) -> Result<bool> {
+) -> Result<(bool, String)> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, tuned);
     let substitute = kernel.substitute.as_ref();
-    let words = trials.command.iter().map(|word| printable::shown_word(word));
-    let command = recipe::assignments(environment) + &words.collect::<Vec<_>>().join(" ");
+    let typed = trials.command.iter().map(|word| shown_word(word));
+    let command = recipe::assignments(environment) + &typed.collect::<Vec<_>>().join(" ");
     let validation = trials.validation;
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-    failure.write(folder, &format!("{name}_{}", named_folder(&case.id, case, ""))).map(|(_, is_runnable)| is_runnable)
+    let (_, is_runnable) = failure.write(folder, &format!("{name}_{}", named_folder(&case.id, case, "")))?;
+    Ok((is_runnable, words(variables)))
 }
 
-/// Returns a note about the saved failures, with whether `run` can repeat each; empty if there are none.
-pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
+/// Returns a note about the saved failures, with whether `run` can repeat each and the variables to set for that; empty if
+/// there are none.
+pub(super) fn note(are_runnable: &[(bool, String)], folder: &Path) -> String {
     let saved = are_runnable.len();
-    let runs = match are_runnable.iter().filter(|is| **is).count() {
+    let variables = distinct(are_runnable.iter().filter(|(is, _)| *is).map(|(_, variables)| variables));
+    let (command, each) = match variables[..] {
+        [] => (String::new(), String::new()),
+        [variables] => (format!("`{variables}gpukern run FOLDER`"), String::new()),
+        _ => ("`gpukern run FOLDER`".into(), format!(", with the `variables` of its {FAILURE} set")),
+    };
+    let runs = match are_runnable.iter().filter(|(is, _)| *is).count() {
         _ if saved == 0 => return String::new(),
         0 => format!("`{NOT_RUNNABLE}` in {FAILURE} says why `run` cannot repeat them"),
-        runnable if runnable == saved => "`gpukern run FOLDER` runs one again".into(),
-        runnable => {
-            format!("`gpukern run FOLDER` runs {runnable} of them again, and says why it cannot run the others")
-        }
+        runnable if runnable == saved => format!("{command} runs one again{each}"),
+        runnable => format!("{command} runs {runnable} of them again{each}, and says why it cannot run the others"),
     };
     format!("{} saved in {}; {runs}\n", counted(saved, "failure"), folder.shown())
 }
@@ -138,8 +148,8 @@ pub(super) fn note(are_runnable: &[bool], folder: &Path) -> String {
 /// Refuses saved failures that `run` cannot repeat: by their folders, or by the descriptions in these.
 pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
     for path in folders {
-        let folder = path.parent().filter(|_| path.ends_with(CASE)).unwrap_or(path);
-        let document = document_of(folder).unwrap_or_default();
+        let folder = own_folder(path);
+        let document = document_of(path).unwrap_or_default();
         if let Some(reason) = document[NOT_RUNNABLE].as_str() {
             let [reason, command] =
                 [reason, document["command"].as_str().unwrap_or_default()].map(printable::printable);
@@ -150,34 +160,109 @@ pub(super) fn check_runnable(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Reads what tells of the failure saved in `folder`; `None` for other folders.
-fn document_of(folder: &Path) -> Option<Value> {
-    serde_json::from_str(&input_file::read_text(&folder.join(FAILURE)).ok()?).ok()
+/// Returns the folder of a saved failure, which may be named by its description.
+fn own_folder(path: &Path) -> &Path {
+    path.parent().filter(|_| path.ends_with(CASE)).unwrap_or(path)
 }
 
-/// Returns how the case ended that `--keep-failures` saved in `folder`, and on which device; `None` for other folders.
-pub(super) fn kept(folder: &Path) -> Option<(String, DeviceInfo)> {
-    let mut document = document_of(folder)?;
+/// Reads what tells of the failure saved in a folder; `None` for other folders.
+fn document_of(path: &Path) -> Option<Value> {
+    serde_json::from_str(&input_file::read_text(&own_folder(path).join(FAILURE)).ok()?).ok()
+}
+
+/// Failure that `--keep-failures` saved.
+pub(super) struct Kept {
+    /// How the case ended.
+    pub(super) status: String,
+    device: DeviceInfo,
+    /// Variables that changed what the driver did.
+    variables: BTreeMap<String, String>,
+}
+
+/// Returns what a saved failure tells of itself; `None` for other folders.
+pub(super) fn kept(path: &Path) -> Option<Kept> {
+    let mut document = document_of(path)?;
     let status = document["case"]["outcome"]["status"].as_str()?.replace('-', " ");
-    Some((status, serde_json::from_value(document["device"].take()).ok()?))
+    let device = serde_json::from_value(document["device"].take()).ok()?;
+    let mut variables: BTreeMap<String, String> = serde_json::from_value(document["variables"].take()).ok()?;
+    variables.retain(|name, _| changes_drivers(name));
+    Some(Kept { status, device, variables })
+}
+
+impl Kept {
+    /// Names the device with its driver, and the variables that changed what this did.
+    pub(super) fn place(&self) -> String {
+        let driver = with_driver(&self.device);
+        match words(&self.variables) {
+            none if none.is_empty() => driver,
+            variables => format!("{driver} with {}", variables.trim_end()),
+        }
+    }
+
+    /// Says which variables of the driver differ from those `now`, and how to set them; `None` if they are the same.
+    fn changed_variables(&self, now: &BTreeMap<String, String>) -> Option<String> {
+        let (mut changes, mut to_set, mut to_unset) = (vec![], self.variables.clone(), vec![]);
+        for name in
+            now.keys().chain(self.variables.keys()).filter(|name| changes_drivers(name)).collect::<BTreeSet<_>>()
+        {
+            let [then, here] = [&self.variables, now].map(|variables| variables.get(name));
+            if then == here {
+                to_set.remove(name);
+                continue;
+            }
+            let here = here.map_or_else(|| "not set now".into(), |value| format!("now {}", shown_word(value)));
+            changes.push(match then {
+                Some(then) => format!("with {name}={} ({here})", shown_word(then)),
+                None => format!("without {name} ({here})"),
+            });
+            to_unset.extend(then.is_none().then(|| format!("-u {name} ")));
+        }
+        let prefix = if to_unset.is_empty() { String::new() } else { format!("env {}", to_unset.concat()) };
+        let prefix = prefix + &words(&to_set);
+        let changes = changes.join(", ");
+        (!changes.is_empty())
+            .then(|| format!("{} {changes}; to repeat it, put `{}` before the command", self.status, prefix.trim_end()))
+    }
+}
+
+/// Formats variables as a prefix of a shell command, without those that stand for options. Those of `ab` have any names.
+fn words(variables: &BTreeMap<String, String>) -> String {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let own = variables.iter().filter(|(name, _)| is_name(name) && !name.starts_with("GPUKERN_"));
+    own.map(|(name, value)| format!("{name}={} ", shown_word(value))).collect()
+}
+
+/// Says which variables of drivers the saved failures in `folders` had that are otherwise now, with the `own` ones of a side.
+pub(super) fn changed_variables(folders: &[PathBuf], own: &[(String, OsString)], host: &Host) -> String {
+    let mut notes = String::new();
+    for kept in folders.iter().filter_map(|folder| kept(folder)) {
+        let mut now = origin::environment(host);
+        // `ab` may have set one that records do not name.
+        now.extend(kept.variables.keys().filter_map(|name| Some((name.clone(), host.variable(name)?))));
+        now.extend(own.iter().map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned())));
+        if let Some(change) = kept.changed_variables(&now) {
+            let _ = writeln!(notes, "note      {change}");
+        }
+    }
+    notes
 }
 
 /// Names a device with its driver.
-pub(super) fn with_driver(device: &DeviceInfo) -> String {
+fn with_driver(device: &DeviceInfo) -> String {
     format!("{}, {}", device.name, device.driver_beside_name())
 }
 
-/// Says which of the saved failures in `folders` ran on another device or driver than those of `record`.
-pub(super) fn moved(folders: &[PathBuf], record: &Record) -> String {
+/// Says which of the saved failures in `folders` ran on another device or driver than those of `record`, or with other
+/// variables than this process.
+pub(super) fn moved(folders: &[PathBuf], record: &Record, host: &Host) -> String {
     let here = distinct(record.devices.iter().map(with_driver)).join(" and ");
     let mut notes = String::new();
-    for folder in folders {
-        let Some((status, device)) = kept(folder) else { continue };
+    for Kept { status, device, .. } in folders.iter().filter_map(|folder| kept(folder)) {
         if !record.devices.iter().any(|other| with_driver(other) == with_driver(&device)) {
             let _ = writeln!(notes, "note      {status} on {}; this is {here}", with_driver(&device));
         }
     }
-    notes
+    notes + &changed_variables(folders, &[], host)
 }
 
 /// Returns the sub-group size that the only dispatch of the failure saved in `folder` requires, if it does.
@@ -362,7 +447,7 @@ impl Failure<'_> {
     fn head(&self) -> String {
         let Self { case, device, variables, .. } = self;
         let driver = device.driver_beside_name();
-        let chosen_by = match recipe::assignments(variables) {
+        let chosen_by = match words(variables) {
             none if none.is_empty() => none,
             variables => format!("# with {}\n", variables.trim_end()),
         };
@@ -530,10 +615,19 @@ mod tests {
 
     #[test]
     fn a_note_on_saved_failures_does_not_promise_what_run_cannot_do() {
-        let said = [&[true, true][..], &[true, false], &[false], &[]].map(|are| note(are, Path::new("kept")));
+        let set = |runs: bool, variables: &str| (runs, variables.to_string());
+        let said = [
+            &[set(true, ""), set(true, "")][..],
+            &[set(true, "LP_PERF=no_tex "), set(false, "")],
+            &[set(true, "LP_PERF=no_tex "), set(true, "")],
+            &[set(false, "")],
+            &[],
+        ];
+        let said = said.map(|are| note(are, Path::new("kept")));
         insta::assert_snapshot!(said.concat(), @r"
         2 failures saved in kept; `gpukern run FOLDER` runs one again
-        2 failures saved in kept; `gpukern run FOLDER` runs 1 of them again, and says why it cannot run the others
+        2 failures saved in kept; `LP_PERF=no_tex gpukern run FOLDER` runs 1 of them again, and says why it cannot run the others
+        2 failures saved in kept; `gpukern run FOLDER` runs one again, with the `variables` of its failure.json set
         1 failure saved in kept; `not_runnable` in failure.json says why `run` cannot repeat them
         ");
         let folder = tempfile::tempdir().expect("a folder");
@@ -548,6 +642,29 @@ mod tests {
         check_runnable(&[folder.path().join(CASE)]).expect_err("nor by its description");
         check_runnable(&[folder.path().join("own.toml")]).expect("a file of the user's");
         assert_eq!([folder.path(), Path::new("none")].map(required_subgroup), [Some(4), None]);
+    }
+
+    #[test]
+    fn variables_of_drivers_that_a_failure_had_otherwise_are_named_with_the_words_that_set_them() {
+        let variables = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let kept = |pairs| Kept { status: "rejected".into(), device: software_device(), variables: variables(pairs) };
+        let own = kept(&[("LP_PERF", "no_tex,x y"), ("OWN", "1"), ("NIR_DEBUG", "")]);
+        let same = variables(&[("GPUKERN_CACHE", "c"), ("VK_DRIVER_FILES", "other.json"), ("LP_PERF", "1")]);
+        assert_eq!(kept(&[("LP_PERF", "1")]).changed_variables(&same), None);
+        let said = [
+            kept(&[("LP_PERF", "no_tex")]).changed_variables(&variables(&[])),
+            kept(&[]).changed_variables(&same),
+            own.changed_variables(&variables(&[("OWN", "1"), ("LP_PERF", "1"), ("RADV_DEBUG", "llvm")])),
+            Some(own.place()),
+        ];
+        insta::assert_snapshot!(said.map(Option::unwrap_or_default).join("\n"), @"
+        rejected with LP_PERF=no_tex (not set now); to repeat it, put `LP_PERF=no_tex` before the command
+        rejected without LP_PERF (now 1); to repeat it, put `env -u LP_PERF` before the command
+        rejected with LP_PERF='no_tex,x y' (now 1), with NIR_DEBUG='' (not set now), without RADV_DEBUG (now llvm); to repeat it, put `env -u RADV_DEBUG LP_PERF='no_tex,x y' NIR_DEBUG=''` before the command
+        software, test with LP_PERF='no_tex,x y' NIR_DEBUG='' OWN=1
+        ");
     }
 
     #[test]

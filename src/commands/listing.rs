@@ -48,6 +48,8 @@ pub(super) fn devices(
     setup: &Setup,
     host: &Host,
 ) -> Result<CommandOutput> {
+    // Here, where no kernel of the user's runs, the time that the user allows is for loading drivers.
+    let setup = &Setup { loading: setup.timeout, ..setup.clone() };
     let session = Session::open(setup)?;
     let every_device = ["all".to_string()];
     let devices = session.select(if selectors.is_empty() { &every_device[..] } else { selectors })?;

@@ -128,7 +128,7 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     if let Some(files) = &request.kernels {
-        notes.push_str(&hints(&record, &files.kernel, &setup.kernels));
+        notes.push_str(&hints(&record, &files.kernel, &setup.kernels, host));
     }
     notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
@@ -192,8 +192,8 @@ fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
 
 /// Says where to look for the cause of wrong answers of users' kernels, what a device may hide, and where those of `files`
 /// that are saved failures failed.
-fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels]) -> String {
-    let mut hints = failures::moved(files, record);
+fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Host) -> String {
+    let mut hints = failures::moved(files, record, host);
     let are_kept = !files.is_empty() && files.iter().all(|file| failures::kept(file).is_some());
     if are_kept && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(

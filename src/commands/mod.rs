@@ -298,7 +298,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
 }
 
 /// Least time after which a driver that is loading counts as hung.
-const MIN_LOADING: Duration = Duration::from_secs(10);
+const MIN_LOADING: Duration = Duration::from_secs(5);
 
 fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;

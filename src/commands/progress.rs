@@ -166,6 +166,13 @@ impl Forecast {
         self.last_change = Instant::now();
     }
 
+    /// Leaves out the times of a case's kind of work so far: what a crash or a time-out took says nothing of later runs.
+    fn forget_pace(&mut self, id: &str) {
+        if let Some(case) = self.expected.get(id) {
+            self.times.remove(&case.kind);
+        }
+    }
+
     /// Estimates the remaining time, `waited` after a case last started or ended, assuming that the rest is as slow as the
     /// finished work. The estimate shrinks while no case ends, but stays positive. `None` if nothing is predicted.
     fn remaining(&self, elapsed: Nanos, waited: Nanos) -> Option<Nanos> {
@@ -418,7 +425,13 @@ impl Observer for Progress {
         if matches!(case.outcome, Outcome::Skipped { .. }) && self.skipped.contains(&case.id) {
             return;
         }
-        self.update(|forecast| forecast.end(&case.id));
+        let is_stopped = matches!(case.outcome, Outcome::Crashed(_) | Outcome::TimedOut(_) | Outcome::Interrupted);
+        self.update(|forecast| {
+            forecast.end(&case.id);
+            if is_stopped {
+                forecast.forget_pace(&case.id);
+            }
+        });
     }
 }
 
@@ -649,6 +662,10 @@ mod tests {
         forecast.end_limits();
         let planned = |kind: &str| forecast.times.get(kind).map(|[planned, _]| *planned);
         assert_eq!((planned("bench k"), forecast.times.len()), (Some(Nanos(10e9)), 2));
+        // One that hung is no measure of the others.
+        forecast.end("c");
+        forecast.forget_pace("c");
+        assert!(!forecast.times.contains_key("bench k"));
     }
 
     #[test]

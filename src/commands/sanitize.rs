@@ -251,9 +251,9 @@ fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[Case
         let own_reports: Vec<_> = reports.iter().filter(own_id).collect();
         if !own_reports.is_empty()
             && own_reports.into_iter().all(is_right)
-            && let Some((status, device)) = failures::kept(Path::new(folder))
+            && let Some(kept) = failures::kept(Path::new(folder))
         {
-            let place = failures::with_driver(&device);
+            let (status, place) = (&kept.status, kept.place());
             let _ =
                 writeln!(notes, "note      {status} on {place}, but right and without faults here: suspect the driver");
         }

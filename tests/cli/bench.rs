@@ -171,7 +171,7 @@ fn conforms(arguments: &[&str]) {
     // A busy machine may take minutes to compile a factorization's kernels in one call.
     let output = expect_exit(gpukern(&["verify", "--timeout=10m"]).args(arguments), 0);
     let (text, notes) = (stdout(&output), stderr(&output));
-    assert!(text.contains(" passed, 0 wrong, "), "{text}\n{notes}");
+    assert!(text.contains(" passed, 0 rejected, "), "{text}\n{notes}");
     // Reasons to skip: matrix units, which the software device lacks; types without a kernel; products that are too large
     // for a variant.
     for skipped in notes.lines().filter(|line| line.starts_with("skipped")) {

@@ -48,7 +48,7 @@ fn a_chosen_driver_without_a_device_is_named() {
         (&other, unusable("its library 'FOLDER/libother.so' is for another architecture than gpukern")),
         (&refusing, refuses.into()),
         // Loaders fail with this one as if memory had run out.
-        (&truncated, unusable("it is not valid JSON: line 2, column 9: EOF while parsing an object")),
+        (&truncated, unusable("it is not valid JSON: it ends too early, in line 2, column 9")),
     ] {
         for arguments in [&["devices"][..], &["bench", "matmul"], &["devices", "--device", "gpu"]] {
             let mut command = gpukern(arguments);

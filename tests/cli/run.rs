@@ -903,6 +903,31 @@ fn the_wrong_elements_of_all_outputs_are_counted() {
 }
 
 #[test]
+fn a_failure_tells_which_variables_of_the_driver_it_had_otherwise() {
+    let wrong = DOUBLE.replace("a[i] * 2.0", "a[i] * 3.0");
+    let reference = "[reference]\nkernel = 'double.comp'\nspec = { 0 = 64 }\ngroups = [16]\n";
+    let text = DESCRIPTION.replace("'double.comp'", "'wrong.comp'") + "\n" + reference;
+    let folder = folder(&[("wrong.comp", &wrong), ("wrong.toml", &text)]);
+    let path = folder.path();
+    let mut failing = command(path, &["@/wrong.toml", "--keep-failures=@/kept"]);
+    let said = stderr(&expect_exit(failing.env("LP_NUM_THREADS", "1"), 1));
+    assert!(said.contains("LP_NUM_THREADS=1 gpukern run FOLDER` runs one again"), "{said}");
+    let kept = fs::read_dir(path.join("kept")).expect("a folder").next().expect("a case").expect("read").path();
+    let [kept, description] = [kept.clone(), kept.join("case.toml")].map(|path| path.display().to_string());
+    let note = "note      rejected with LP_NUM_THREADS=1 (not set now); to repeat it, put `LP_NUM_THREADS=1` before the command";
+    for file in [&kept, &description] {
+        line(&stderr(&expect_exit(&mut command(path, &[file]), 1)), note);
+        let repeated = stderr(&expect_exit(command(path, &[file]).env("LP_NUM_THREADS", "1"), 1));
+        assert!(!repeated.contains("to repeat it"), "{repeated}");
+    }
+    for (variable, is_told) in [("RADV_DEBUG=llvm", true), ("LP_NUM_THREADS=1", false)] {
+        let mut duel = gpukern(&["ab", &kept, "--b-env", variable]);
+        let said = stderr(&expect_exit(&mut duel, 1));
+        assert_eq!(said.contains(note), is_told, "{said}");
+    }
+}
+
+#[test]
 fn options_that_would_be_ignored_are_refused() {
     let folder = folder(&[]);
     let named = DESCRIPTION.replace("0 = 64", "0 = 64\n    WORK = 1");

@@ -52,7 +52,7 @@ fn a_crash_or_a_lost_device_costs_only_its_cases_wherever_it_happens() {
             let output = expect_exit(&mut with_bad_naive(function, how, &VERIFY, folder.path()), 3);
             assert_eq!(
                 line(&stdout(&output), "2 passed"),
-                "2 passed, 0 wrong, 2 crashed, 0 skipped",
+                "2 passed, 0 rejected, 2 crashed, 0 skipped",
                 "{function} {how}"
             );
             let notes = stderr(&output);
@@ -152,13 +152,13 @@ fn a_record_has_a_crashed_case_once_beside_the_measured_ones() {
 fn a_call_without_an_end_times_out_and_the_others_go_on() {
     let single = ["verify", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--input=uniform", "--layout=nn"];
     // The larger size of the variant is left out.
-    let two_passed = "2 passed, 0 wrong, 1 timed out, 1 skipped";
+    let two_passed = "2 passed, 0 rejected, 1 timed out, 1 skipped";
     // A compilation may take ten times as long as another call.
     let cases = [
         ("vkQueueSubmit", &VERIFY[..], 8, 8, two_passed),
         ("vkWaitForFences", &VERIFY[..], 8, 8, two_passed),
-        ("vkCreateShaderModule", &single[..], 2, 20, "0 passed, 0 wrong, 1 timed out, 0 skipped"),
-        ("vkCreateComputePipelines", &single[..], 2, 20, "0 passed, 0 wrong, 1 timed out, 0 skipped"),
+        ("vkCreateShaderModule", &single[..], 2, 20, "0 passed, 0 rejected, 1 timed out, 0 skipped"),
+        ("vkCreateComputePipelines", &single[..], 2, 20, "0 passed, 0 rejected, 1 timed out, 0 skipped"),
     ];
     at_once(&cases, |(function, verify, timeout, seconds, summary)| {
         let folder = tempfile::tempdir().expect("a folder");
@@ -214,7 +214,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
         &replaced(&skipped, r"#( min|m| h|h)", "#"),
         "skipped   matmul/naive/f32/4096x4096x4096: predicted to take about # a run; `--max-run #` allows it",
     );
-    assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 wrong, 1 skipped");
+    assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 rejected, 1 skipped");
     assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
     expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
@@ -225,7 +225,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
 #[test]
 fn a_slow_small_run_does_not_skip_the_case() {
     let verify = ["verify", "lu", "-V", "blocked-pivot-texel", "-s", "1500", "--input=uniform"];
-    expect_output(&mut gpukern(&verify), 0, &["2 passed, 0 wrong, 0 skipped"]);
+    expect_output(&mut gpukern(&verify), 0, &["2 passed, 0 rejected, 0 skipped"]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn an_allocation_that_crashes_costs_the_cases_that_need_it() {
     let mut command = with_failing("vkAllocateMemory", &verify, folder.path());
     // Transfer buffers of all cases have 16 MiB; the larger matrix has 64.
     let output = expect_exit(command.env("GPUKERN_TEST_HOW", "segv").env("GPUKERN_TEST_BYTES", "20000000"), 3);
-    assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 wrong, 1 crashed, 0 skipped", "{}", stderr(&output));
+    assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 rejected, 1 crashed, 0 skipped", "{}", stderr(&output));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_case_whose_worker_crashed_is_repeated_and_a_side_is_measured_but_a_crash_of
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
     // A driver that crashes now and then is not right, although the case passes.
     let output = expect_exit(command.env("GPUKERN_TEST_ONCE", folder.path().join("once")), 3);
-    assert_eq!(line(&stdout(&output), "3 "), "3 passed, 0 wrong, 1 crashed, 0 skipped");
+    assert_eq!(line(&stdout(&output), "3 "), "3 passed, 0 rejected, 1 crashed, 0 skipped");
     check_text(
         line(&stderr(&output), "note      matmul: "),
         "note      matmul: it ran again alone, and then: passed (naive 8)",
@@ -310,6 +310,16 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         }
         assert!(stdout(&output).contains("llvmpipe"), "{}", stdout(&output));
     });
+}
+
+#[test]
+fn the_time_that_the_user_allows_is_for_loading_drivers_where_nothing_else_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = driver_manifest(folder.path(), &failing_library());
+    let mut command = gpukern(&["devices", "--timeout=1s"]);
+    use_drivers(&mut command, bad.as_os_str()).env("GPUKERN_TEST_HOW", "hang").env("GPUKERN_VALIDATION", "0");
+    let said = stderr(&expect_exit(&mut command, 3));
+    assert!(said.contains("vkEnumerateInstanceExtensionProperties has not returned after 1."), "{said}");
 }
 
 #[test]
@@ -548,7 +558,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
 
 #[test]
 fn in_this_process_a_run_is_the_same() {
-    expect_output(gpukern(&VERIFY).arg("--in-process"), 0, &["4 passed, 0 wrong, 0 skipped"]);
+    expect_output(gpukern(&VERIFY).arg("--in-process"), 0, &["4 passed, 0 rejected, 0 skipped"]);
 }
 
 /// Returns the kernel of matmul/naive with the operations `from` replaced by `to`.

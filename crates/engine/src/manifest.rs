@@ -60,8 +60,12 @@ pub fn problem(path: &Path) -> Option<String> {
 
 /// Parses the text of a manifest. The error says where it is not JSON, and why.
 pub fn parse(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text).map_err(|error: serde_json::Error| {
+    // In a file that was cut short, the line break at its end would be a wrong character of a text.
+    serde_json::from_str(text.trim_end()).map_err(|error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
+        if error.is_eof() {
+            return format!("it is not valid JSON: it ends too early, in line {line}, column {column}");
+        }
         let said = error.to_string();
         let what = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
         format!("it is not valid JSON: line {line}, column {column}: {what}")

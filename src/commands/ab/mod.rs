@@ -98,7 +98,10 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
     let kernels = described_kernels(args)?;
     let files = files.of_kernels(&kernels);
     files.written("--json", &args.json).written("--keep-failures", &args.keep_failures).check(host)?;
-    let contest = Contest::new(args, &kernels, vulkan, host)?;
+    let mut contest = Contest::new(args, &kernels, vulkan, host)?;
+    if !kernels.is_empty() {
+        contest.note_changed_variables(&[PathBuf::from(&args.algorithm)], host);
+    }
     contest.judge(args.json.as_ref(), args.keep_failures.as_deref(), &setup.with_kernels(kernels), host)
 }
 
@@ -191,7 +194,7 @@ pub(super) fn judge_run(
         max_time,
         tuned: Tuned::none(),
         longer_command: longer.command_with(&host.program_name(), options),
-        notes: String::new(),
+        notes: failures::changed_variables(&args.kernel, &[], host),
     };
     contest.judge(args.output.json.as_ref(), args.output.keep_failures.as_deref(), setup, host)
 }
@@ -332,6 +335,14 @@ impl<'a> Contest<'a> {
             longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
+    }
+
+    /// Says which variables of the saved failures in `folders` neither driver has; those of one side are what is compared.
+    fn note_changed_variables(&mut self, folders: &[PathBuf], host: &Host) {
+        if let Some(Match { sides: Sides::Drivers(drivers), .. }) = self.matches.first() {
+            let [a, b] = drivers.each_ref().map(|driver| failures::changed_variables(folders, &driver.variables, host));
+            self.notes += if b.is_empty() { &b } else { &a };
+        }
     }
 
     /// Saves reproducers of the sides that failed in `folder`; `answers` are those of A by which B was judged. Returns a note.

@@ -22,6 +22,10 @@ pub(super) struct Cases {
     variants: Variants,
     /// Whether no layout was named: other layouts than the default are then only for variants that support them.
     any_layout: bool,
+    purpose: Purpose,
+    goals: Vec<Goal>,
+    /// Whether the goal and the element types were named.
+    names: [bool; 2],
     /// Whether `verify` chooses the inputs because none was named: other inputs than the default are then only for
     /// cheap problems.
     chooses_inputs: bool,
@@ -64,6 +68,9 @@ impl Cases {
             inputs,
             sizes: choose::sizes(algorithm, &selection.size, purpose)?,
             any_layout: !selection.axes.has(&axes::LAYOUT),
+            purpose,
+            goals: choosing.goals,
+            names: [&axes::GOAL, &axes::DTYPE].map(|axis| selection.axes.has(axis)),
             chooses_inputs: purpose == Purpose::Verify && !selection.axes.has(&axes::INPUT),
             on_host: selection.device.iter().any(|device| device == HOST),
             variants,
@@ -88,8 +95,9 @@ impl Cases {
     fn group(&self, spec: CaseSpec, on: DeviceClass) -> Result<Option<CaseGroup>, String> {
         let Self { algorithm, on_host, .. } = *self;
         let variants = self.variants_for(&spec);
-        let auto = self.variants.auto;
-        if variants.is_empty() && !(auto && self.wants_input(&spec, None)) {
+        let is_reached = algorithm.variants.iter().any(|variant| variant.reaches(spec.goal, spec.dtype));
+        let auto = self.variants.auto && is_reached && self.wants_input(&spec, None);
+        if variants.is_empty() && !auto {
             return Ok(None);
         }
         if let Err(reason) = (algorithm.problem)(&spec) {
@@ -99,20 +107,34 @@ impl Cases {
     }
 
     /// Returns the variants for a problem: those that support its goal, type and layout. Explicitly named ones are kept
-    /// in any case, and report what they lack.
+    /// for all that was named, and report what they lack.
     fn variants_for(&self, spec: &CaseSpec) -> Vec<Variant> {
         // A layout that was not named leaves out the variants without it, even named ones.
         let is_unasked_layout = self.any_layout && spec.layout.unusual().is_some();
         let mut variants = vec![];
         for variant in &self.variants.all {
             let is_named = self.variants.named.iter().any(|named| std::ptr::eq(*named, *variant));
-            let reaches = is_named || variant.reaches(spec.goal, spec.dtype);
+            let reaches = variant.reaches(spec.goal, spec.dtype) || is_named && self.asks_for_lacking(variant, spec);
             let has_layout = is_named && !is_unasked_layout || variant.shaders(spec.dtype, spec.layout).is_some();
             if reaches && has_layout && self.wants_input(spec, Some(variant)) {
                 variants.push((*variant).clone());
             }
         }
         variants
+    }
+
+    /// Whether the goal or type of `spec`, which the variant does not reach, was asked of it. Where `verify` chooses them, a
+    /// variant is only for those that it has.
+    fn asks_for_lacking(&self, variant: &Variant, spec: &CaseSpec) -> bool {
+        let [names_goal, names_dtype] = self.names;
+        match self.purpose {
+            Purpose::Bench => true,
+            Purpose::Verify if names_dtype => {
+                let is_solved = self.variants.all.iter().any(|other| other.reaches(spec.goal, spec.dtype));
+                is_solved && !self.goals.iter().any(|goal| variant.reaches(*goal, spec.dtype))
+            }
+            Purpose::Verify => names_goal && !DType::ALL.iter().any(|dtype| variant.reaches(spec.goal, *dtype)),
+        }
     }
 
     /// Whether a variant gets the input of `spec`; `None` stands for `auto`. Outside `verify`, and if the user named the

@@ -35,8 +35,8 @@ const ORACLE_OPERATIONS_PER_SECOND: f64 = 2e10;
 const MAX_CHECKED_OPERATIONS: f64 = 2e11;
 /// Bytes of inputs that the host generates per second.
 const INPUT_BYTES_PER_SECOND: f64 = 5e8;
-/// Seconds to compile a kernel that the driver has in its cache.
-const CACHED_COMPILE_SECONDS: f64 = 0.02;
+/// Seconds of a case that is not timed beside its runs: its buffers, and a pipeline whose code is there.
+const VERIFICATION_SECONDS: f64 = 0.005;
 /// Runs of the warm-up, if each is long.
 const WARM_UP_RUNS: f64 = 2.0;
 /// Fewest samples of a case before `--max-time`, each of one long run.
@@ -57,7 +57,7 @@ pub fn of_case(group: &CaseGroup, kind: DeviceKind, sampling: Option<&Sampling>)
     let operations = speed.operations * if group.algorithm.finds_limits() { PROBE_SPEEDUP } else { 1.0 };
     let run = (work.operations as f64 / operations).max(work.bytes.0 as f64 / speed.bytes);
     let Some(sampling) = sampling else {
-        return Nanos::from_seconds(preparation + VERIFICATION_RUNS * run + CACHED_COMPILE_SECONDS);
+        return Nanos::from_seconds(preparation + VERIFICATION_RUNS * run + VERIFICATION_SECONDS);
     };
     // Probes of limits have a shorter warm-up.
     let max_warm_up = sampling.patience.map_or(f64::INFINITY, |patience| patience.as_secs_f64());
@@ -191,6 +191,8 @@ mod tests {
     use crate::device::fixture::software_device;
     use crate::kernels::CATALOGUE;
     use crate::peak;
+    use crate::plan::options::Selection;
+    use crate::plan::{PlanSection, Purpose};
     use crate::record::peak::Extent;
 
     #[test]
@@ -211,6 +213,20 @@ mod tests {
             run(&format!("bench k{index}"), 1.0, 3.0);
         }
         assert_eq!(Paces::read(&cache, &device).known("verify lu"), None, "the oldest make room");
+    }
+
+    #[test]
+    fn many_small_cases_that_are_only_verified_take_little() {
+        let algorithm = ["row-sum", "vector-max"].map(String::from).to_vec();
+        let selection = Selection { algorithm, ..Selection::default() };
+        let section = PlanSection::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").quick();
+        let device = software_device();
+        let time_of = |group: &CaseGroup| of_case(group, device.kind, None);
+        let groups = section.groups_on(device.kind);
+        let estimates = of_groups(groups, &device, &Paces::default(), "verify", &time_of);
+        let total: Nanos = estimates.iter().map(|case| case.time).sum();
+        // A second and less was observed for some hundred.
+        assert!(estimates.len() > 100 && total.seconds() < 2.0, "{} cases in {total:?}", estimates.len());
     }
 
     #[test]

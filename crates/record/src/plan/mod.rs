@@ -807,6 +807,26 @@ mod tests {
     }
 
     #[test]
+    fn a_named_variant_is_verified_with_the_goals_and_types_that_it_has() {
+        let cases = |variants: &str, axes: AxisValues| {
+            let variant = variants.split(',').map(String::from).collect();
+            let selection = Selection { algorithm: vec!["lu".into()], variant, axes, ..selection("", "64") };
+            let groups = PlanSection::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
+            let of_group = |group: &CaseGroup| {
+                let goal = if group.spec.goal == Goal::Solution { "solution" } else { "factors" };
+                let names = group.variants.iter().map(|own| format!("{} {} {goal}", own.name, group.spec.dtype));
+                names.collect::<Vec<_>>()
+            };
+            distinct(groups.iter().flat_map(of_group))
+        };
+        let solved = "refined f64 solution";
+        assert_eq!(cases("refined", AxisValues::default()), [solved]);
+        // A variant reports that it lacks what was named.
+        let typed = AxisValues::default().with("dtype", "f64");
+        assert_eq!(cases("refined,naive", typed), [solved, "naive f64 solution"]);
+    }
+
+    #[test]
     fn mistakes_are_named_before_any_device_is_opened() {
         let unknown = "unknown variant 'tilde' for matmul; did you mean 'tiled'?";
         assert!(error(&selection("tilde", "64")).starts_with(unknown));

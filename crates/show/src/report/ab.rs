@@ -223,8 +223,18 @@ fn missing_evidence(finding: &Finding, min_effect: f64) -> String {
     let effect = percent(min_effect);
     let [low, high] = finding.interval;
     if finding.p > FALSE_DISCOVERIES || (low..=high).contains(&1.0) {
-        let stricter = if (low..=high).contains(&1.0) { String::new() } else { format!(" ({P_MEANING})") };
-        format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}{stricter}, `same` an interval within ±{effect}")
+        let needs = format!("`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, `same` an interval within ±{effect}");
+        let [least, most] = finding.control;
+        if (low..=high).contains(&1.0) {
+            needs
+        } else if finding.is_within_control(0.0) {
+            format!("the interval leaves out 1, but A against itself differs as much ({least:.4} … {most:.4}); {needs}")
+        } else {
+            let looks = counted(finding.looks, "interim check");
+            format!(
+                "the interval leaves out 1, but is not corrected, as p is, for {looks} and the number of cases; {needs}"
+            )
+        }
     } else if finding.is_within_control(min_effect) {
         "they differ, but not by more than A from itself".into()
     } else {
@@ -672,9 +682,11 @@ mod tests {
         let finding = one.finding.as_mut().expect("rounds enough");
         (finding.verdict, finding.interval) = (Verdict::Undecided, [1.005, 1.015]);
         let explained = missing_evidence(finding, 0.02);
-        assert!(explained.contains("(p is corrected for the number of cases"), "{explained}");
+        let said = "the interval leaves out 1, but ";
+        assert!(explained.starts_with(said), "{explained}");
+        assert_ne!(explained.contains("A against itself differs as much"), explained.contains("not corrected"));
         finding.interval = [0.99, 1.015];
-        assert!(!missing_evidence(finding, 0.02).contains("corrected"));
+        assert!(!missing_evidence(finding, 0.02).contains(said));
     }
 
     #[test]

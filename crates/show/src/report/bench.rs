@@ -173,7 +173,7 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
             && run_algorithms.contains(&(case.device, &case.algorithm))
             && !run_variants.contains(&(case.device, &case.algorithm, &case.variant))
     };
-    let mut out = outcomes_except(record, is_listed);
+    let mut out = outcomes_except(record, MAX_FAILURES_LISTED, is_listed);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
@@ -204,14 +204,20 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
 /// Explains missing and wrong answers: skipped ones, or many wrong or failed ones, with the same reason share a line, as do
 /// those of a kernel with many reasons; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
-    outcomes_except(record, |_| false)
+    outcomes_except(record, MAX_FAILURES_LISTED, |_| false)
+}
+
+/// Does the same for compiled cases: the sizes of a kernel that ended alike share a line.
+pub fn outcomes_of_compiled(record: &Record) -> String {
+    outcomes_except(record, 1, |_| false)
 }
 
 /// Most failures with the same reason that each have a line.
 const MAX_FAILURES_LISTED: usize = 3;
 
-/// Does the same, but leaves out skipped cases that `is_listed` elsewhere.
-fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String {
+/// Does the same with the `most` failures for one reason that each have a line, but leaves out skipped cases that `is_listed`
+/// elsewhere.
+fn outcomes_except(record: &Record, most: usize, is_listed: impl Fn(&Case) -> bool) -> String {
     let mut groups: Vec<(String, Vec<&Case>)> = vec![];
     for case in record.cases.iter().filter(|case| !is_listed(case)) {
         let Some(reason) = case.outcome.reason() else { continue };
@@ -228,7 +234,7 @@ fn outcomes_except(record: &Record, is_listed: impl Fn(&Case) -> bool) -> String
     }
     let mut lines = String::new();
     for (reason, cases) in merged_by_kernel(groups) {
-        if !has_not_run(cases[0]) && cases.len() <= MAX_FAILURES_LISTED {
+        if !has_not_run(cases[0]) && cases.len() <= most {
             for case in cases {
                 let _ = writeln!(lines, "{:9} {}: {reason}", case.outcome.status(), case.id);
             }
@@ -476,7 +482,7 @@ pub mod tests {
         };
         let wrong = Outcome::Rejected(verification(1.0));
         record.cases = (1..4).map(|size| ended("matmul", "naive", size, &wrong)).collect();
-        assert_eq!(outcomes(&record).lines().count(), 3);
+        assert_eq!([outcomes(&record), outcomes_of_compiled(&record)].map(|text| text.lines().count()), [3, 1]);
         record.cases.push(ended("matmul", "tiled", 1, &wrong));
         let failed = Outcome::failed("no memory".into());
         record.cases.extend(["a", "b", "c", "d"].map(|name| ended(name, name, 1, &failed)));
