@@ -3,7 +3,7 @@
 use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
 use super::program_sizes::{self, Saved};
 use super::reproducer::Reproducer;
-use crate::basis::alike::{distinct, grouped_where};
+use crate::basis::alike::{distinct, grouped, grouped_where};
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable::{self, shell_word};
@@ -24,8 +24,9 @@ use crate::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Name of the schema of `program.json`.
 const SCHEMA: &str = "gpukern-program/1";
@@ -41,7 +42,7 @@ pub(super) struct ProgramFile {
     /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
     /// another device may differ: save the program there, too.
     pub(super) device: String,
-    /// Command that measures a built-in kernel here.
+    /// Command that measures a built-in kernel with its tile, in this folder: `tuned.toml` there has the tile, if a search found it.
     command: Option<String>,
     /// Properties that a device must have and be asked for.
     requires: Requires,
@@ -215,7 +216,6 @@ pub(super) fn save_programs(
     args: &InspectArgs,
     kernels: &[UserKernels],
 ) -> Result<String> {
-    let tuned_path = args.tuned.as_ref();
     let mut saved = vec![];
     let mut renamed = String::new();
     let mut predicted = vec![];
@@ -227,7 +227,8 @@ pub(super) fn save_programs(
             let usual = folder.join(folder_name(case, record));
             let folder = create_unique(folder, &folder_name(case, record))?;
             renamed += &of_earlier_run(&usual, &folder);
-            let document = ProgramFile::write(&folder, case, device, (group, &chosen), tuned_path)?;
+            let command = command(&folder, case, device, (group, tuned), args).map_err(io::Error::other)?;
+            let document = ProgramFile::write(&folder, case, device, (group, &chosen), command)?;
             runnable += usize::from(write_case(&folder, case, device, (group, &chosen), &document).is_some());
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(folder.join(PROGRAM), printable::json(text))?;
@@ -251,7 +252,23 @@ pub(super) fn save_programs(
         _ => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
     };
     let text = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
-    Ok(text + &sizes + &renamed + &untimed_choices(&predicted, saved, args).unwrap_or_default())
+    Ok(text
+        + &sizes
+        + &renamed
+        + &devices_without(record)
+        + &untimed_choices(&predicted, saved, args).unwrap_or_default())
+}
+
+/// Names the devices of which no program was saved, with the reason.
+fn devices_without(record: &Record) -> String {
+    let mut notes = String::new();
+    for cases in grouped(&record.cases, |case| case.device) {
+        let is_saved = cases.iter().any(|case| case.outcome == Outcome::Inspected);
+        let Some(reason) = cases.iter().find_map(|case| case.outcome.reason()).filter(|_| !is_saved) else { continue };
+        let device = printable::printable(&record.device_name(cases[0].device)).into_owned();
+        let _ = writeln!(notes, "note      nothing was saved for {device}: {}", printable::printable(&reason));
+    }
+    notes
 }
 
 /// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
@@ -259,6 +276,35 @@ pub(super) fn of_earlier_run(usual: &Path, own: &Path) -> String {
     let [shown, instead] = [usual, own].map(Shown::shown);
     let note = format!("note      '{shown}' is of an earlier run; this one's is '{instead}'\n");
     if own == usual { String::new() } else { note }
+}
+
+/// File of a program's folder with the tile that a search found.
+const TUNED: &str = "tuned.toml";
+
+/// Returns the command that measures an exported case in its folder, wherever that lies then; `None` for a user's kernel. Writes
+/// the tile that a search found to the folder: the file of the search may be elsewhere, or have another tile by then.
+fn command(
+    folder: &Path,
+    case: &Case,
+    device: &DeviceInfo,
+    (group, tuned): (&CaseGroup, &Tuned),
+    args: &InspectArgs,
+) -> Result<Option<String>> {
+    if CATALOGUE.find(&case.algorithm).is_err() {
+        return Ok(None);
+    }
+    let mut request = reproducing_request(&Request::default(), case, device);
+    request.selection.sampling.cache.clone_from(&args.cache);
+    match &case.tile {
+        Some(CaseTile::Tuned { .. } | CaseTile::Inspected { .. }) => {
+            let found = tuned.result(device, &group.algorithm, &case.variant, &group.spec);
+            Tuned::keep(&folder.join(TUNED), found.map(|(_, result)| result.clone()).as_slice())?;
+            request.tuned = Some(TUNED.into());
+        }
+        Some(CaseTile::BuiltIn { .. } | CaseTile::Refused { .. }) => request.no_tuned = true,
+        None => {}
+    }
+    Ok(Some(request.command()))
 }
 
 /// Writes the description with which `run` repeats an exported case; `None` for a user's kernel, and for what
@@ -331,7 +377,7 @@ impl ProgramFile {
         case: &Case,
         device: &DeviceInfo,
         (group, chosen): (&CaseGroup, &Configuration<'_>),
-        tuned_path: Option<&PathBuf>,
+        command: Option<String>,
     ) -> io::Result<Self> {
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
@@ -343,12 +389,6 @@ impl ProgramFile {
         let buffers = specs.iter().enumerate().map(|(at, spec)| BufferEntry::of(spec, at, first(at), &program));
         let buffers: Vec<_> = buffers.collect();
         let dispatches = write_dispatches(folder, problem.as_ref(), &program, None)?;
-        let command = CATALOGUE.find(&case.algorithm).is_ok().then(|| {
-            let request = reproducing_request(&Request::default(), case, device);
-            // The file is read again wherever the program lies then.
-            let tuned = tuned_path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
-            Request { tuned, ..request }.command()
-        });
         Ok(Self {
             schema: SCHEMA,
             case: case.id.clone(),
@@ -563,6 +603,19 @@ impl Bindings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_of_which_nothing_was_saved_is_named_with_the_reason() {
+        let mut record = crate::record::fixture::four_cases();
+        record.cases.truncate(2);
+        for case in &mut record.cases {
+            case.outcome = Outcome::Skipped { reason: "needs f16".into(), unsupported: true };
+        }
+        let note = devices_without(&record);
+        assert!(note.starts_with("note      nothing was saved for ") && note.ends_with(": needs f16\n"), "{note}");
+        record.cases[1].outcome = Outcome::Inspected;
+        assert_eq!(devices_without(&record), "");
+    }
 
     #[test]
     fn the_committed_program_schema_is_that_of_the_types() {

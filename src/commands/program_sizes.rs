@@ -4,7 +4,8 @@
 use super::failures::{device_suffix, named_extents, named_folder};
 use super::program_file::{DispatchEntry, ProgramFile, of_earlier_run};
 use crate::basis::alike::{distinct, grouped};
-use crate::basis::destination;
+use crate::basis::destination::{self, Destination};
+use crate::basis::input_file;
 use crate::basis::printable;
 use crate::basis::units::in_words;
 use crate::kernel::interface::ArgumentKind;
@@ -12,8 +13,7 @@ use crate::plan::axes;
 use crate::{Case, CaseGroup, Error, Record, Result, Shown, UserKernels, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Name of the schema of the document.
@@ -42,7 +42,7 @@ struct SizesFile<'a> {
     device: &'a str,
     /// Pipelines of all sizes, by number.
     pipelines: Vec<PipelineEntry<'a>>,
-    /// What differs between the sizes. Whatever this does not list is the same at all of them.
+    /// What differs between the sizes. Whatever this does not list is the same at all of them, or at all that run the kernel.
     changes: Vec<ChangeEntry<'a>>,
     /// Sizes in the order in which they were asked for.
     sizes: Vec<SizeEntry<'a>>,
@@ -80,7 +80,7 @@ struct SizeEntry<'a> {
 struct ChangeEntry<'a> {
     #[serde(flatten)]
     property: Property<'a>,
-    /// Its value at each size; `null` where there is none, or a constant has its default.
+    /// Its value at each size; `null` where there is none, the dispatch runs another kernel, or a constant has its default.
     values: Vec<Option<Value>>,
 }
 
@@ -90,10 +90,10 @@ struct Property<'a> {
     what: What,
     /// Number of the dispatch.
     dispatch: Option<usize>,
+    /// Kernel to which it belongs, which the dispatch may run at some sizes only; `null` for what belongs to the program.
+    kernel: Option<&'a str>,
     /// Name of the constant, push constant or buffer; a constant without one has its id, a push constant its byte.
     name: Option<String>,
-    #[serde(skip)]
-    kernel: Option<&'a str>,
 }
 
 /// Kind of property.
@@ -198,23 +198,25 @@ impl<'a> SizesFile<'a> {
     fn write(&self, folder: &Path, name: &str) -> io::Result<String> {
         let text = printable::json(serde_json::to_string_pretty(self)? + "\n");
         let usual = folder.join(format!("{name}.json"));
-        let mut numbered = (2..).map(|number| folder.join(format!("{name}_{number}.json")));
-        let mut path = usual.clone();
-        let mut file = loop {
-            match File::create_new(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    path = numbered.next().unwrap_or_default();
-                }
-                created => break created?,
-            }
-        };
-        file.write_all(text.as_bytes())?;
+        let numbered = (2..).map(|number| folder.join(format!("{name}_{number}.json")));
+        let is_free = |path: &PathBuf| !path.exists() || is_ours(path);
+        let path = [usual.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
+        // A program that reads the usual file must not get that of an earlier run.
+        let replaced = if path.exists() { ", in place of an earlier run's" } else { "" };
+        Destination::open(&path)?.write(text.as_bytes())?;
         let changing = distinct(self.changes.iter().map(|change| change.property.what.plural()));
-        let changes = in_words(&changing, "and");
+        let changes =
+            if changing.is_empty() { String::new() } else { format!("; {} change", in_words(&changing, "and")) };
         let (sizes, pipelines) = (self.sizes.len(), counted(self.pipelines.len(), "pipeline"));
-        let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}; {changes} change\n", path.shown());
+        let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}{changes}{replaced}\n", path.shown());
         Ok(note + &of_earlier_run(&usual, &path))
     }
+}
+
+/// Whether a file is a document of several sizes, which another run may replace.
+fn is_ours(path: &Path) -> bool {
+    let text = input_file::read_text(path).unwrap_or_default();
+    serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|document| document["schema"] == SCHEMA)
 }
 
 impl<'a> PipelineEntry<'a> {
@@ -243,7 +245,13 @@ fn changes<'a>(sizes: &[SizeEntry<'a>]) -> Vec<ChangeEntry<'a>> {
             own.iter().find(|(other, _)| *other == property).map(|(_, value)| value.clone())
         };
         let values: Vec<_> = programs.iter().map(value).collect();
-        if values.iter().any(|value| *value != values[0]) {
+        // What one kernel has and another lacks is no change: the kernel is.
+        let has_kernel = |size: &SizeEntry<'_>| {
+            let dispatch = property.dispatch.and_then(|number| size.program.dispatches.get(number));
+            property.kernel.is_none() || dispatch.is_some_and(|own| Some(&*own.kernel) == property.kernel)
+        };
+        let own: Vec<_> = sizes.iter().zip(&values).filter(|(size, _)| has_kernel(size)).collect();
+        if own.iter().any(|(_, value)| *value != own[0].1) {
             changes.push(ChangeEntry { property, values });
         }
     }
@@ -274,7 +282,7 @@ fn properties_of(number: usize, own: &DispatchEntry) -> Vec<(Property<'_>, Value
     };
     let mut all = vec![
         (Property { kernel: None, ..property(What::Kernel, None) }, Value::Name(own.kernel.clone())),
-        (Property { kernel: None, ..property(What::Groups, None) }, Value::Groups(own.groups)),
+        (property(What::Groups, None), Value::Groups(own.groups)),
     ];
     all.extend(own.subgroup_size.map(|size| (property(What::SubgroupSize, None), Value::Number(size.into()))));
     all.extend(own.constants.iter().map(|(id, value)| (id_name(*id), Value::Number((*value).into()))));

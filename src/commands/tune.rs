@@ -2,6 +2,8 @@
 
 use super::{CommandOutput, DeviceSession, Files, Progress, parse_duration};
 use crate::algorithms::tile::{Tile, Tunable};
+use crate::basis::alike::distinct;
+use crate::basis::command_line::arguments;
 use crate::basis::pattern::{self, is_pattern};
 use crate::basis::printable::brief;
 use crate::basis::units::rounded;
@@ -19,8 +21,8 @@ use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{self, InspectedTiles, Refusal, Rivals, SearchResult};
 use crate::{
     Algorithm, CATALOGUE, Case, CaseGroup, CaseOptions, CaseSpec, DType, DeviceInfo, Error, Exit, Host, Nanos,
-    Observer, Outcome, PlanSection, Purpose, Result, Selection, Setup, Shown, Timing, Tuned, Variant, Work, about,
-    counted, printable,
+    Observer, Outcome, PlanSection, Purpose, Request, Result, Selection, Setup, Shown, Timing, Tuned, Variant, Work,
+    about, counted, printable,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -71,6 +73,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
         about(budget.into())
     ));
     let mut tuning = Tuning {
+        args,
         algorithm,
         cache: section.sampling.cache,
         earlier,
@@ -98,6 +101,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
 
 /// State that all searches share.
 struct Tuning<'a> {
+    args: &'a TuneArgs,
     algorithm: &'static Algorithm,
     /// Caches before each run.
     cache: CacheState,
@@ -159,7 +163,9 @@ impl Tuning<'_> {
         }
         let width = self.host.width();
         if !timed.is_empty() {
-            self.tables.push(report::text(&device, self.algorithm, self.cache, &timed, width));
+            let again = |rows: &[&TunedRow]| self.again(rows);
+            let text = report::text((&device, self.algorithm, self.cache), &timed, &again, width);
+            self.tables.push(text);
         }
         if !inspected.is_empty() {
             self.tables.push(report::inspected(&device, self.algorithm, &inspected, width));
@@ -221,9 +227,9 @@ impl Tuning<'_> {
                 Outcome::TimedOut(_) => Refusal::TimedOut(reason),
                 Outcome::Failed { .. } | Outcome::Crashed(_) => Refusal::Failed(reason),
             };
-            self.note_refusal(&format!("{variant} {} {}", axes::brief(spec), spec.size), &refusal);
             refused.push((variant, refusal));
         }
+        self.note_variants(spec, &device, &refused, !times.is_empty());
         let tied = tuning::tied(&times);
         let timed = times.into_iter().map(|(variant, time, _)| (variant, time)).collect();
         let work = (self.algorithm.problem)(spec).map(|problem| problem.work()).unwrap_or_default();
@@ -231,6 +237,21 @@ impl Tuning<'_> {
         let rivals = Rivals { timed, refused };
         self.save(&with_others(None, &empty, (&rivals.timed, &tied), &rivals.refused, work));
         report::choice(spec, &rivals.timed, work, &tied, self.cache)
+    }
+
+    /// Notes the variants that `auto` would choose from and that the device refused. Nobody asked for them: what the device cannot
+    /// run matters only if that leaves nothing.
+    fn note_variants(&mut self, spec: &CaseSpec, device: &DeviceInfo, refused: &[(String, Refusal)], any_works: bool) {
+        let (unsupported, others): (Vec<_>, Vec<_>) =
+            refused.iter().partition(|(_, refusal)| matches!(refusal, Refusal::Unsupported(_)));
+        for (variant, refusal) in &others {
+            self.note_refusal(&format!("{variant} {} {}", axes::brief(spec), spec.size), refusal);
+        }
+        if let (Some((variant, refusal)), false) = (unsupported.first(), any_works) {
+            let (name, reason) = (printable(&device.name), refusal.reason());
+            let reason = format!("`auto` has nothing to choose from on {name}, for example {variant}: {reason}");
+            self.note_refusal(&format!("{} {}", axes::brief(spec), spec.size), &Refusal::Unsupported(reason));
+        }
     }
 
     /// Times the tiles of a variant on a problem, and saves the best at once. Notes the tiles that the device refused.
@@ -254,16 +275,17 @@ impl Tuning<'_> {
         };
         // The tile that an earlier search found comes first, if it still suits the device.
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec);
-        let earlier = earlier.filter(|(_, result)| result.cache == self.cache).map(|(tile, _)| tile);
-        let earlier = earlier.filter(|tile| tunable.check_tile(tile, &group.spec, device).is_ok());
+        let earlier = earlier.filter(|(_, result)| result.cache == self.cache);
+        let suits = |tile: &Tile| tunable.check_tile(tile, &group.spec, device).is_ok();
+        let candidate = earlier.and_then(|(_, result)| result.candidate_tile).filter(suits);
+        let earlier = earlier.map(|(tile, _)| tile).filter(suits);
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
-        let result = executor.tune(
+        let (result, rivals) = executor.tune(
             &single,
-            SearchRequest { first_tile: earlier, avoid: vec![], budget, rivals: Rivals::default(), cache: self.cache },
+            SearchRequest { earlier, candidate, avoid: vec![], budget, rivals: Rivals::default(), cache: self.cache },
             &mut show_progress,
         );
         self.progress.advance();
-        let (result, rivals) = result;
         for (variant, refusal) in &rivals.refused {
             let problem = format!("{variant} {} {}", axes::brief(&group.spec), group.spec.size);
             self.note_refusal(&problem, refusal);
@@ -355,6 +377,23 @@ impl Tuning<'_> {
 
     fn variant(&self, tunable: &Tunable) -> Variant {
         self.algorithm.variant(tunable.variant).expect("tunables name variants of their algorithm").clone()
+    }
+
+    /// Returns the command that searches these problems again with four times the budget.
+    fn again(&self, rows: &[&TunedRow]) -> String {
+        let selection = Selection {
+            algorithm: vec![self.algorithm.name.to_string()],
+            variant: distinct(rows.iter().map(|row| row.variant.to_string())),
+            size: distinct(rows.iter().map(|row| row.spec.size.to_string())),
+            axes: self.args.axes.0.clone(),
+            device: self.args.on.device.clone(),
+            sampling: SamplingArgs { cache: self.args.cache.clone(), ..SamplingArgs::default() },
+            ..Selection::default()
+        };
+        let request = Request { selection, tuned: self.args.tuned.clone(), ..Request::default() };
+        let budget = format!("{}s", (4 * self.budget).as_secs().max(1));
+        let more = toml::Table::from_iter([("budget".to_string(), budget.into())]);
+        format!("gpukern tune {}", arguments(request.stated().into_iter().chain(more).collect()))
     }
 
     /// Saves results before the next search, so that nothing that ends the process later loses them.
@@ -593,6 +632,7 @@ fn empty_result(device: &DeviceInfo, group: &CaseGroup, variant: &str) -> Tuning
         sizes: tuned::class(group.spec.size),
         tile: None,
         gflops: None,
+        candidate_tile: None,
         tie: false,
         failure: None,
         spills: None,
@@ -622,6 +662,7 @@ fn results(
             let own = TuningResult {
                 tile: Some(found.best.0),
                 gflops: gflops(found.best.1),
+                candidate_tile: found.unclear.map(|(tile, ..)| tile),
                 built_in_tile: Some(found.built_in.0),
                 built_in_gflops: found.built_in.1.and_then(gflops),
                 tried: Some(found.tried),

@@ -102,12 +102,16 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     let folder_of_one = saved.join(tiled["sizes"][2]["folder"].as_str().expect("a folder"));
     let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&folder_of_one), 0);
     assert_eq!(statuses(&valid_record(&stdout(&run))), ["measured"]);
-    // An earlier document stays.
+    // A program that reads the usual document gets that of the last run; a file of the user's stays.
     let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save"]);
     let said = stderr(&expect_exit(again.arg(&saved), 0));
+    assert!(said.contains(" change, in place of an earlier run's"), "{said}");
+    let newer = read_json(&saved.join("matmul_tiled_f32.json"));
+    assert!(!saved.join("matmul_tiled_f32_2.json").exists());
+    std::fs::write(saved.join("matmul_tiled_f32.json"), "{}").expect("written");
+    let said = stderr(&expect_exit(again.args(["-s", "8"]), 0));
     assert!(said.contains("matmul_tiled_f32.json' is of an earlier run; this one's is '"), "{said}");
-    assert_eq!(read_json(&saved.join("matmul_tiled_f32.json")), tiled);
-    let newer = read_json(&saved.join("matmul_tiled_f32_2.json"));
+    assert_eq!(read_json(&saved.join("matmul_tiled_f32.json")), json!({}));
     assert_eq!(newer["sizes"][0]["folder"], "matmul_tiled_f32_64x512x512_2", "{newer}");
     // The smaller product is divided along K, and its parts summed.
     assert_eq!(values(&newer, "steps", Value::Null), Some(json!([1, 2])), "{newer}");
@@ -124,6 +128,53 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     let documents: Vec<_> = files.filter(|file| file.is_file()).map(|file| read_json(&file)).collect();
     assert_eq!(documents.len(), 1);
     assert_eq!(documents[0]["sizes"][1]["size"], json!([["ROWS", 4], ["COLUMNS", 100]]), "{}", documents[0]);
+}
+
+#[test]
+fn what_changes_between_sizes_belongs_to_a_kernel() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // `auto` chooses another kernel for a vector.
+    let mut inspect = gpukern(&["inspect", "matmul", "-V=auto", "-t=f16", "-s=1x512x512,64x512x512", "--save"]);
+    let said = stderr(&expect_exit(inspect.arg(folder.path()), 0));
+    assert!(said.contains("; kernels and buffers change"), "{said}");
+    let document = read_json(&folder.path().join("matmul_auto_f16.json"));
+    check_schema(&document, include_str!("../../docs/program-sizes.schema.json"));
+    let changes = document["changes"].as_array().expect("changes");
+    assert!(
+        changes.iter().all(|own| ["steps", "kernel", "buffer"].iter().any(|what| own["what"] == *what)),
+        "{document}"
+    );
+}
+
+#[test]
+fn a_programs_command_measures_what_was_exported_wherever_its_folder_lies() {
+    let (folder, tuned) = super::temporary("tuned.toml");
+    expect_exit(gpukern(&["tune", "matmul", "-s=32", "--cache=cold", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
+    let text = std::fs::read_to_string(&tuned).expect("saved");
+    let tile = "64x64x8/32x16/8x8";
+    std::fs::write(&tuned, replaced(&text, r"\ntile = .*", &format!("\ntile = \"{tile}\""))).expect("written");
+    let saved = folder.path().join("saved");
+    let cold = ["inspect", "matmul", "-V=tiled,naive,vectorised", "-s=32", "-t=f32", "--cache=cold", "--save"];
+    expect_exit(gpukern(&cold).arg(&saved).arg("--tuned").arg(&tuned), 0);
+    std::fs::rename(&tuned, folder.path().join("moved.toml")).expect("moved");
+    for (variant, option) in
+        [("tiled", Some("--tuned=tuned.toml")), ("naive", None), ("vectorised", Some("--no-tuned"))]
+    {
+        let own = saved.join(format!("matmul_{variant}_f32_32x32x32"));
+        let program = read_json(&own.join("program.json"));
+        let command = program["command"].as_str().expect("a command");
+        assert!(command.contains("--cache=cold") && !command.contains(&*folder.path().to_string_lossy()), "{command}");
+        assert!(option.is_none_or(|option| command.contains(option)), "{command}");
+        let words = command.strip_prefix("gpukern ").expect("of gpukern").split(' ').collect::<Vec<_>>();
+        let mut again = gpukern(&words);
+        let record = valid_record(&stdout(&expect_exit(
+            again.args(["--max-time=100ms", "--precision=50%", "--json=-"]).current_dir(&own),
+            0,
+        )));
+        let case = &record["cases"][0];
+        assert_eq!((&case["variant"], &case["tile"]), (&json!(variant), &program["tile"]), "{command}");
+        assert_eq!(record["method"]["cache"], "cold", "{command}");
+    }
 }
 
 #[test]

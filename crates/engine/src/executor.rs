@@ -108,7 +108,7 @@ impl Executor<'_> {
                 let reference = problem.reference(&self.device).map(|(reference, _)| reference);
                 self.outcome_of_death(&[Some(program), reference], ended)
             }
-            Err(reason) => Outcome::unsupported(reason),
+            Err(reason) => Outcome::unsupported(chosen.refusal(reason)),
         };
         let case = group.case(&chosen.variant.name, problem.as_ref(), self.device.index, outcome);
         Case { chosen_by_auto, ..case }

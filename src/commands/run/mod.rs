@@ -18,7 +18,7 @@ use crate::plan::axes::{AXES, SEED};
 use crate::plan::options::cache;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close};
+use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close, within_spread};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -420,7 +420,8 @@ fn beside_built_in(record: &Record, best: &Case, built_in: &[&Case]) -> String {
     let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, rival) else { return String::new() };
     let [faster, slower] = if ratio < 1.0 { [rival, best] } else { [best, rival] };
     if is_too_close(record, faster, slower) {
-        return format!("; too close to {name}{others} to tell which is faster");
+        let why = within_spread(record, faster, slower).unwrap_or_default();
+        return format!("; too close to {name}{others} to tell which is faster{why}");
     }
     format!("; {ratio:.2}× the speed of {name}{others}")
 }

@@ -46,7 +46,7 @@ impl Inspector {
                 continue;
             }
             match chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), info) {
-                Err(reason) => case.outcome = Outcome::unsupported(reason),
+                Err(reason) => case.outcome = Outcome::unsupported(chosen.refusal(reason)),
                 Ok(_) if interrupted.load(Ordering::Relaxed) => case.outcome = Outcome::Interrupted,
                 Ok(program) => {
                     case.notes.extend(program.note.as_deref().map(String::from));

@@ -5,6 +5,7 @@ use super::group::SentGroup;
 use super::{Job, JobContext, Report};
 use crate::algorithms::tile::Tile;
 use crate::algorithms::{Algorithm, CaseSpec, Problem, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::units::Nanos;
 use crate::case::method::CacheState;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -34,11 +35,11 @@ const MAX_REFUSED: usize = 8;
 const MIN_RUN_OFF: Duration = Duration::from_secs(1);
 /// Least time for the samples of each tile in the run-off: enough for a few even when the budget is spent.
 const MIN_RUN_OFF_SAMPLING: Duration = Duration::from_millis(20);
-/// Runs of each tile in the run-off: a verified one, a warm-up and three samples.
-const RUN_OFF_RUNS: f64 = 5.0;
+/// Samples of each entry in the run-off for which time is kept: six give an interval, without which nothing is settled.
+const RUN_OFF_SAMPLES: f64 = 8.0;
 /// Number of candidates in the run-off, beside the built-in tile.
 const RUN_OFF_TILES: usize = 3;
-/// Smallest speed-up with which a tile replaces the built-in one: less is noise.
+/// Least end of a speed-up's interval with which a tile replaces the built-in one: less is noise.
 const MIN_GAIN: f64 = 1.01;
 /// Number of tiles that may crash their worker before the search ends.
 const MAX_DEAD_TILES: usize = 8;
@@ -46,8 +47,10 @@ const MAX_DEAD_TILES: usize = 8;
 /// Parameters of a search for the fastest tile of a variant on a problem.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct SearchRequest {
-    /// Tile that an earlier search found, tried first.
-    pub first_tile: Option<Tile>,
+    /// Tile that an earlier search found to be faster than the built-in one, tried first. It stays unless the run-off decides.
+    pub earlier: Option<Tile>,
+    /// Tile that may be faster than the built-in one, tried next after it.
+    pub candidate: Option<Tile>,
     /// Tiles to skip because they crashed their worker.
     pub avoid: Vec<Tile>,
     /// Host time budget.
@@ -64,8 +67,10 @@ pub type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 /// Event of a search. A worker's death loses nothing that was reported.
 #[derive(Serialize, Deserialize)]
 pub enum SearchEvent {
-    /// A tile, before it is tried and after it is timed, and the best so far with its time.
+    /// A tile before it is tried, and the best so far with its time.
     Tile(Tile, Option<(Tile, Nanos)>),
+    /// Time of a tile, and the best so far.
+    TimedTile(Tile, Nanos, Option<(Tile, Nanos)>),
     /// Time of another variant.
     Timed(String, Nanos),
     /// Another variant that failed or was wrong.
@@ -107,6 +112,8 @@ struct SearchAttempts {
     tried: Vec<Tile>,
     /// Best tile of all attempts, with its time.
     best: Option<(Tile, Nanos)>,
+    /// Tiles that any attempt has timed.
+    timed: Vec<(Tile, Nanos)>,
     dead_tiles: Vec<(Tile, Refusal)>,
     /// Whether another process has killed a worker.
     was_killed: bool,
@@ -119,7 +126,7 @@ impl Executor<'_> {
     pub fn tune(&mut self, group: &CaseGroup, request: SearchRequest, progress: Progress<'_>) -> (TuneResult, Rivals) {
         let budget = request.budget;
         let start = Instant::now();
-        let mut attempts = SearchAttempts { request, tried: vec![], best: None, dead_tiles: vec![], was_killed: false };
+        let mut attempts = SearchAttempts::new(request);
         loop {
             attempts.request.budget = budget.saturating_sub(start.elapsed());
             attempts.tried.clear();
@@ -144,31 +151,34 @@ impl Executor<'_> {
     /// Returns the result of a search that was interrupted; `None` if it has timed no tile.
     fn interrupted_result(&self, group: &CaseGroup, attempts: &SearchAttempts) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
-        let best = attempts.best?;
         let tunable = algorithm.tunable(&variants[0])?;
         let built_in = tunable.built_in(spec, &self.device);
-        let built_in_time = if best.0 == built_in { Some(best.1) } else { None };
-        Some(SearchResult {
-            best,
-            built_in: (built_in, built_in_time),
-            gain: None,
-            unclear: None,
-            rivals: vec![],
-            tied: vec![],
-            tried: attempts.request.avoid.len() + attempts.tried.len(),
-            space: algorithm.tiles(tunable, spec, &self.device).len(),
-            preparation: Duration::ZERO,
+        let tiles = TriedTiles {
+            timed: attempts.timed.clone(),
+            earlier: attempts.request.earlier,
             refused: attempts.dead_tiles.clone(),
-            others: None,
-        })
+            tried: attempts.request.avoid.len() + attempts.tried.len(),
+            ..TriedTiles::default()
+        };
+        let space = algorithm.tiles(tunable, spec, &self.device).len();
+        tiles.decide((&variants[0].name, built_in), space, &[]).ok()?
     }
 }
 
 impl SearchAttempts {
+    fn new(request: SearchRequest) -> Self {
+        Self { request, tried: vec![], best: None, timed: vec![], dead_tiles: vec![], was_killed: false }
+    }
+
     /// Notes an event, of which a further attempt makes use.
     fn note_event(&mut self, event: SearchEvent, progress: Progress<'_>) {
         match event {
             SearchEvent::Tile(tile, best) => {
+                self.note_progress(tile, best);
+                progress(tile, best);
+            }
+            SearchEvent::TimedTile(tile, time, best) => {
+                self.timed.push((tile, time));
                 self.note_progress(tile, best);
                 progress(tile, best);
             }
@@ -183,7 +193,7 @@ impl SearchAttempts {
             self.tried.push(tile);
         }
         if let Some((best_tile, _)) = best {
-            self.request.first_tile = Some(best_tile);
+            self.request.candidate = Some(best_tile);
             self.best = best;
         }
     }
@@ -215,8 +225,8 @@ impl SearchAttempts {
         let has_lost = ended.how == EndKind::Hung && self.best.is_some_and(|(best, _)| best != tile);
         self.dead_tiles.push((tile, if has_lost { Refusal::TimedOut(ended.to_string()) } else { refusal }));
         self.request.avoid.push(tile);
-        if self.request.first_tile == Some(tile) {
-            self.request.first_tile = None;
+        for first in [&mut self.request.earlier, &mut self.request.candidate] {
+            first.take_if(|first| *first == tile);
         }
         Ok(())
     }
@@ -245,7 +255,8 @@ struct TileSearch<'a> {
     loaded: LoadedProblem,
     built_in: Tile,
     search: Search,
-    /// Number of tiles to time even after the budget: the built-in one, and that of an earlier search.
+    /// Number of tiles to try even after the budget: that of an earlier search, or else the built-in one; all of these, and the
+    /// best so far, after an attempt that died.
     required: usize,
     /// Number of tiles in the search space.
     space: usize,
@@ -253,6 +264,7 @@ struct TileSearch<'a> {
     search_until: Duration,
     /// Time at which the run-off has to end.
     end: Duration,
+    budget: Duration,
     tiles: TriedTiles,
     /// Sampling of each candidate.
     sampling: Sampling,
@@ -270,8 +282,10 @@ struct TriedTiles {
     tried: usize,
     /// Time of compilation, first runs and checks.
     preparation: Duration,
-    /// Whether the built-in tile need not be timed: it killed its worker, or an earlier search compared its best with it.
-    needs_no_built_in: bool,
+    /// Tile that an earlier search compared with the built-in one.
+    earlier: Option<Tile>,
+    /// Whether the built-in tile killed its worker.
+    is_built_in_dead: bool,
 }
 
 /// Participant of the run-off.
@@ -384,7 +398,7 @@ impl<'a> TileSearch<'a> {
         request: SearchRequest,
         events: &'a mut dyn FnMut(SearchEvent),
     ) -> Result<Self, Refusal> {
-        let SearchRequest { first_tile, avoid, budget, rivals, cache } = request;
+        let SearchRequest { earlier, candidate, avoid, budget, rivals, cache } = request;
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let variant = &variants[0];
         let tunable = algorithm.tunable(variant).ok_or_else(|| "the variant has no tiles".to_string())?;
@@ -408,15 +422,12 @@ impl<'a> TileSearch<'a> {
         let mut all_tiles = algorithm.tiles(tunable, spec, &info);
         let space = all_tiles.len();
         // The tile of an earlier search comes first, so that even a search that is cut off early finds nothing worse.
-        let mut first_tiles = vec![];
-        first_tiles.extend(first_tile);
-        first_tiles.push(built_in);
-        first_tiles.extend(all_tiles.iter().take(PROMISING_TILES));
+        let mut first_tiles = distinct(earlier.into_iter().chain([built_in]).chain(candidate));
         first_tiles.retain(|tile| !avoid.contains(tile));
+        // The best of an attempt that died was not compared with the built-in one.
+        let required = if avoid.is_empty() { 1 } else { first_tiles.len() };
+        first_tiles.extend(all_tiles.iter().take(PROMISING_TILES).filter(|tile| !avoid.contains(tile)));
         all_tiles.retain(|tile| !avoid.contains(tile));
-        // A tile that an earlier search found was compared with the built-in one then; the best of an attempt that died was not.
-        let keeps_earlier = avoid.is_empty() && first_tile.is_some();
-        let required = if avoid.is_empty() || first_tile == Some(built_in) { 1 } else { 2.min(first_tiles.len()) };
         Ok(Self {
             group,
             events,
@@ -430,11 +441,8 @@ impl<'a> TileSearch<'a> {
             required,
             search_until: start.saturating_add(budget.mul_f64(1.0 - RUN_OFF_SHARE)),
             end: start.saturating_add(budget),
-            tiles: TriedTiles {
-                needs_no_built_in: keeps_earlier || avoid.contains(&built_in),
-                rivals,
-                ..TriedTiles::default()
-            },
+            budget,
+            tiles: TriedTiles { earlier, is_built_in_dead: avoid.contains(&built_in), rivals, ..TriedTiles::default() },
             sampling: Sampling { cache, ..Sampling::default() },
             seconds_per_cost: 0.0,
         })
@@ -455,8 +463,8 @@ impl<'a> TileSearch<'a> {
         if self.tiles.rivals.timed.is_empty() {
             self.time_rivals(runner, 1);
         }
-        let mut entries = self.run_off_entries();
-        self.run_off(runner, &mut entries);
+        let entries = self.run_off_entries();
+        let entries = self.run_off(runner, entries);
         for RunOffEntry { name, wrong, .. } in entries.iter().filter(|entry| entry.tile.is_none()) {
             if let Some(wrong) = wrong {
                 self.refuse_rival(name.clone(), Refusal::Rejected(wrong.clone()));
@@ -568,8 +576,13 @@ impl<'a> TileSearch<'a> {
             match runner.time_candidate(&candidate, &self.loaded, best, &self.sampling, self.search_until) {
                 Ok(Some(time)) => {
                     self.tiles.timed.push((tile, time));
+                    if tile == self.built_in {
+                        // Turns of a slow tile take more than the usual share.
+                        let turns = time_of_turns(2, time).min(self.budget / 2);
+                        self.search_until = self.search_until.min(self.end.saturating_sub(turns));
+                    }
                     // Report at once, because the next driver call may crash.
-                    (self.events)(SearchEvent::Tile(tile, fastest(&self.tiles.timed)));
+                    (self.events)(SearchEvent::TimedTile(tile, time, fastest(&self.tiles.timed)));
                 }
                 Ok(None) => {}
                 Err(error) => self.tiles.refused.push((tile, Refusal::Failed(error))),
@@ -577,85 +590,88 @@ impl<'a> TileSearch<'a> {
         }
     }
 
-    /// Returns the participants of the run-off: the best tiles, the built-in tile, and other variants that `auto` may
-    /// select. Empty if no tile was timed.
-    fn run_off_entries(&mut self) -> Vec<RunOffEntry> {
+    /// Returns the participants of the run-off with their times in the search, the most important first: the built-in tile and
+    /// the best, that of an earlier search, other variants that `auto` may select, and further tiles. Empty if no tile was timed.
+    fn run_off_entries(&mut self) -> Vec<(RunOffEntry, Nanos)> {
         let timed = &mut self.tiles.timed;
         timed.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let mut tiles: Vec<Tile> = timed.iter().take(RUN_OFF_TILES).map(|(tile, _)| *tile).collect();
-        if time_of(self.built_in, timed).is_some() && !tiles.contains(&self.built_in) {
-            tiles.push(self.built_in);
-        }
-        if tiles.is_empty() {
+        let best: Vec<Tile> = timed.iter().take(RUN_OFF_TILES).map(|(tile, _)| *tile).collect();
+        let other = best.iter().copied().find(|tile| *tile != self.built_in);
+        let first = distinct([self.built_in].into_iter().chain(other).chain(self.tiles.earlier));
+        let of_tile = |tile: &Tile| {
+            let time = time_of(*tile, &self.tiles.timed)?;
+            let program = self.program(*tile).ok()?;
+            Some((RunOffEntry { tile: Some(*tile), ..RunOffEntry::new(tile.to_string(), program) }, time))
+        };
+        let mut entries: Vec<_> = first.iter().filter_map(of_tile).collect();
+        if entries.is_empty() {
             return vec![];
         }
-        let mut entries = vec![];
-        for tile in tiles {
-            if let Ok(program) = self.program(tile) {
-                entries.push(RunOffEntry { tile: Some(tile), ..RunOffEntry::new(tile.to_string(), program) });
-            }
+        let usual = entries[0].1;
+        for (name, program) in self.rivals() {
+            let time =
+                self.tiles.rivals.timed.iter().find(|(timed, _)| *timed == name).map_or(usual, |(_, time)| *time);
+            entries.push((RunOffEntry::new(name, program), time));
         }
-        entries.extend(self.rivals().into_iter().map(|(name, program)| RunOffEntry::new(name, program)));
+        entries.extend(best.iter().filter(|tile| !first.contains(tile)).filter_map(of_tile));
         entries
     }
 
-    /// Samples the entries in turns if there is time for it.
-    fn run_off(&self, runner: &mut Runner, entries: &mut [RunOffEntry]) {
-        let mut slowest = 0.0f64;
-        for tile in entries.iter().filter_map(|entry| entry.tile) {
-            let time = time_of(tile, &self.tiles.timed).unwrap_or_default();
-            slowest = slowest.max(time.seconds());
-        }
-        let time_needed = Duration::from_secs_f64(RUN_OFF_RUNS * slowest * entries.len() as f64);
+    /// Samples as many of the entries in turns as there is time for: fewer with an interval tell more than all without.
+    fn run_off(&self, runner: &mut Runner, entries: Vec<(RunOffEntry, Nanos)>) -> Vec<RunOffEntry> {
         let time_left = self.end.saturating_sub(runner.keeper.time.now());
-        if !entries.is_empty() && time_needed <= time_left.max(MIN_RUN_OFF) && !runner.keeper.is_interrupted() {
-            runner.run_off(&self.loaded, entries, self.sampling.cache, time_left);
+        let times: Vec<_> = entries.iter().map(|(_, time)| *time).collect();
+        let (count, needed) = fitting(&times, time_left.max(MIN_RUN_OFF));
+        let mut entries: Vec<_> = entries.into_iter().take(count).map(|(entry, _)| entry).collect();
+        if !entries.is_empty() && !runner.keeper.is_interrupted() {
+            runner.run_off(&self.loaded, &mut entries, self.sampling.cache, time_left.max(needed));
         }
+        entries
     }
 }
 
+/// Returns the host time of a run-off of `count` entries, of which each needs `time` for a run: as long for warming up as for
+/// samples.
+fn time_of_turns(count: usize, time: Nanos) -> Duration {
+    Duration::from_secs_f64(2.0 * RUN_OFF_SAMPLES * count as f64 * time.seconds())
+}
+
+/// Returns how many of the first entries with these times can take turns in `time_left`, and how long that takes.
+fn fitting(times: &[Nanos], time_left: Duration) -> (usize, Duration) {
+    let turns = |count: usize| {
+        let slowest = times[..count].iter().map(|time| time.0).fold(0.0, f64::max);
+        (count, time_of_turns(count, Nanos(slowest)))
+    };
+    (1..=times.len()).rev().map(turns).find(|(_, needed)| *needed <= time_left).unwrap_or_default()
+}
+
 impl TriedTiles {
-    /// Returns the result by the medians of the run-off or, without any, the times of the search. The built-in tile
-    /// wins unless another is faster by [`MIN_GAIN`], and by more than both medians are uncertain.
+    /// Returns the result by the medians of the run-off or, without any, the times of the search. A tile replaces the built-in
+    /// one only if the two took turns, and the interval of their ratio is beyond [`MIN_GAIN`]; that of an earlier search stays
+    /// until then.
     fn decide(mut self, (variant, built_in): (&str, Tile), space: usize, entries: &[RunOffEntry]) -> TuneResult {
-        let mut rivals = vec![];
-        let mut ranked = vec![];
-        for RunOffEntry { tile, name, median, wrong, .. } in entries {
-            match (tile, median) {
-                (Some(tile), Some(median)) => ranked.push((*tile, *median)),
-                (None, Some(median)) => rivals.push((name.clone(), *median)),
-                (_, None) => {}
-            }
-            if let (Some(tile), Some(wrong)) = (tile, wrong) {
-                self.timed.retain(|(timed_tile, _)| timed_tile != tile);
-                self.refused.push((*tile, Refusal::Rejected(wrong.clone())));
-            }
-        }
-        if ranked.is_empty() {
-            ranked.clone_from(&self.timed);
-            rivals.append(&mut self.rivals.timed);
-        }
-        let Some(mut best) = fastest(&ranked) else {
+        let (ranked, rivals) = self.rank(entries);
+        let is_usable = !self.is_built_in_dead && self.refused.iter().all(|(tile, _)| *tile != built_in);
+        let gain = |tile| gain(entries, built_in, tile);
+        let is_proven = |tile| !is_usable || gain(tile).is_some_and(|[low, _]| low >= MIN_GAIN);
+        let proven: Vec<_> = ranked.iter().copied().filter(|(tile, _)| *tile != built_in && is_proven(*tile)).collect();
+        let time = |tile| time_of(tile, &ranked).or(time_of(tile, &self.timed));
+        let timed = |tile| Some((tile, time(tile)?));
+        let earlier = self.earlier.filter(|tile| gain(*tile).is_none()).and_then(timed);
+        let Some(best) = fastest(&proven).or(earlier).or(timed(built_in)) else {
             return match self.no_tile_works() {
-                Some(refusal) => Err(refusal),
-                None => Ok(None),
+                Some(refusal) if ranked.is_empty() => Err(refusal),
+                _ => Ok(None),
             };
         };
-        let built_in_time = time_of(built_in, &ranked);
-        // Without the built-in tile's time, nobody knows which is faster, unless the device refuses that tile.
-        let is_refused = self.needs_no_built_in || self.refused.iter().any(|(tile, _)| *tile == built_in);
-        if built_in_time.or(time_of(built_in, &self.timed)).is_none() && !is_refused {
-            return Ok(None);
-        }
-        let mut gain = gain(entries, built_in, best.0);
-        let mut unclear = None;
-        if let Some(time) = built_in_time
-            && (time.0 < best.1.0 * MIN_GAIN || gain.is_some_and(|[low, _]| low <= 1.0))
-        {
-            unclear = (time.0 >= best.1.0 * MIN_GAIN).then_some(best);
-            best = (built_in, time);
-            gain = None;
-        }
+        let built_in_time = time(built_in);
+        let may_be_faster = |(_, time): &(Tile, Nanos)| {
+            let others = [built_in_time.map_or(0.0, |time| time.0), best.1.0];
+            others.iter().all(|other| *other >= time.0 * MIN_GAIN)
+        };
+        let unclear = fastest(&ranked).filter(may_be_faster).map(|(tile, time)| (tile, time, gain(tile)));
+        let unclear = unclear.filter(|_| !is_proven(best.0));
+        let gain = if is_proven(best.0) { gain(best.0) } else { None };
         let interval = |is_own: &dyn Fn(&RunOffEntry) -> bool| {
             entries.iter().find(|entry| entry.median.is_some() && is_own(entry)).and_then(|entry| entry.interval)
         };
@@ -679,6 +695,31 @@ impl TriedTiles {
             refused,
             others: None,
         }))
+    }
+
+    /// Returns the times of the tiles and of other variants by the run-off or, where it has none, by the search. A tile that was
+    /// wrong there is refused.
+    fn rank(&mut self, entries: &[RunOffEntry]) -> (Vec<(Tile, Nanos)>, Vec<(String, Nanos)>) {
+        let mut ranked = vec![];
+        let mut rivals = std::mem::take(&mut self.rivals.timed);
+        for RunOffEntry { tile, name, median, wrong, .. } in entries {
+            match (tile, median) {
+                (Some(tile), Some(median)) => ranked.push((*tile, *median)),
+                (None, Some(median)) => {
+                    rivals.retain(|(timed, _)| timed != name);
+                    rivals.push((name.clone(), *median));
+                }
+                (_, None) => {}
+            }
+            if let (Some(tile), Some(wrong)) = (tile, wrong) {
+                self.timed.retain(|(timed_tile, _)| timed_tile != tile);
+                self.refused.push((*tile, Refusal::Rejected(wrong.clone())));
+            }
+        }
+        if ranked.is_empty() {
+            ranked.clone_from(&self.timed);
+        }
+        (ranked, rivals)
     }
 
     /// Returns why no tile was timed, for example a wrong answer; `None` if no tile was refused.
@@ -730,7 +771,8 @@ mod tests {
             timed,
             rivals: Rivals { timed: rivals, refused: vec![] },
             refused: refused.to_vec(),
-            needs_no_built_in: false,
+            earlier: None,
+            is_built_in_dead: false,
         }
     }
 
@@ -742,13 +784,14 @@ mod tests {
     #[test]
     fn a_tile_replaces_the_built_in_one_only_if_clearly_faster() {
         // At 98.5 the medians differ by more than 1 %, and their intervals overlap.
-        for (other, best) in [(99.5, BUILT_IN), (98.5, BUILT_IN), (97.0, OTHER), (100.0, BUILT_IN)] {
-            let unclear = if other == 98.5 { Some((OTHER, Nanos(98.5))) } else { None };
+        for (other, best) in [(99.5, BUILT_IN), (98.5, BUILT_IN), (97.5, BUILT_IN), (97.0, OTHER), (100.0, BUILT_IN)] {
+            let is_unclear = best == BUILT_IN && other < 99.0;
             let entries = [entry(Some(OTHER), Some(other)), entry(Some(BUILT_IN), Some(100.0))];
             // The run-off counts, not the search.
             let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
             assert_eq!((result.best.0, result.tried, result.space), (best, 2, 7), "{other}");
-            assert_eq!(result.unclear, unclear, "{other}");
+            let unclear = result.unclear.map(|(tile, time, range)| (tile, time, range.is_some()));
+            assert_eq!(unclear, is_unclear.then_some((OTHER, Nanos(other), true)), "{other}");
             assert_eq!(result.built_in, (BUILT_IN, Some(Nanos(100.0))));
         }
     }
@@ -771,19 +814,46 @@ mod tests {
     }
 
     #[test]
-    fn without_a_run_off_the_times_of_the_search_decide() {
-        let entries = [entry(Some(OTHER), None), entry(None, None)];
-        let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
-        assert_eq!(result.tied, ["tiled"], "nobody knows how certain these times are");
-        let rivals = vec![("texel".to_string(), Nanos(20.0))];
-        let built_in = (BUILT_IN, Some(Nanos(100.0)));
-        assert_eq!((result.best, result.built_in, result.rivals), ((OTHER, Nanos(50.0)), built_in, rivals));
+    fn without_turns_the_built_in_tile_stays_or_that_of_an_earlier_search() {
+        // Times of the search alone, entries that failed, and too few samples for an interval.
+        let few = |tile, time| RunOffEntry { interval: None, ..entry(Some(tile), Some(time)) };
+        for entries in
+            [vec![], vec![entry(Some(OTHER), None), entry(None, None)], vec![few(OTHER, 50.0), few(BUILT_IN, 100.0)]]
+        {
+            let timed = [(OTHER, 50.0), (BUILT_IN, 100.0), (Tile::Columns(32), 70.0)];
+            let result = decided(&timed, &entries);
+            assert_eq!(result.tied, ["tiled"], "nobody knows how certain these times are");
+            let built_in = (BUILT_IN, Nanos(100.0));
+            assert_eq!((result.best, result.built_in), (built_in, (BUILT_IN, Some(built_in.1))), "{}", entries.len());
+            assert_eq!((result.unclear, result.gain), (Some((OTHER, Nanos(50.0), None)), None));
+            assert_eq!(result.rivals, [("texel".to_string(), Nanos(20.0))]);
+            let tiles = TriedTiles { earlier: Some(Tile::Columns(32)), ..tiles(&timed, &[]) };
+            let result = tiles.decide(("tiled", BUILT_IN), 7, &entries).expect("not fruitless").expect("a tile");
+            assert_eq!((result.best.0, result.gain), (Tile::Columns(32), None), "an earlier search proved it");
+        }
+    }
+
+    #[test]
+    fn a_run_off_that_decides_replaces_the_tile_of_an_earlier_search() {
+        let entries = [entry(Some(OTHER), Some(101.0)), entry(Some(BUILT_IN), Some(100.0))];
+        let tiles = TriedTiles { earlier: Some(OTHER), ..tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]) };
+        let result = tiles.decide(("tiled", BUILT_IN), 7, &entries).expect("not fruitless").expect("a tile");
+        assert_eq!((result.best.0, result.unclear), (BUILT_IN, None));
+    }
+
+    #[test]
+    fn a_run_off_has_as_many_entries_as_there_is_time_for_intervals() {
+        // Each takes a millisecond: eight samples and as much warming up.
+        let times = [1e6, 1e6, 1e6, 9e6].map(Nanos);
+        for (budget, count) in [(15, 0), (16, 1), (32, 2), (100, 3), (576, 4)] {
+            assert_eq!(fitting(&times, Duration::from_millis(budget)).0, count, "{budget} ms");
+        }
     }
 
     #[test]
     fn nothing_replaces_a_built_in_tile_that_was_not_timed_unless_it_cannot_run() {
         assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(("tiled", BUILT_IN), 7, &[]), Ok(None));
-        let died = TriedTiles { needs_no_built_in: true, ..tiles(&[(OTHER, 50.0)], &[]) };
+        let died = TriedTiles { is_built_in_dead: true, ..tiles(&[(OTHER, 50.0)], &[]) };
         let refused = tiles(&[(OTHER, 50.0)], &[(BUILT_IN, Refusal::Failed("too large".into()))]);
         for tiles in [died, refused] {
             let result = tiles.decide(("tiled", BUILT_IN), 7, &[]).expect("not fruitless").expect("a tile");
@@ -793,7 +863,7 @@ mod tests {
 
     #[test]
     fn a_rival_is_reported_and_never_the_best_tile() {
-        let entries = [entry(Some(OTHER), Some(50.0)), entry(None, Some(10.0))];
+        let entries = [entry(Some(OTHER), Some(50.0)), entry(Some(BUILT_IN), Some(100.0)), entry(None, Some(10.0))];
         let result = decided(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &entries);
         assert_eq!((result.best.0, result.rivals), (OTHER, vec![("texel".to_string(), Nanos(10.0))]));
     }
@@ -807,14 +877,14 @@ mod tests {
             (EndKind::Crashed, Some((BUILT_IN, Nanos(1.0))), false),
         ] {
             let request = SearchRequest {
-                first_tile: None,
+                earlier: None,
+                candidate: None,
                 avoid: vec![],
                 budget: Duration::ZERO,
                 rivals: Rivals::default(),
                 cache: CacheState::Hot,
             };
-            let mut attempts =
-                SearchAttempts { request, tried: vec![OTHER], best, dead_tiles: vec![], was_killed: false };
+            let mut attempts = SearchAttempts { tried: vec![OTHER], best, ..SearchAttempts::new(request) };
             let on_device = Some(OTHER.to_string());
             let end = WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None };
             attempts.avoid_dead(&end, &crate::kernels::matmul::MATMUL).expect("the search goes on");
@@ -827,14 +897,14 @@ mod tests {
     fn another_variant_that_dies_is_left_out_once_and_the_search_goes_on() {
         for (how, is_at_fault) in [(EndKind::Crashed, true), (EndKind::Hung, false)] {
             let request = SearchRequest {
-                first_tile: None,
+                earlier: None,
+                candidate: None,
                 avoid: vec![],
                 budget: Duration::ZERO,
                 rivals: Rivals { timed: vec![("texel".into(), Nanos(1.0))], refused: vec![] },
                 cache: CacheState::Hot,
             };
-            let mut attempts =
-                SearchAttempts { request, tried: vec![OTHER], best: None, dead_tiles: vec![], was_killed: false };
+            let mut attempts = SearchAttempts { tried: vec![OTHER], ..SearchAttempts::new(request) };
             let end = |name: &str| WorkerEnd {
                 how,
                 cause: "SIGILL".into(),

@@ -552,7 +552,7 @@ impl Runner {
         let mut case = self.describe_case(shared, chosen, program.as_ref().ok());
         let state = match program {
             Ok(program) => self.load_and_verify(shared, chosen, &program, preparation, &mut case),
-            Err(reason) => Err(Outcome::unsupported(reason)),
+            Err(reason) => Err(Outcome::unsupported(chosen.refusal(reason))),
         };
         if let Some(time) = self.last_run.take() {
             self.forecasts.note(chosen, shared.problem.work(), time);

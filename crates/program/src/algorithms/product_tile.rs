@@ -40,7 +40,7 @@ impl From<Size> for Dims {
 ///
 /// Serialized as text, `128x128x16/64x32/8x8`: block, warp, part; with `/4` for four parts of K, `/g264` for 264
 /// groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProductTile {
     /// Rows of C per work-group.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Division of a variant's matrices. Serialized as text: `128x128x16/64x32/8x8`, or `64`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Tile {
     /// Division of a matrix product.

@@ -67,11 +67,13 @@ pub struct SearchResult {
     pub best: (Tile, Nanos),
     /// Built-in tile, and its median if measured.
     pub built_in: (Tile, Option<Nanos>),
-    /// Between which the time of the built-in tile ÷ that of the best lies; `None` if they did not alternate.
+    /// Between which the time of the built-in tile ÷ that of the best lies; `None` if they did not alternate: then the best is
+    /// the built-in tile, that of an earlier search, or one where the built-in tile does not work.
     pub gain: Option<[f64; 2]>,
-    /// Tile with a shorter median than the built-in one, which is kept because their intervals overlap.
+    /// Tile with a shorter median than the built-in one and the best, which stays because nobody can tell, and between which the
+    /// time of the built-in tile ÷ its own lies; `None` if they did not alternate.
     #[serde(default)]
-    pub unclear: Option<(Tile, Nanos)>,
+    pub unclear: Option<(Tile, Nanos, Option<[f64; 2]>)>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
     /// Those of them, and of the searched variant, that may be as fast as the fastest, as [`tied`] names them.

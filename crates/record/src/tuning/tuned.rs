@@ -34,7 +34,8 @@ const HEAD: &str = "\
 # it, which an invocation or a cooperative matrix holds; of a factorization it is the columns of an outer block. A result
 # without a tile is a variant that was measured beside them, for `--variant auto`. A result with spills instead of a rate
 # was compiled but never run (--by-inspection), and one with a failure is of a variant that `--variant auto` leaves out:
-# it crashed the driver, failed or was wrong. With `tie = true`, others may be as fast as the fastest.
+# it crashed the driver, failed or was wrong. With `tie = true`, others may be as fast as the fastest. A
+# candidate-tile may be faster than the tile: the next search begins with it, and nothing else uses it.
 # Delete a result, or the file, to forget it.
 ";
 
@@ -102,6 +103,9 @@ pub struct TuningResult {
     /// Rate of the best tile, or of the variant, in GFLOP/s; `None` if it was only compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gflops: Option<f64>,
+    /// Tile that may be faster: it did not take turns with the built-in one, or not clearly. The next search begins with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_tile: Option<Tile>,
     /// Whether it is the fastest of its search by less than the times are certain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tie: bool,
@@ -446,6 +450,14 @@ impl Configuration<'_> {
         self.automatic.as_ref().map(|_| self.variant.name.to_string())
     }
 
+    /// Returns why a device cannot run it. Where `auto` chose it nevertheless, the device can run nothing that `auto` chooses from.
+    pub fn refusal(&self, reason: String) -> String {
+        match &self.automatic {
+            Some(_) => format!("`auto` has nothing to choose from on this device: {} {reason}", self.variant.name),
+            None => reason,
+        }
+    }
+
     /// Returns the sources of tile and variant, for the notes of the case.
     pub fn notes(&self) -> Vec<String> {
         self.tile.iter().map(ToString::to_string).chain(self.automatic.clone()).collect()
@@ -637,6 +649,7 @@ mod tests {
             tie: false,
             failure: None,
             spills: None,
+            candidate_tile: None,
             built_in_tile: tile,
             built_in_gflops: tile.map(|_| gflops / 2.0),
             measured_at: sizes.into(),
@@ -1045,9 +1058,12 @@ mod tests {
                     for dtype in MATMUL.dtypes(Goal::Result) {
                         let mut group = group(&[], true, n);
                         group.spec.dtype = dtype;
-                        let [Configuration { variant, spec, .. }] = &choose(&group, &device, tuned)[..] else {
-                            panic!("one variant")
-                        };
+                        let [own] = &choose(&group, &device, tuned)[..] else { panic!("one variant") };
+                        let Configuration { variant, spec, .. } = own;
+                        let refusal = own.refusal("needs it".into());
+                        let told =
+                            format!("`auto` has nothing to choose from on this device: {} needs it", variant.name);
+                        assert_eq!(refusal, told, "whoever did not name {} must not read of it alone", variant.name);
                         let runs = |variant, spec| feasible(&MATMUL, variant, spec, &device);
                         let any = favorites(&MATMUL, &group.spec, &device);
                         let any = any.into_iter().any(|variant| runs(variant, &group.spec).is_ok());

@@ -41,6 +41,18 @@ pub struct Choices {
     problems: Vec<Race>,
     /// The best sets of one variant, of two and so on, for each kind of problem.
     pub sets: Vec<VariantSet>,
+    /// Variants that were measured somewhere and, though nobody refused them, not everywhere.
+    #[serde(skip)]
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// Variant of a kind of problem that some record did not measure: no set counts on it there.
+#[derive(Debug, PartialEq)]
+pub(super) struct Gap {
+    pub(super) problem: String,
+    pub(super) variant: String,
+    /// Why, for each size and device: `not measured on phone at 512`.
+    pub(super) reasons: Vec<String>,
 }
 
 /// Variants of a problem on a device.
@@ -95,14 +107,15 @@ pub struct Race {
     untimed: Vec<UntimedVariant>,
 }
 
-/// Variant that was asked for and has no time.
+/// Variant without a time there, though it was asked for or has one elsewhere.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct UntimedVariant {
     /// Its name.
     variant: String,
-    /// Id of the case.
-    id: String,
-    /// How the case ended: `skipped`, `rejected`, `failed`, `crashed`, `timed out` or `interrupted`.
+    /// Id of the case; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// How the case ended: `skipped`, `rejected`, `failed`, `crashed`, `timed out` or `interrupted`; or `not measured`.
     status: &'static str,
     /// Why; absent if it was interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +125,12 @@ struct UntimedVariant {
 impl UntimedVariant {
     fn of(case: &Case) -> Self {
         let outcome = &case.outcome;
-        Self { variant: case.variant.clone(), id: case.id.clone(), status: outcome.status(), reason: outcome.reason() }
+        Self {
+            variant: case.variant.clone(),
+            id: Some(case.id.clone()),
+            status: outcome.status(),
+            reason: outcome.reason(),
+        }
     }
 }
 
@@ -207,15 +225,38 @@ impl Choices {
     /// Collects the choices that `records` allow. Of several records of a device and driver, that with the most variants
     /// of a problem counts, and of these the newest.
     pub fn new(records: &[&Record]) -> Self {
-        let problems = races(records);
+        let mut problems = races(records);
+        let gaps = add_gaps(&mut problems);
         let sets = grouped(&problems, |race| race.problem.as_str()).iter().flat_map(|races| sets(races)).collect();
-        Self { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), problems, sets }
+        Self { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), problems, sets, gaps }
     }
 
     /// Whether there is nothing to choose from.
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
+}
+
+/// Adds to each race the variants that have a time elsewhere and no case there, and returns them by kind of problem.
+fn add_gaps(races: &mut [Race]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = vec![];
+    let timed = |race: &Race| race.variants.iter().map(|own| own.name().to_string()).collect::<Vec<_>>();
+    let all = distinct(races.iter().flat_map(|race| timed(race).into_iter().map(|name| (race.problem.clone(), name))));
+    for (problem, variant) in all {
+        let has_case =
+            |race: &Race| timed(race).contains(&variant) || race.untimed.iter().any(|own| own.variant == variant);
+        let mut reasons = vec![];
+        for race in races.iter_mut().filter(|race| race.problem == problem && !has_case(race)) {
+            let reason = format!("not measured on {} at {}", race.device, race.size);
+            reasons.push(reason.clone());
+            let (variant, reason) = (variant.clone(), Some(reason));
+            race.untimed.push(UntimedVariant { variant, id: None, status: "not measured", reason });
+        }
+        if !reasons.is_empty() {
+            gaps.push(Gap { problem, variant, reasons });
+        }
+    }
+    gaps
 }
 
 /// Names the state of the caches, for a heading, if it is not the usual one.
@@ -557,6 +598,34 @@ mod tests {
         let untimed = document["problems"][0]["untimed"].as_array().expect("a list");
         let told: Vec<_> = untimed.iter().map(|own| [&own["variant"], &own["status"], &own["reason"]]).collect();
         assert_eq!(told, [["subgroup", "skipped", "needs int8"], ["split", "failed", "SIGILL"]]);
+    }
+
+    #[test]
+    fn a_variant_that_a_record_did_not_measure_is_said_to_be_missing_there() {
+        let [mut record, mut phone] = [four_cases(), four_cases()];
+        let times = [("naive", 100.0), ("local", 50.0)];
+        record.cases = times.map(|(name, time)| case(name, timed(time, vec![]))).into();
+        let large = times.map(|(name, time)| Case { size: "512".into(), ..case(name, timed(time, vec![])) });
+        record.cases.extend(large);
+        phone.devices[0].name = "phone".into();
+        phone.cases = record.cases[..3].to_vec();
+        // A variant that failed is not one that nobody asked for.
+        phone.cases[1].outcome = Outcome::failed("SIGILL".into());
+        let choices = Choices::new(&[&record, &phone]);
+        let told = |reasons: &[&str]| reasons.iter().map(ToString::to_string).collect();
+        let gap = Gap {
+            problem: choices.problems[0].problem.clone(),
+            variant: "local".into(),
+            reasons: told(&["not measured on phone at 512"]),
+        };
+        assert_eq!(choices.gaps, [gap]);
+        let document = serde_json::to_value(&choices).expect("JSON");
+        let of_phone = document["problems"].as_array().expect("a list").iter().filter(|race| race["device"] == "phone");
+        let untimed: Vec<_> = of_phone.map(|race| race["untimed"][0].clone()).collect();
+        let told: Vec<_> = untimed.iter().map(|own| [&own["status"], &own["reason"]]).collect();
+        assert_eq!(told, [["failed", "SIGILL"], ["not measured", "not measured on phone at 512"]], "{document}");
+        let text = crate::report::fleet::text(&[&record, &phone], 200);
+        assert!(text.contains("local is not counted on where it has no time: not measured on phone at 512"), "{text}");
     }
 
     #[test]

@@ -31,6 +31,8 @@ struct Race<'a> {
     winners: Vec<&'a Case>,
     /// Runner-up, and its time relative to the winner's.
     runner_up: Option<(&'a Case, TimeRatio)>,
+    /// Why several are winners though their intervals are apart, as [`within_spread`] says; empty otherwise.
+    within: String,
 }
 
 impl<'a> Race<'a> {
@@ -68,7 +70,7 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
 fn only_exact_variant<'c>(record: &Record, exact: &[&'c Case], others: &[&Case]) -> Option<String> {
     let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
-    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None };
+    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None, within: String::new() };
     let races: Vec<_> = exact.iter().map(race).collect();
     Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(record, &races, others)?))
 }
@@ -184,7 +186,10 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);
     let (winners, others): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(is_tied);
     let runner_up = others.first().and_then(|next| Some((*next, TimeRatio::of(best, next)?)));
-    Some(Race { size, winners, runner_up })
+    let within = winners.iter().filter(|case| !std::ptr::eq(**case, best));
+    let within: Option<Vec<_>> = within.map(|case| within_spread(record, best, case)).collect();
+    let within = within.and_then(|reasons| reasons.into_iter().next()).unwrap_or_default();
+    Some(Race { size, winners, runner_up, within })
 }
 
 /// Time of a case relative to that of the fastest.
@@ -226,6 +231,18 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     let overlap = interval(best).zip(interval(other)).is_some_and(|([_, high], [low, _])| low.0 <= high.0);
     let times = median(best).zip(median(other));
     overlap || changed_places(best, other) || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
+}
+
+/// Says that two cases which are too close to order differ by less than other processes may, and how to tell; `None` if one
+/// process leaves it open, too.
+pub fn within_spread(record: &Record, best: &Case, other: &Case) -> Option<String> {
+    let intervals = [best, other].map(|case| case.measured().and_then(|measured| measured.summary.interval));
+    let [Some([_, high]), Some([low, _])] = intervals else { return None };
+    if has_processes(record) || low.0 <= high.0 || changed_places(best, other) {
+        return None;
+    }
+    let spread = percent(assumed_spread(record, best));
+    Some(format!(", by less than the {spread} that another process may differ: --processes 5 tells"))
 }
 
 /// Whether two variants are too close to order by the geometric means of their times: `best` and `other` have a case each
@@ -331,7 +348,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditio
             [winner] => {
                 format!("{winner} is fastest{}{}", lead_text(race, conditions), share_reached(&race.winners, false))
             }
-            tied => format!("{} {} apart", list(tied), why_tied(&race.winners)),
+            tied => format!("{} {} apart{}", list(tied), why_tied(&race.winners), race.within),
         }),
         _ => Some(describe_several_races(races, races.len() < all_sizes, conditions)),
     }
@@ -373,11 +390,11 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
     let sorted_names = |race: &&Race<'_>| {
         let mut names = race.names();
         names.sort_unstable();
-        (names.join(" "), why_tied(&race.winners))
+        (names.join(" "), why_tied(&race.winners), race.within.clone())
     };
     for tied in grouped(tied, sorted_names) {
         let why = why_tied(&tied[0].winners);
-        parts.push(format!("{} {why} at {}", list(&tied[0].names()), span(&tied)));
+        parts.push(format!("{} {why} at {}{}", list(&tied[0].names()), span(&tied), tied[0].within));
     }
     parts.join("; ")
 }
@@ -512,7 +529,8 @@ mod tests {
         let of = |times: &[(u64, &str, f64)]| sentence_on(times).expect("a sentence");
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
-        assert_eq!(of(&close), "local and naive are too close to tell apart");
+        let within = ", by less than the 20 % that another process may differ: --processes 5 tells";
+        assert_eq!(of(&close), format!("local and naive are too close to tell apart{within}"));
     }
 
     #[test]

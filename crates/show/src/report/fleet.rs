@@ -160,6 +160,18 @@ fn failures(records: &[&Record]) -> Vec<String> {
     grouped(failures, |(device, status, _)| (device.clone(), *status)).into_iter().map(line).collect()
 }
 
+/// Says which variants the sets cannot count on everywhere because a record did not measure them.
+fn gaps(records: &[&Record]) -> Vec<String> {
+    let Choices { gaps, sets, .. } = Choices::new(records);
+    let has_sets = |gap: &&choices::Gap| sets.iter().any(|set| set.problem == gap.problem);
+    let line = |gap: &choices::Gap| {
+        let (variant, reason) = (printable(&gap.variant), printable(&gap.reasons[0]));
+        let more = and_more(gap.reasons.len() - 1);
+        format!("{}: {variant} is not counted on where it has no time: {reason}{more}", printable(&gap.problem))
+    };
+    gaps.iter().filter(has_sets).map(line).collect()
+}
+
 /// Prints the tables of records; of one device, only the variants to ship for its sizes.
 pub fn text(records: &[&Record], width: usize) -> String {
     let mut document = Document::default();
@@ -174,6 +186,7 @@ pub fn text(records: &[&Record], width: usize) -> String {
             document
                 .line(format!("{}: no variant has a right answer at {unsolved}", printable(&of_problem[0].problem)));
         }
+        document.lines(gaps(records));
         document.lines(failures(records));
         if Fleet::by_device(records).is_some_and(|fleet| fleet.devices >= MIN_DEVICES) {
             document.line(LEGEND);
@@ -184,6 +197,9 @@ pub fn text(records: &[&Record], width: usize) -> String {
         }
     } else {
         write(&mut document, width, |max_name| fewest(records, max_name).into_iter().collect());
+        if fewest(records, usize::MAX).is_some() {
+            document.lines(gaps(records));
+        }
     }
     document.terminal(width)
 }

@@ -83,8 +83,16 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
 /// Column to hide on a narrow terminal: the gain says as much. How many tiles were tried says what the result is worth.
 const HIDDEN_FIRST: [&str; 1] = ["built in"];
 
+/// Returns the command that gives searches more time.
+pub type Again<'a> = &'a dyn Fn(&[&TunedRow]) -> String;
+
 /// Prints a line for each search: the best tile, its rate, and that of the built-in one; within `width` columns.
-pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows: &[TunedRow], width: usize) -> String {
+pub fn text(
+    (device, algorithm, cache): (&DeviceInfo, &Algorithm, CacheState),
+    rows: &[TunedRow],
+    again: Again<'_>,
+    width: usize,
+) -> String {
     let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
     let searches = rows.iter().map(search).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
@@ -102,15 +110,12 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         document.gap();
         document.table(table);
     }
-    for TunedRow { variant, spec, work, found, has_refused } in rows {
+    document.lines(rows.iter().filter_map(unsettled));
+    let is_open = |row: &&TunedRow| row.found.unclear.is_some() || !row.found.tied.is_empty();
+    let open: Vec<_> = rows.iter().filter(is_open).collect();
+    let again = (!open.is_empty()).then(|| format!("`{}` gives what is not settled four times the time", again(&open)));
+    for TunedRow { spec, found, has_refused, .. } in rows {
         let problem = format!("{} {}", axes::brief(spec), spec.size);
-        if let Some((tile, time)) = found.unclear {
-            document.line(format!(
-                "{variant} {problem}: {tile}, at {} GFLOP/s, may be faster than the built-in tile; the times overlap, and more \
-                 --budget may tell",
-                work.rate(time)
-            ));
-        }
         if found.rivals.is_empty() && !has_refused {
             document.line(format!(
                 "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
@@ -125,7 +130,25 @@ pub fn text(device: &DeviceInfo, algorithm: &Algorithm, cache: CacheState, rows:
         document
             .lines(only.and_then(|own| choice(&own.row.spec, &own.times, own.row.work, &own.row.found.tied, cache)));
     }
+    document.lines(again);
     document.terminal(width)
+}
+
+/// Says which tile may be faster than the one that stays, and why nobody can tell.
+fn unsettled(row: &TunedRow) -> Option<String> {
+    let TunedRow { variant, spec, work, found, .. } = row;
+    let (tile, time, range) = found.unclear?;
+    let why = match range {
+        Some([low, high]) => format!("the built-in tile takes {low:.2} … {high:.2} times as long"),
+        None => "it and the built-in tile had too little time to take turns".into(),
+    };
+    let kept = if is_built_in(found) { "the built-in tile" } else { "that of an earlier search" };
+    let rate = work.rate(time);
+    Some(format!(
+        "{variant} {} {}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster: {why}",
+        axes::brief(spec),
+        spec.size
+    ))
 }
 
 /// What `auto` picks for a problem, of all that the searches on it timed.
@@ -163,7 +186,9 @@ impl<'a> Chosen<'a> {
         let found = &self.row.found;
         let is_own = self.row.variant == self.variant;
         let tile = is_own.then(|| found.best.0.to_string());
-        let ratio = found.built_in.1.map(|time| format!("{:.2}", time.0 / self.time.0));
+        // The tile of an earlier search need not have taken turns with the built-in one now.
+        let is_known = !is_own || is_built_in(found) || found.gain.is_some();
+        let ratio = found.built_in.1.filter(|_| is_known).map(|time| format!("{:.2}", time.0 / self.time.0));
         [tile, ratio, found.gain.filter(|_| is_own).map(|[low, high]| format!("{low:.2} … {high:.2}"))]
     }
 
@@ -265,16 +290,24 @@ pub fn choice(
     ))
 }
 
-/// Formats the speed-up over the built-in tile; `None` if the built-in tile has no time.
-fn gain(found: &SearchResult) -> Option<String> {
-    let (ratio, interval) = speed_up(found)?;
-    Some(if found.built_in.0 == found.best.0 { "built in".into() } else { format!("{ratio:.2} ×{interval}") })
+fn is_built_in(found: &SearchResult) -> bool {
+    found.built_in.0 == found.best.0
 }
 
-/// Returns the ratio of the built-in tile's time to the best one's, and its interval in brackets.
+/// Formats the speed-up over the built-in tile; `None` if that has no time.
+fn gain(found: &SearchResult) -> Option<String> {
+    found.built_in.1?;
+    if is_built_in(found) {
+        return Some("built in".into());
+    }
+    Some(speed_up(found).map_or("as before".into(), |(ratio, interval)| format!("{ratio:.2} × {interval}")))
+}
+
+/// Returns the ratio of the built-in tile's time to the best one's, and its interval in brackets; `None` if they did not take turns
+/// in this search.
 fn speed_up(found: &SearchResult) -> Option<(f64, String)> {
-    let ratio = found.built_in.1?.0 / found.best.1.0;
-    Some((ratio, found.gain.map_or(String::new(), |[low, high]| format!(" ({low:.2} … {high:.2})"))))
+    let [low, high] = found.gain?;
+    Some((found.built_in.1?.0 / found.best.1.0, format!("({low:.2} … {high:.2})")))
 }
 
 /// Returns the cells behind the names of a search.
@@ -294,11 +327,11 @@ fn cells(row: &TunedRow) -> [String; 5] {
 fn sentence(row: &TunedRow) -> String {
     let TunedRow { variant, spec, .. } = row;
     let [tile, rate, built_in, _, tried] = cells(row);
-    let is_built_in = row.found.best.0 == row.found.built_in.0;
     let gain = match speed_up(&row.found) {
-        Some(_) if is_built_in => ", built in".into(),
-        Some((ratio, interval)) => format!(", {ratio:.2} times the built-in tile's {built_in}{interval}"),
-        None => String::new(),
+        _ if row.found.built_in.1.is_none() => String::new(),
+        _ if is_built_in(&row.found) => ", built in".into(),
+        None => ", as an earlier search found".into(),
+        Some((ratio, interval)) => format!(", {ratio:.2} times the built-in tile's {built_in} {interval}"),
     };
     let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();
     format!("{variant} {values}{}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.size)
@@ -324,7 +357,7 @@ mod tests {
             best: (parsed(tile), Nanos(1e6)),
             built_in: (parsed(built_in), Some(Nanos(1.25e6))),
             gain: Some([1.21, 1.29]),
-            unclear: Some((parsed(tile), Nanos(1.1e6))),
+            unclear: Some((parsed(tile), Nanos(1.1e6), Some([0.97, 1.3]))),
             rivals: vec![("texel".into(), Nanos(2e6))],
             tied: if size == Size::Uniform(512) { vec!["texel".into()] } else { vec![] },
             tried: 12,
@@ -342,6 +375,31 @@ mod tests {
         }
     }
 
+    fn again(rows: &[&TunedRow]) -> String {
+        let sizes: Vec<_> = rows.iter().map(|row| row.spec.size.to_string()).collect();
+        format!("gpukern tune matmul -s {} --budget 240s", sizes.join(","))
+    }
+
+    #[test]
+    fn a_gain_is_only_claimed_of_tiles_that_took_turns() {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        let mut row = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
+        let print = |row: &TunedRow, width| {
+            text((&software_device(), algorithm, CacheState::Hot), std::slice::from_ref(row), &again, width)
+        };
+        row.found.built_in.0 = "32x32x8/16x32/8x8".parse().expect("a tile");
+        row.found.unclear = None;
+        assert!(print(&row, 200).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row, 200));
+        row.found.gain = None;
+        row.found.unclear = Some((row.found.built_in.0, Nanos(9e5), None));
+        for (width, said) in [(200, "as before"), (40, "as an earlier search found")] {
+            let text = print(&row, width).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(said) && !text.contains("1.25"), "{text}");
+            let why = "may be faster: it and the built-in tile had too little time to take turns";
+            assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
+        }
+    }
+
     #[test]
     fn no_line_is_wider_than_the_terminal_and_no_tile_is_broken() {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
@@ -351,15 +409,15 @@ mod tests {
         ];
         let device = software_device();
         let texts = [60, 80, 120, 200].map(|width| {
-            let text = text(&device, algorithm, CacheState::Hot, &rows, width);
+            let text = text((&device, algorithm, CacheState::Hot), &rows, &again, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
         });
-        let one = text(&device, algorithm, CacheState::Hot, &rows[..1], 80);
+        let one = text((&device, algorithm, CacheState::Hot), &rows[..1], &again, 80);
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
         insta::assert_snapshot!(
-            texts.join("========\n") + &one + &text(&device, algorithm, CacheState::Hot, &rows, 200)
+            texts.join("========\n") + &one + &text((&device, algorithm, CacheState::Hot), &rows, &again, 200)
         );
     }
 
@@ -371,13 +429,13 @@ mod tests {
         (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
         (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
         let mut one = vec![a, b, other];
-        let text = text(&software_device(), algorithm, CacheState::Hot, &one, 200);
+        let text = text((&software_device(), algorithm, CacheState::Hot), &one, &again, 200);
         one.truncate(2);
         let (_, choices) = text.split_once("what `auto` picks from now on\n").expect("a table");
         let rows: Vec<_> = choices.lines().filter(|line| line.starts_with(" f32 ")).collect();
         assert!(rows.len() == 2 && rows[0].contains(" nt 256 ") && rows[1].contains("not against texel"), "{text}");
         // Of one problem, a line has the times of all.
-        let line = super::text(&software_device(), algorithm, CacheState::Hot, &one, 400);
+        let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, &again, 400);
         let (_, choice) = line.split_once("f32 nt 256: `auto` picks ").expect("a choice");
         assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| choice.contains(name)), "{line}");
     }
@@ -407,7 +465,8 @@ mod tests {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print = |rows: &[TunedRow], width| text(&software_device(), algorithm, CacheState::Hot, rows, width);
+            let print =
+                |rows: &[TunedRow], width| text((&software_device(), algorithm, CacheState::Hot), rows, &again, width);
             for (width, has_column) in [(200, true), (40, false)] {
                 let text = print(&[usual(), other()], width);
                 let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
