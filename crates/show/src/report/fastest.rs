@@ -238,10 +238,11 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
 pub fn within_spread(record: &Record, best: &Case, other: &Case) -> Option<String> {
     let intervals = [best, other].map(|case| case.measured().and_then(|measured| measured.summary.interval));
     let [Some([_, high]), Some([low, _])] = intervals else { return None };
-    if has_processes(record) || low.0 <= high.0 || changed_places(best, other) {
+    let spread = assumed_spread(record, best, other);
+    if spread == 0.0 || low.0 <= high.0 || changed_places(best, other) {
         return None;
     }
-    let spread = percent(assumed_spread(record, best));
+    let spread = percent(spread);
     Some(format!(", by less than the {spread} that another process may differ: --processes 5 tells"))
 }
 
