@@ -744,7 +744,7 @@ mod tests {
             (String::new(), "it has no schema 'gpukern-tuned/1'"),
             ("[[bench]]\nalgorithm = 'matmul'".into(), "it has no schema"),
             ("schema = 'gpukern-tuned/2'".into(), "its schema is 'gpukern-tuned/2'"),
-            (whole[..whole.len() - 40].into(), ":27: "),
+            (whole[..whole.len() - 40].into(), ":28: "),
             (whole.replace("gflops = 4.5", "gflops = -1.0"), "the rate of tiled at 1024, -1, cannot be"),
             (whole.replace("gflops = 4.5", "gflops = nan"), "cannot be"),
             (whole.replace(TILE, "64x128x16/48x32/16x16"), "48 does not divide 64"),
