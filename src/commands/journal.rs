@@ -7,6 +7,7 @@ use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::{Warning, reader};
 use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, brief, counted, printable};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -126,13 +127,22 @@ impl RecordFile {
 /// Whether a record lacks cases, samples or processes because its run was interrupted.
 fn is_interrupted(record: &Record) -> bool {
     let planned = record.request.as_ref().and_then(|request| request.processes).unwrap_or(1) as usize;
-    record.cases.iter().any(|case| match &case.outcome {
+    // Each process has an entry for a case, however it ended, or one entry has their medians. A skipped case needs no process.
+    let mut entries: HashMap<(&str, usize), usize> = HashMap::new();
+    for case in &record.cases {
+        let processes = match &case.outcome {
+            Outcome::Skipped { .. } => planned,
+            Outcome::Measured(measured) => measured.process_medians.len().max(1),
+            _ => 1,
+        };
+        *entries.entry((&case.id, case.device)).or_default() += processes;
+    }
+    let was_cut_short = |case: &Case| match &case.outcome {
         Outcome::Interrupted => true,
-        Outcome::Measured(measured) => {
-            measured.warnings.contains(&Warning::Interrupted) || measured.process_medians.len().max(1) < planned
-        }
+        Outcome::Measured(measured) => measured.warnings.contains(&Warning::Interrupted),
         _ => false,
-    })
+    };
+    record.cases.iter().any(was_cut_short) || entries.values().any(|count| *count < planned)
 }
 
 /// Returns the path of the journal for the record at `path`.

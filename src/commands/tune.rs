@@ -236,7 +236,7 @@ impl Tuning<'_> {
         let empty = TuningResult { cache: self.cache, ..empty_result(&device, group, "") };
         let rivals = Rivals { timed, refused };
         self.save(&with_others(None, &empty, (&rivals.timed, &tied), &rivals.refused, work));
-        report::choice(spec, &rivals.timed, work, &tied, self.cache)
+        report::choice(spec, &rivals.timed, work, [&tied, &[]], self.cache)
     }
 
     /// Notes the variants that `auto` would choose from and that the device refused. Nobody asked for them: what the device cannot
@@ -306,7 +306,7 @@ impl Tuning<'_> {
                     let left = budget.saturating_sub(self.host.since(started));
                     self.time_variants(executor, group, left, &refused.collect::<Vec<_>>())
                 } else {
-                    report::choice(&group.spec, &rivals.timed, work, &rivals.tied(), self.cache)
+                    report::choice(&group.spec, &rivals.timed, work, [&rivals.tied(), &[]], self.cache)
                 };
                 self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
@@ -668,7 +668,7 @@ fn results(
                 tried: Some(found.tried),
                 ..empty.clone()
             };
-            (Some(own), &found.rivals, found.tied.clone())
+            (Some(own), &found.rivals, [&found.tied[..], &found.untimed].concat())
         }
         Err(refusal) => {
             let own = failed(&empty, refusal).map(|own| TuningResult { tried: Some(0), ..own });

@@ -48,7 +48,7 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     expect_refusal(
         gpukern(&["merge"]).args([at("1.json"), at("1.json")]).arg("-o").arg(at("x.json")),
         "'@/1.json' has case 'matmul/naive/f32/24x24x24' of 'llvmpipe', and so does '@/1.json'; merge records that \
-         share no case",
+         share no case. To add processes to a record, measure again with --resume and more --processes",
     );
 
     let store = at("runs/device/driver");

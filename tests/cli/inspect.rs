@@ -294,8 +294,8 @@ fn a_compiler_that_crashes_or_hangs_costs_only_its_kernel() {
     assert_eq!((&*kernel, line(&text, "1 ")), ("local 32 B # s # s", "1 kernel, 2 failed"));
     assert_eq!(without_spread(line(&text, " naive")), "naive crashed");
     check_text(
-        line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
-        "crashed   matmul/naive/f32/8x8x8: SIGSEGV in vkCreateComputePipelines (kernel matmul/naive.f32; driver llvmpipe Mesa)",
+        line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8 and 1 more: "),
+        "crashed   matmul/naive/f32/8x8x8 and 1 more: SIGSEGV in vkCreateComputePipelines (kernel matmul/naive.f32; driver llvmpipe Mesa)",
     );
     let mut command = with_bad_naive("vkCreateComputePipelines", "hang", &INSPECT, folder.path());
     let notes = stderr(&expect_exit(command.args(["-s8", "--timeout=1s"]), 3));

@@ -162,7 +162,7 @@ fn a_reference_that_leaves_elements_out_judges_nothing() {
     // Without a reference, the kernel may mean to leave it out.
     let (description, _) = description.split_once("[reference]").expect("a reference");
     std::fs::write(path.join("k.toml"), description).expect("written");
-    let said = super::stdout(&super::expect_exit(gpukern(&["sanitize", "k.toml"]).current_dir(path), 0));
+    let said = super::stderr(&super::expect_exit(gpukern(&["sanitize", "k.toml"]).current_dir(path), 0));
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("unverified: there is no reference; Y[41] was never written"), "{said}");
 }

@@ -32,7 +32,8 @@ const MOST_SHORT: u32 = 128;
 pub(super) fn has_long_loop(words: &[u32], most: u64) -> bool {
     let all: Vec<_> = instructions(words).flatten().collect();
     let large: HashSet<u32> = all.iter().filter_map(|own| large_constant(own, most)).collect();
-    loops(&all).iter().any(|(code, _)| !Counters::of(code).are_compared(code, &large))
+    let constants = constants(&all);
+    loops(&all).iter().any(|(code, _)| !Counters::of(code, &constants).are_compared(code, &large))
 }
 
 /// Whether a kernel has a loop that is not plainly short: one whose counter neither stops at a constant of up to
@@ -40,16 +41,12 @@ pub(super) fn has_long_loop(words: &[u32], most: u64) -> bool {
 /// not known here.
 pub(super) fn has_growing_loop(words: &[u32]) -> bool {
     let all: Vec<_> = instructions(words).flatten().collect();
-    let small = all.iter().filter_map(|own| match (own.op(), own.operands()) {
-        (Some(Op::Constant), &[_, id, value]) => (1..=MOST_SHORT).contains(&value).then_some((id, value)),
-        _ => None,
-    });
-    let small: HashMap<u32, u32> = small.collect();
-    loops(&all).iter().any(|(code, merge)| !is_short(code, *merge, &small))
+    let constants = constants(&all);
+    loops(&all).iter().any(|(code, merge)| !is_short(code, *merge, &constants))
 }
 
 /// Whether a loop ends in few rounds: a branch to `merge`, which follows it, depends on such a counter.
-fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashMap<u32, u32>) -> bool {
+fn is_short(code: &[Instruction<'_>], merge: u32, constants: &HashMap<u32, u32>) -> bool {
     let exits: HashSet<u32> = code
         .iter()
         .filter_map(|own| match (own.op(), own.operands()) {
@@ -57,22 +54,34 @@ fn is_short(code: &[Instruction<'_>], merge: u32, small: &HashMap<u32, u32>) -> 
             _ => None,
         })
         .collect();
-    let counters = Counters::of(code);
+    let counters = Counters::of(code, constants);
+    let is_small = |id: &u32| constants.get(id).is_some_and(|value| (1..=MOST_SHORT).contains(value));
     code.iter().any(|own| match (own.op(), own.operands()) {
         (Some(op), [_, result, sides @ ..]) if COMPARISONS.contains(&op) && exits.contains(result) => {
             let is_below = [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual].contains(&op);
             let steps = sides.first().map(|side| counters.steps_of(*side)).unwrap_or_default();
-            let advances = |op: Op, from: &[u32]| {
-                let least = if [Op::IMul, Op::UDiv, Op::SDiv].contains(&op) { 2 } else { 1 };
-                from.iter().any(|id| small.get(id).is_some_and(|value| *value >= least))
-            };
             let has_all = |ops: &[Op]| {
-                !steps.is_empty() && steps.iter().all(|(op, from)| ops.contains(op) && advances(*op, from))
+                !steps.is_empty() && steps.iter().all(|(op, from)| ops.contains(op) && from.iter().any(is_small))
             };
-            has_all(&FACTORS) || is_below && has_all(&[Op::IAdd]) && small.contains_key(&sides[1])
+            has_all(&FACTORS) || is_below && has_all(&[Op::IAdd]) && is_small(&sides[1])
         }
         _ => false,
     })
+}
+
+/// Returns the numbers of 32 bits that are constant, by their ids.
+fn constants(all: &[Instruction<'_>]) -> HashMap<u32, u32> {
+    let constant = |own: &Instruction<'_>| match (own.op(), own.operands()) {
+        (Some(Op::Constant), &[_, id, value]) => Some((id, value)),
+        _ => None,
+    };
+    all.iter().filter_map(constant).collect()
+}
+
+/// Whether arithmetic leaves its number as it is: a counter with such a step ends no loop.
+fn is_neutral((op, from): Step<'_>, constants: &HashMap<u32, u32>) -> bool {
+    let neutral = u32::from([Op::IMul, Op::UDiv, Op::SDiv].contains(&op));
+    from.iter().any(|id| constants.get(id) == Some(&neutral))
 }
 
 /// Returns the instructions of each loop, without those of the loops in it, and the label of what follows it.
@@ -130,7 +139,7 @@ struct Counters<'a> {
 }
 
 impl<'a> Counters<'a> {
-    fn of(code: &[Instruction<'a>]) -> Self {
+    fn of(code: &[Instruction<'a>], constants: &HashMap<u32, u32>) -> Self {
         let mut all = Self { loads: HashMap::new(), steps: HashMap::new(), own: HashMap::new() };
         for instruction in code {
             match (instruction.op(), instruction.operands()) {
@@ -149,7 +158,8 @@ impl<'a> Counters<'a> {
                 _ => continue,
             };
             let own = values.iter().filter_map(|value| all.steps.get(value));
-            let own = own.filter(|(_, from)| from.iter().any(|id| all.origin(*id) == counter)).copied();
+            let own = own.filter(|step| step.1.iter().any(|id| all.origin(*id) == counter));
+            let own = own.filter(|step| !is_neutral(**step, constants)).copied();
             counters.entry(counter).or_default().extend(own);
         }
         counters.retain(|_, steps| !steps.is_empty());
@@ -200,6 +210,8 @@ mod tests {
             ("for (uint k = 0; k < n; ++k) while (s < float(k)) s = s * 0.5 + 1.0;", true),
             ("uint k = n; while (k != 0u) k = next[k];", true),
             ("while (n > 0u) s += 1.0;", true),
+            ("for (uint k = 1; k < n; k <<= 0) s += 1.0;", true),
+            ("for (uint k = 1; k < n; k += 0) s += 1.0;", true),
             ("s = float(n);", false),
         ] {
             let words = spirv(&format!(

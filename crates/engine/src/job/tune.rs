@@ -471,8 +471,13 @@ impl<'a> TileSearch<'a> {
             }
         }
         let others = load_before.and_then(|before| HostLoad::now()?.others_since(before));
+        let rivals: Vec<_> = self.rivals().into_iter().map(|(name, _)| name).collect();
         let result = self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries)?;
-        Ok(result.map(|result| SearchResult { others, ..result }))
+        Ok(result.map(|result| {
+            let is_timed = |name: &String| result.rivals.iter().any(|(timed, _)| timed == name);
+            let untimed = rivals.into_iter().filter(|name| !is_timed(name)).collect();
+            SearchResult { untimed, others, ..result }
+        }))
     }
 
     /// Returns the other variants that `auto` may select here, with their programs.
@@ -689,6 +694,7 @@ impl TriedTiles {
             unclear,
             rivals,
             tied,
+            untimed: vec![],
             tried,
             space,
             preparation,
@@ -822,7 +828,10 @@ mod tests {
         {
             let timed = [(OTHER, 50.0), (BUILT_IN, 100.0), (Tile::Columns(32), 70.0)];
             let result = decided(&timed, &entries);
-            assert_eq!(result.tied, [""; 0], "texel takes a fifth of the built-in tile's time, however few its samples");
+            assert_eq!(
+                result.tied, [""; 0],
+                "texel takes a fifth of the built-in tile's time, however few its samples"
+            );
             let built_in = (BUILT_IN, Nanos(100.0));
             assert_eq!((result.best, result.built_in), (built_in, (BUILT_IN, Some(built_in.1))), "{}", entries.len());
             assert_eq!((result.unclear, result.gain), (Some((OTHER, Nanos(50.0), None)), None));

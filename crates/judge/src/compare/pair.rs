@@ -536,9 +536,8 @@ impl CasePair<'_> {
         let latency = self.assumed_latency(settings);
         if is_mostly(ratio, latency) {
             let reason = format!(
-                "between separate runs, ±{} µs (±{}) is assumed: where buffers lie in memory changes a kernel's latency",
-                noise::ASSUMED_LATENCY / 1e3,
-                units::percent(latency)
+                "between separate runs, ±{} µs is assumed: where buffers lie in memory changes a kernel's latency",
+                noise::ASSUMED_LATENCY / 1e3
             );
             return (None, Some(reason));
         }

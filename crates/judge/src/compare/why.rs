@@ -121,14 +121,15 @@ pub(super) fn canary_changed(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_
     canary_times(baseline, candidate).is_some_and(|times| is_mentioned(&times))
 }
 
-/// Whether the files called `name` changed; `None` if a record does not list any.
+/// Whether the file called `name` changed; `None` if a record lists none, or several that differ: sides that took turns have
+/// the files of both.
 fn source_changed(sides: [&SeenCase<'_>; 2], name: &str) -> Option<bool> {
     let [before, after] = sides.map(|seen| -> BTreeSet<&str> {
         let files = seen.record.kernel_files.iter();
         let called = files.filter(|file| Path::new(&file.path).file_name().is_some_and(|own| own == name));
         called.map(|file| &*file.sha256).collect()
     });
-    (!before.is_empty() && !after.is_empty()).then_some(before != after)
+    (before.len() == 1 && after.len() == 1).then_some(before != after)
 }
 
 /// Lists the changes of a kernel: of its code in one line, of its compiler statistics in another.

@@ -124,7 +124,8 @@ impl MergedRecord {
             let key = (case.device, case.id.clone());
             if let Some(other) = self.cases.get(&key) {
                 return Err(format!(
-                    "'{}' has case '{}' of '{}', and so does '{}'; merge records that share no case",
+                    "'{}' has case '{}' of '{}', and so does '{}'; merge records that share no case. To \
+                     add processes to a record, measure again with --resume and more --processes",
                     printable(&name),
                     printable(&case.id),
                     printable(self.record.device(*device).map_or("", |device| &device.name)),

@@ -79,6 +79,9 @@ pub struct SearchResult {
     /// Those of them, and of the searched variant, that may be as fast as the fastest, as [`tied`] names them.
     #[serde(default)]
     pub tied: Vec<String>,
+    /// Other variants that `auto` may select, for which there was no time.
+    #[serde(default)]
+    pub untimed: Vec<String>,
     /// Number of tried tiles.
     pub tried: usize,
     /// Number of tiles in the search space.

@@ -286,8 +286,8 @@ pub fn ratio_note(cases: &[(usize, &Compared)]) -> Option<String> {
     let elapsed = || cases.iter().map(|(_, case)| *case).filter(|case| !case.of_cpu_time);
     if elapsed().any(contradicts_medians) {
         notes.push(format!(
-            "{OTHER_WAY}: the medians beside it point the other way; the verdict is on the ratio, the median of the ratios \
-             of paired times, which what slows a while of one side moves less"
+            "{OTHER_WAY}: the medians beside it point the other way. The verdict is on the ratio, the median of the ratios of \
+             paired times, as a disturbance of one side moves it less"
         ));
     } else if by_cpu_time == 0 && elapsed().any(differs_from_medians) {
         notes.push("ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into());

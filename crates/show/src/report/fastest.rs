@@ -166,7 +166,7 @@ pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
         if names.is_empty() {
             return Err(format!("there is no speed-up over '{over}', as no case has a time"));
         }
-        return Err(unknown("variant", over, " with a time among these cases", &names));
+        return Err(unknown("variant", over, "", &names));
     }
     let speedups: Vec<_> = record.cases.iter().map(|case| ratios.remove(&std::ptr::from_ref(case))).collect();
     for (case, speedup) in record.cases.iter_mut().zip(speedups) {

@@ -111,7 +111,10 @@ pub fn text(
         document.table(table);
     }
     document.lines(rows.iter().filter_map(unsettled));
-    let is_open = |row: &&TunedRow| row.found.unclear.is_some() || !row.found.tied.is_empty();
+    let is_open = |row: &&TunedRow| {
+        let SearchResult { unclear, tied, untimed, .. } = &row.found;
+        unclear.is_some() || !tied.is_empty() || !untimed.is_empty()
+    };
     let open: Vec<_> = rows.iter().filter(is_open).collect();
     let again = (!open.is_empty()).then(|| format!("`{}` gives what is not settled four times the time", again(&open)));
     for TunedRow { spec, found, has_refused, .. } in rows {
@@ -127,8 +130,9 @@ pub fn text(
         write_choices(&mut document, algorithm, &problems, (caches, width));
     } else if rows.iter().any(|row| !row.found.rivals.is_empty() || row.has_refused) {
         let only = problems.first().and_then(|rows| Chosen::of(algorithm, rows));
-        document
-            .lines(only.and_then(|own| choice(&own.row.spec, &own.times, own.row.work, &own.row.found.tied, cache)));
+        document.lines(only.and_then(|own| {
+            choice(&own.row.spec, &own.times, own.row.work, [&own.row.found.tied, &own.untimed()], cache)
+        }));
     }
     document.lines(again);
     document.terminal(width)
@@ -192,10 +196,18 @@ impl<'a> Chosen<'a> {
         [tile, ratio, found.gain.filter(|_| is_own).map(|[low, high]| format!("{low:.2} … {high:.2}"))]
     }
 
+    /// Lists what neither this search nor another on the problem had time for.
+    fn untimed(&self) -> Vec<String> {
+        let is_timed = |name: &&String| self.times.iter().any(|(timed, _)| timed == *name);
+        self.row.found.untimed.iter().filter(|name| !is_timed(name)).cloned().collect()
+    }
+
     /// Says whether another variant may be as fast.
     fn certainty(&self) -> String {
         let is_listed = |name: &&str| *name != self.variant && self.times.iter().any(|(listed, _)| listed == name);
-        let tied: Vec<&str> = self.row.found.tied.iter().map(String::as_str).filter(is_listed).collect();
+        let untimed = self.untimed();
+        let mut tied: Vec<&str> = self.row.found.tied.iter().map(String::as_str).filter(is_listed).collect();
+        tied.extend(untimed.iter().map(String::as_str));
         match &tied[..] {
             _ if self.times.len() == 1 => "alone: no other was timed".into(),
             [] => "yes".into(),
@@ -262,7 +274,7 @@ pub fn choice(
     spec: &CaseSpec,
     times: &[(String, Nanos)],
     work: Work,
-    tied: &[String],
+    [tied, untimed]: [&[String]; 2],
     cache: CacheState,
 ) -> Option<String> {
     let mut times: Vec<_> = times.iter().collect();
@@ -271,6 +283,10 @@ pub fn choice(
     let rates: Vec<_> = times.iter().map(|(name, time)| format!("{name} {}", work.rate(*time))).collect();
     let is_listed = |name: &&str| *name != fastest && times.iter().any(|(listed, _)| listed == name);
     let tied: Vec<&str> = tied.iter().map(String::as_str).filter(is_listed).collect();
+    let untimed = match untimed {
+        [] => String::new(),
+        names => format!("; there was no time for {}: more --budget may tell", in_words(names, "and")),
+    };
     let tie = if times.len() == 1 {
         ", the only one with a time".into()
     } else if tied.is_empty() {
@@ -283,7 +299,7 @@ pub fn choice(
     };
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
     Some(format!(
-        "{} {}: `auto` picks {fastest} from now on{caches}{tie}; GFLOP/s: {}",
+        "{} {}: `auto` picks {fastest} from now on{caches}{tie}{untimed}; GFLOP/s: {}",
         axes::words(spec, |_| true).join(" "),
         spec.size,
         rates.join(", ")
@@ -360,6 +376,7 @@ mod tests {
             unclear: Some((parsed(tile), Nanos(1.1e6), Some([0.97, 1.3]))),
             rivals: vec![("texel".into(), Nanos(2e6))],
             tied: if size == Size::Uniform(512) { vec!["texel".into()] } else { vec![] },
+            untimed: vec![],
             tried: 12,
             preparation: std::time::Duration::ZERO,
             space: 2412,
@@ -446,8 +463,13 @@ mod tests {
         let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
         let text = |tied: &[&str]| {
             let tied: Vec<_> = tied.iter().map(ToString::to_string).collect();
-            choice(&spec, &times, work, &tied, CacheState::Hot).expect("a choice")
+            choice(&spec, &times, work, [&tied, &[]], CacheState::Hot).expect("a choice")
         };
+        let untimed = ["gemv".to_string(), "gemv-texel".into()];
+        let short = choice(&spec, &times, work, [&[], &untimed], CacheState::Hot).expect("a choice");
+        let said =
+            "picks texel from now on; there was no time for gemv and gemv-texel: more --budget may tell; GFLOP/s";
+        assert!(short.contains(said), "{short}");
         assert!(
             text(&["split", "tiled"]).contains("picks texel from now on, not settled against tiled ("),
             "{}",
