@@ -285,7 +285,7 @@ pub fn choice(
     let tied: Vec<&str> = tied.iter().map(String::as_str).filter(is_listed).collect();
     let untimed = match untimed {
         [] => String::new(),
-        names => format!("; there was no time for {}: more --budget may tell", in_words(names, "and")),
+        names => format!("; there was no time for {}", in_words(names, "and")),
     };
     let tie = if times.len() == 1 {
         ", the only one with a time".into()
@@ -467,8 +467,7 @@ mod tests {
         };
         let untimed = ["gemv".to_string(), "gemv-texel".into()];
         let short = choice(&spec, &times, work, [&[], &untimed], CacheState::Hot).expect("a choice");
-        let said =
-            "picks texel from now on; there was no time for gemv and gemv-texel: more --budget may tell; GFLOP/s";
+        let said = "picks texel from now on; there was no time for gemv and gemv-texel; GFLOP/s";
         assert!(short.contains(said), "{short}");
         assert!(
             text(&["split", "tiled"]).contains("picks texel from now on, not settled against tiled ("),
