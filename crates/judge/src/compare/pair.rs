@@ -340,11 +340,27 @@ impl CasePair<'_> {
         if let Some(ratio) = self.ratio_of_turns(settings, generator) {
             return Some(ratio);
         }
-        let [baseline, candidate] = [&self.baseline, &self.candidate].map(|side| process_times(side));
-        let baseline = SideSamples { runs: &baseline, noise: self.hidden_noise(&self.baseline, &baseline, settings) };
-        let candidate =
-            SideSamples { runs: &candidate, noise: self.hidden_noise(&self.candidate, &candidate, settings) };
-        Some(bootstrap::ratio(baseline, candidate, self.slowness(), generator))
+        let ratio = self.ratio_of_processes(0.0, settings, &mut generator.clone());
+        // Only a change has to be more than that: short kernels may well be the same.
+        match self.assumed_latency(settings) {
+            latency if latency > 0.0 && is_change(judge(&ratio, settings.min_effect)) => {
+                Some(self.ratio_of_processes(latency, settings, generator))
+            }
+            _ => Some(ratio),
+        }
+    }
+
+    /// Returns the ratio of medians between processes of the sides, which may differ by `latency` as a whole.
+    fn ratio_of_processes(&self, latency: f64, settings: &Settings, generator: &mut ChaCha8Rng) -> Ratio {
+        let times = [&self.baseline, &self.candidate].map(|side| process_times(side));
+        let noise = |side: &[SeenCase<'_>], times: &[ProcessSamples]| {
+            // All processes of a side share their latency: the mean of n has its whole deviation.
+            let latency = deviation(latency) * (times.len() as f64).sqrt();
+            self.hidden_noise(side, times, settings).hypot(latency)
+        };
+        let baseline = SideSamples { runs: &times[0], noise: noise(&self.baseline, &times[0]) };
+        let candidate = SideSamples { runs: &times[1], noise: noise(&self.candidate, &times[1]) };
+        bootstrap::ratio(baseline, candidate, self.slowness(), generator)
     }
 
     /// Whether the ratio is of CPU times: the processors' speed differed between the sides, and both have CPU times.
@@ -358,9 +374,7 @@ impl CasePair<'_> {
 
     /// Returns the standard deviation between processes of a side beyond the spread of their `times`.
     fn hidden_noise(&self, side: &[SeenCase<'_>], times: &[ProcessSamples], settings: &Settings) -> f64 {
-        // All processes of a side share their latency: the mean of n has its whole deviation.
-        let latency = deviation(self.assumed_latency(settings)) * (times.len() as f64).sqrt();
-        let assumed = self.assumed_deviation(settings).hypot(latency);
+        let assumed = self.assumed_deviation(settings);
         if times.len() >= MIN_RUNS_FOR_SPREAD {
             return assumed;
         }
@@ -533,8 +547,10 @@ impl CasePair<'_> {
 
     /// Says which assumption makes the interval of an undecided ratio so wide, if one does.
     fn assumption(&self, ratio: &Ratio, settings: &Settings) -> (Option<Obstacle>, Option<String>) {
+        // The interval of what is no change does not have it.
         let latency = self.assumed_latency(settings);
-        if is_mostly(ratio, latency) {
+        let has_latency = (ratio.interval[1] / ratio.interval[0]).ln() / 2.0 > 0.8 * latency.ln_1p();
+        if has_latency && is_mostly(ratio, latency) {
             let reason = format!(
                 "between separate runs, ±{} µs is assumed: where buffers lie in memory changes a kernel's latency",
                 noise::ASSUMED_LATENCY / 1e3

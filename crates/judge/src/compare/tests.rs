@@ -448,6 +448,11 @@ fn a_short_kernel_has_no_verdict_by_where_its_buffers_lie_unless_the_sides_alter
         |baseline: &[Record], candidate: &[Record]| compare(baseline, candidate, &Settings::default()).cases[0].verdict;
     let [odd, even] = [["1", "3", "5"], ["2", "4", "6"]];
     assert_eq!(verdict(&side(&odd, 2144.0), &side(&even, 2350.0)), Verdict::Slower);
+    assert_eq!(verdict(&side(&["1", "2", "3"], 2144.0), &side(&["4", "5", "6"], 2146.0)), Verdict::Same);
+    let noisy = record("2", &times(2150.0, 0.05, 12, 3));
+    let undecided = compared(&side(&["1"], 2144.0)[0], &noisy);
+    assert_eq!(undecided.cases[0].verdict, Verdict::Undecided);
+    assert!(undecided.cases[0].why.iter().all(|why| !why.contains("separate runs")), "{:?}", undecided.cases[0].why);
     // A change that no such latency explains, and a kernel that takes too long for it.
     assert_eq!(verdict(&side(&["1"], 2144.0), &side(&["2"], 3000.0)), Verdict::Slower);
     assert_eq!(verdict(&side(&["1"], 21440.0), &side(&["2"], 23500.0)), Verdict::Slower);
