@@ -42,7 +42,7 @@ struct SizesFile<'a> {
     device: &'a str,
     /// Pipelines of all sizes, by number.
     pipelines: Vec<PipelineEntry<'a>>,
-    /// What differs between the sizes. Whatever this does not list is the same at all of them, or at all that run the kernel.
+    /// Differences between the sizes. Whatever this does not list is the same at all of them, or at all that run the kernel.
     changes: Vec<ChangeEntry<'a>>,
     /// Sizes in the order in which they were asked for.
     sizes: Vec<SizeEntry<'a>>,
@@ -56,7 +56,7 @@ struct PipelineEntry<'a> {
     entry_point: &'a str,
     /// Specialization constants of four bytes: id and value.
     constants: &'a [(u32, u32)],
-    /// Those of other sizes: id and bytes.
+    /// Specialization constants of other sizes: id and bytes.
     sized_constants: &'a [(u32, Vec<u8>)],
     /// Size of sub-groups to require.
     subgroup_size: Option<u32>,
@@ -245,7 +245,7 @@ fn changes<'a>(sizes: &[SizeEntry<'a>]) -> Vec<ChangeEntry<'a>> {
             own.iter().find(|(other, _)| *other == property).map(|(_, value)| value.clone())
         };
         let values: Vec<_> = programs.iter().map(value).collect();
-        // What one kernel has and another lacks is no change: the kernel is.
+        // Where the kernel itself changes, its properties are no further changes.
         let has_kernel = |size: &SizeEntry<'_>| {
             let dispatch = property.dispatch.and_then(|number| size.program.dispatches.get(number));
             property.kernel.is_none() || dispatch.is_some_and(|own| Some(&*own.kernel) == property.kernel)

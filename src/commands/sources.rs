@@ -112,7 +112,7 @@ fn command(record: &Record, layout: &Layout, host: &Host) -> String {
         return record.command.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ");
     };
     let mut request = request.clone().with_files(|path| layout.argument(path));
-    // Those of the machine where it was measured.
+    // They belong to the machine where it was measured.
     (request.vulkan.loader, request.vulkan.cache_dir) = (None, None);
     for folder in request.kernels.iter_mut().flat_map(|kernels| &mut kernels.fields.include) {
         if let Some(path) = layout.argument(Path::new(folder)) {

@@ -278,7 +278,7 @@ fn a_record_alone_repeats_the_measurement_of_own_kernels() {
     let more = "[reference]\ncommand = 'sh ref.sh {in} {out}; cat .key >&2 || true'\n";
     let folder = folder(&[(".key", "secret"), ("data.bin", "\u{0}\u{0}\u{0}\u{0}"), ("other.sh", "secret\n")]);
     let path = folder.path();
-    // What the command names, and what that reads in turn.
+    // Scripts that the command names, and that these read in turn.
     fs::create_dir(path.join("parts")).expect("made");
     let scripts = [("ref.sh", ". ./parts/first.sh\n"), ("parts/first.sh", ". ./last.sh\n"), ("last.sh", script)];
     for (name, text) in scripts {

@@ -301,7 +301,7 @@ fn a_driver_that_crashes_is_listed_with_how_and_the_others_are_there() {
         let start = if arguments[0] == "bench" { "left out: " } else { "" };
         let said = stderr(&output);
         line(&said, &format!("{start}driver {} {cause}", bad.display()));
-        // Whoever waits learns for what, and how long at most.
+        // A person who waits learns for what, and how long at most.
         if cause.starts_with("hung") {
             line(&said, "waiting for the Vulkan drivers to load: 5 s so far, at most 15 s, then each is tried alone");
             line(&said, &format!("waiting for driver {} to load: 5 s so far, at most 15 s", bad.display()));

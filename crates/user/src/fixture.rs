@@ -115,7 +115,7 @@ pub struct ArchiveWriter {
     pub compressed: bool,
     /// Checksum of pipelines.
     pub crc: u32,
-    /// What is added to the length of pipelines in their headers.
+    /// Number that is added to the length of pipelines in their headers.
     pub expanded: i64,
     /// Flags of pipelines.
     pub flags: u32,

@@ -149,6 +149,12 @@ struct Stage {
     next: Vec<Extension>,
 }
 
+impl Stage {
+    fn required_subgroup_size(&self) -> Option<u32> {
+        self.next.iter().find_map(|extension| extension.required_subgroup_size)
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Extension {
@@ -208,7 +214,9 @@ fn decode_words(coded: &[u8], count: usize) -> Option<Vec<u32>> {
 struct Archive {
     file: File,
     entries: BTreeMap<(Kind, u64), Entry>,
-    /// What is wrong with the file as a whole, or with the first damaged entry.
+    /// Facts about pipeline layouts that were read, by hash.
+    layouts: BTreeMap<u64, Vec<&'static str>>,
+    /// The fault of the file as a whole, or of the first damaged entry.
     damage: Option<String>,
     /// Whether its last entry is incomplete, which the format allows: the program that recorded it ended at once.
     ends_early: bool,
@@ -231,7 +239,8 @@ impl Archive {
             Some([version]) => return Err(unsupported_version((*version).into())),
             _ => return Err("it is no Fossilize archive: it does not begin as one; record it again".into()),
         }
-        let mut archive = Self { file, entries: BTreeMap::new(), damage: None, ends_early: false };
+        let mut archive =
+            Self { file, entries: BTreeMap::new(), layouts: BTreeMap::new(), damage: None, ends_early: false };
         archive.read_index(metadata.len()).map_err(|e| e.to_string())?;
         Ok(archive)
     }
@@ -353,22 +362,32 @@ impl Archive {
     /// Names what a pipeline has that its kernel here lacks, and by which a driver may compile it differently.
     fn differences(&mut self, pipeline: &ComputePipeline) -> Vec<&'static str> {
         let ComputePipeline { flags, layout, stage, next } = pipeline;
-        let size = stage.next.iter().find_map(|extension| extension.required_subgroup_size);
         let is_other = |extension: &Extension| extension.structure != REQUIRED_SUBGROUP_SIZE;
         let mut found = vec![];
         if flags & !IGNORED_FLAGS != 0 {
             found.push("pipeline flags");
         }
-        if stage.flags & VARYING_SUBGROUPS != 0 || (stage.flags & FULL_SUBGROUPS != 0) != size.is_some() {
+        if stage.flags & VARYING_SUBGROUPS != 0
+            || (stage.flags & FULL_SUBGROUPS != 0) != stage.required_subgroup_size().is_some()
+        {
             found.push("sub-group flags");
         }
         if next.iter().chain(&stage.next).any(is_other) {
             found.push("extension structures");
         }
+        found.extend(hash_of(layout).filter(|hash| *hash != 0).into_iter().flat_map(|hash| self.layout(hash)));
+        found
+    }
+
+    /// Names what the bindings of a pipeline layout have beyond those of a shader. Many pipelines share a layout, which is
+    /// read once.
+    fn layout(&mut self, hash: u64) -> Vec<&'static str> {
+        if let Some(known) = self.layouts.get(&hash) {
+            return known.clone();
+        }
+        // A layout that is missing here could not say more.
         let mut bindings = vec![];
-        // Layouts are those of the shader; one that is missing here could not say more.
-        if let Some(hash) = hash_of(layout).filter(|hash| *hash != 0)
-            && let Ok((document, _)) = self.document(Kind::PipelineLayout, hash)
+        if let Ok((document, _)) = self.document(Kind::PipelineLayout, hash)
             && let Ok(layout) = take(document.pipeline_layouts, hash)
         {
             for set in layout.set_layouts.iter().filter_map(|set| hash_of(set)).filter(|set| *set != 0) {
@@ -379,12 +398,11 @@ impl Archive {
                 }
             }
         }
-        if bindings.iter().any(|binding| binding.immutable_samplers.is_some()) {
-            found.push("immutable samplers");
-        }
-        if bindings.iter().any(|binding| DYNAMIC_TYPES.contains(&binding.descriptor_type)) {
-            found.push("dynamic buffers");
-        }
+        let has_immutable = bindings.iter().any(|binding| binding.immutable_samplers.is_some());
+        let has_dynamic = bindings.iter().any(|binding| DYNAMIC_TYPES.contains(&binding.descriptor_type));
+        let found = [has_immutable.then_some("immutable samplers"), has_dynamic.then_some("dynamic buffers")];
+        let found: Vec<_> = found.into_iter().flatten().collect();
+        self.layouts.insert(hash, found.clone());
         found
     }
 }
@@ -398,9 +416,9 @@ fn unsupported_version(version: u32) -> String {
 #[derive(Debug)]
 pub struct ArchivedPipelines {
     pub problem: ResolvedProblem,
-    /// What else there is to know of the archive.
+    /// Further facts about the archive, in sentences.
     pub notes: Vec<String>,
-    /// What is wrong with the file, or with the first damaged entry.
+    /// The fault of the file, or of the first damaged entry.
     pub damage: Option<String>,
 }
 
@@ -490,7 +508,7 @@ impl Reader<'_> {
         let (descriptors, scratch) = bind(&interface.slots);
         let dispatch = Dispatch {
             constants: constants(stage.specialization_info.as_ref(), interface)?,
-            subgroup_size: stage.next.iter().find_map(|extension| extension.required_subgroup_size),
+            subgroup_size: stage.required_subgroup_size(),
             push: vec![0; interface.argument_bytes() as usize],
             descriptors,
             ..Dispatch::bare(*number)

@@ -195,6 +195,16 @@ mod tests {
     use super::*;
     use crate::fixture::spirv;
 
+    /// Compiles a kernel whose `main` has these statements on a sum `s`.
+    fn kernel(body: &str) -> Vec<u32> {
+        spirv(&format!(
+            "#version 460\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer D {{ float d[]; }};
+             layout(binding = 1) readonly buffer N {{ uint next[]; }};\nlayout(push_constant) uniform P {{ uint n; }};
+             layout(constant_id = 0) const uint EACH = 4;
+             void main() {{ float s = d[0]; {body} d[0] = s; }}"
+        ))
+    }
+
     #[test]
     fn loops_without_a_counter_or_with_a_large_constant_are_long() {
         for (body, expected) in [
@@ -214,12 +224,7 @@ mod tests {
             ("for (uint k = 1; k < n; k += 0) s += 1.0;", true),
             ("s = float(n);", false),
         ] {
-            let words = spirv(&format!(
-                "#version 460\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer D {{ float d[]; }};
-                 layout(binding = 1) readonly buffer N {{ uint next[]; }};\nlayout(push_constant) uniform P {{ uint n; }};
-                 void main() {{ float s = d[0]; {body} d[0] = s; }}"
-            ));
-            assert_eq!(has_long_loop(&words, 65_535), expected, "{body}");
+            assert_eq!(has_long_loop(&kernel(body), 65_535), expected, "{body}");
         }
     }
 
@@ -246,13 +251,7 @@ mod tests {
             ("for (uint k = 0; k < EACH; ++k) s += 1.0;", true),
             ("while (s < 1e30) s *= 2.0;", true),
         ] {
-            let words = spirv(&format!(
-                "#version 460\nlayout(local_size_x = 64) in;\nlayout(binding = 0) buffer D {{ float d[]; }};
-                 layout(binding = 1) readonly buffer N {{ uint next[]; }};\nlayout(push_constant) uniform P {{ uint n; }};
-                 layout(constant_id = 0) const uint EACH = 4;
-                 void main() {{ float s = d[0]; {body} d[0] = s; }}"
-            ));
-            assert_eq!(has_growing_loop(&words), expected, "{body}");
+            assert_eq!(has_growing_loop(&kernel(body)), expected, "{body}");
         }
     }
 }

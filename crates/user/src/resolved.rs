@@ -44,7 +44,7 @@ pub struct ResolvedProblem {
     /// Origin of the first kernel, if it was captured. Not sent to workers.
     #[serde(skip)]
     pub captured: Option<Captured>,
-    /// What kernels run without. Not sent to workers.
+    /// Names that kernels run without. Not sent to workers.
     #[serde(skip)]
     pub left_out: Vec<LeftOut>,
     /// Why its kernels cannot run, such as the compiler's messages: its cases fail with this reason.

@@ -435,7 +435,7 @@ fn a_short_kernel_has_no_verdict_by_where_its_buffers_lie_unless_the_sides_alter
         let times = |seed| times(center, 0.002, 50, seed);
         started.iter().zip(1..).map(|(started, seed)| record(started, &times(seed))).collect()
     };
-    // What an H200 took for one kernel before and after a larger one had run, in as many processes as one likes.
+    // Times of one kernel on an H200 before and after a larger one had run, in as many processes as one likes.
     for (before, after) in [(&["1"][..], &["2"][..]), (&["1", "2", "3", "4", "5"], &["6", "7", "8", "9"])] {
         let comparison = compare(&side(before, 2144.0), &side(after, 2350.0), &Settings::default());
         for case in &comparison.cases {

@@ -108,7 +108,7 @@ pub fn runs_same_code(trial: &Trial, turns: Turns) -> bool {
     turns == Turns::Batches && a.len() > 0 && a.eq(b)
 }
 
-/// What is said of such sides.
+/// Sentence about such sides.
 const SAME_SPIRV: &str = "A and B run the same SPIR-V with the same constants";
 
 /// Meaning of the ratio, which may disagree with the two medians.

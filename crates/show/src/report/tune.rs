@@ -155,7 +155,7 @@ fn unsettled(row: &TunedRow) -> Option<String> {
     ))
 }
 
-/// What `auto` picks for a problem, of all that the searches on it timed.
+/// Choice of `auto` for a problem, from all that the searches on it timed.
 struct Chosen<'a> {
     /// Last time of each variant.
     times: Vec<(String, Nanos)>,
