@@ -82,7 +82,23 @@ fn a_race_between_iterations_is_mended_at_the_end_of_the_loop() {
     let kernel = format!("{FOLDER}/loop-carried/k.toml");
     let text = super::stdout(&run(&mut gpukern(&["sanitize", &kernel, "--subgroup", "32"])));
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("remedy: barrier() after line 14, before the next iteration"), "{text}");
+    assert!(words.contains("remedy: barrier() at the end of each iteration, after line 14"), "{text}");
+}
+
+#[test]
+fn a_barrier_is_placed_behind_the_block_that_some_invocations_skip() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels");
+    let code = std::fs::read_to_string(format!("{examples}/softmax.comp")).unwrap();
+    // The last barrier stands between a loop with an `if`, whose sum line 36 writes, and the line that reads the sum.
+    let (before, after) = code.rsplit_once("barrier();").unwrap();
+    let kernel = folder.path().join("racy.comp");
+    std::fs::write(&kernel, format!("{before}{after}")).unwrap();
+    let description = format!("{examples}/softmax.toml");
+    let arguments = ["sanitize", &description, kernel.to_str().unwrap(), "-s", "ROWS=1", "-s", "COLUMNS=100"];
+    let text = super::stdout(&run(&mut gpukern(&arguments)));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("remedy: barrier() after the block that begins in line 33"), "{text}");
 }
 
 #[test]

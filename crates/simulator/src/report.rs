@@ -187,10 +187,27 @@ impl Scene<'_> {
         passed_barrier: bool,
     ) -> KernelFault {
         let is_carried = other.is_some_and(|other| self.is_carried(pc, other));
+        let left = other.and_then(|other| self.block_left(other, pc));
         let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, [&at, &other], passed_barrier, is_carried);
+        let remedy = remedy(kind, [&at, &other], passed_barrier, is_carried, left);
         let kernel = self.name.clone();
         KernelFault { kind, kernel, at, other, what, other_what, remedy, subgroup_sizes: vec![], count: 1 }
+    }
+
+    /// Returns the first line of the outermost `if`, `switch` or loop around `from` that ends before `to`: a barrier inside
+    /// it might not be reached by all invocations.
+    fn block_left(&self, from: Pc, to: Pc) -> Option<u32> {
+        let code = &self.kernel.code;
+        let [from, to] = [from, to].map(|pc| code.block_at(pc));
+        let mut headers = code.merges.iter().enumerate().filter_map(|(header, merge)| {
+            let inside = header + 1..(*merge)? as usize;
+            let last = code.blocks.get(header + 1)?.checked_sub(1)?;
+            let word = self.kernel.sites.get(last as usize).copied()?;
+            // A function's call is a block too, but not one that its caller sees.
+            let is_left = inside.contains(&from) && inside.end <= to && self.op(word) != Some(Op::FunctionCall);
+            is_left.then(|| self.lines.at(word))
+        });
+        headers.next()?.map(|(_, line)| line)
     }
 
     /// Whether a barrier stands between two accesses of an iteration, so that those of different iterations race.
@@ -381,17 +398,26 @@ fn updated_in(fault: &KernelFault) -> Option<u32> {
 }
 
 /// Says what to do about a fault: about races, by their lines. `passed_barrier` tells of a barrier that lies between but
-/// orders other memory.
-fn remedy(kind: FaultKind, [at, other]: [&Option<SourcePlace>; 2], passed_barrier: bool, is_carried: bool) -> String {
+/// orders other memory, `left` is the first line of a block that ends between.
+fn remedy(
+    kind: FaultKind,
+    [at, other]: [&Option<SourcePlace>; 2],
+    passed_barrier: bool,
+    is_carried: bool,
+    left: Option<u32>,
+) -> String {
     let line = |place: &Option<SourcePlace>| place.as_ref().and_then(|place| place.line.clone());
     let is_wgsl = line(at).is_some_and(|(file, _)| Path::new(&file).extension().is_some_and(|ending| ending == "wgsl"));
     let between = match (line(at), line(other)) {
         (Some((_, here)), Some((_, there))) if is_carried => {
-            format!("after line {}, before the next iteration", here.max(there))
+            format!("at the end of each iteration, after line {}", here.max(there))
         }
-        (Some((_, here)), Some((_, there))) if there < here => format!("after line {there}"),
+        (Some((_, here)), Some((_, there))) if there < here => match left.filter(|left| *left < there) {
+            Some(left) => format!("after the block that begins in line {left}"),
+            None => format!("after line {there}"),
+        },
         (Some((_, here)), Some((_, there))) if there == here => {
-            format!("between the two accesses of line {here}, or after line {here} if they are in a loop")
+            format!("between the two accesses of line {here}, or in each iteration of the loop around it")
         }
         (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),
         _ => "between them".into(),
