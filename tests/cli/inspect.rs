@@ -528,12 +528,35 @@ fn a_device_that_executes_nothing_is_named_so_and_accused_of_nothing_else() {
 }
 
 #[test]
+fn a_fossilize_archive_has_its_own_layouts_with_descriptors_of_any_kind() {
+    let sampling = "#version 460
+        layout(local_size_x = 8) in;
+        layout(set = 0, binding = 0) uniform sampler S;
+        layout(set = 0, binding = 1) uniform textureCube sky[2];
+        layout(set = 1, binding = 4) buffer D { vec4 d[]; };
+        void main() { d[gl_GlobalInvocationID.x] = textureLod(samplerCube(sky[1], S), vec3(1), 0); }";
+    let folder = tempfile::tempdir().expect("a folder");
+    let [record, archive] = ["run.json", "game.foz"].map(|name| folder.path().join(name));
+    let inspect = |images: u32| {
+        let sets: [&[[u32; 3]]; 2] = [&[[0, 0, 1], [1, 2, images]], &[[4, 7, 1]]];
+        let writer = ArchiveWriter::default().module(1, &fixture::spirv(sampling)).layout(&sets).pipeline(0xa1, 1, "");
+        std::fs::write(&archive, writer.bytes()).expect("written");
+        let mut command = gpukern(&["inspect", "--json"]);
+        command.args([&record, &archive]);
+        command
+    };
+    expect_exit(&mut inspect(2), 0);
+    assert_eq!(statuses(&read_json(&record)), ["inspected"]);
+    expect_error(&mut inspect(1 << 30), 3, &["its layout has 1073741824 sampled images; the device allows"]);
+}
+
+#[test]
 fn the_compute_pipelines_of_a_fossilize_archive_are_compiled_and_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let [before, after, archive] = ["old.json", "new.json", "game.foz"].map(|name| folder.path().join(name));
     let negated = "\"specializationInfo\":{\"dataSize\":4,\"data\":\"AQAAAA==\",\"mapEntries\":[{\"offset\":0,\"size\":4,\
                    \"constantID\":1}]},";
-    let mut writer = ArchiveWriter::default().module(1, &fixture::spirv(fixture::SHIFT));
+    let mut writer = ArchiveWriter::default().module(1, &fixture::spirv(fixture::SHIFT)).layout(&fixture::SHIFT_SETS);
     writer.compressed = true;
     let writer = writer.pipeline(0xa1, 1, "").pipeline(0xa2, 1, negated).pipeline(0xb1, 2, "").other(6, 5).other(9, 6);
     std::fs::write(&archive, writer.bytes()).expect("written");

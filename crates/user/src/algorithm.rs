@@ -184,9 +184,15 @@ impl UserKernels {
                 solver = solver.or(Some(algorithm));
             }
         }
+        let lists = self.problem.points.iter().flat_map(|point| &point.pass_lists).flatten();
+        let is_compiled_only = lists.flat_map(|list| &list.dispatches).all(|dispatch| dispatch.layout.is_some());
         let mut shaders = vec![];
         for (index, module) in self.problem.modules.iter().enumerate() {
-            shaders.push(load_shader(module, format!("{}/{}#{index}", self.name, module.name))?);
+            let name = format!("{}/{}#{index}", self.name, module.name);
+            shaders.push(match is_compiled_only {
+                true => shader(module, name, Interface::read_unbound)?,
+                false => load_shader(module, name)?,
+            });
         }
         let tuned = std::mem::take(&mut self.tuned);
         // Records of other kernels with the same names must not be mistaken for records of these.
@@ -320,17 +326,29 @@ fn choice_text(choice: &[(String, String)]) -> String {
     choice.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the interface of a module, and marks the blocks that it writes to.
+/// Makes a shader of a module to run, with the blocks that it writes to marked.
 fn load_shader(module: &Module, name: String) -> Result<Handle<Shader>, String> {
-    let spirv = loaded::bytes(&module.spirv);
-    let mut interface = Interface::read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
-    let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
-    // Declarations may be wrong, so writes are also found by analysis.
-    for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
-        for block in slot.blocks.to_mut() {
-            block.writable |= access.writes;
+    shader(module, name, |spirv| {
+        let mut interface = Interface::read(spirv)?;
+        let roots: Vec<_> = interface.slots.iter().map(|slot| Root::Slot(slot.set, slot.binding)).collect();
+        // Declarations may be wrong, so writes are also found by analysis.
+        for (slot, access) in interface.slots.to_mut().iter_mut().zip(accesses(&module.spirv, &roots)) {
+            for block in slot.blocks.to_mut() {
+                block.writable |= access.writes;
+            }
         }
-    }
+        Ok(interface)
+    })
+}
+
+/// Makes a shader of a module, with the interface that `read` finds in its bytes.
+fn shader(
+    module: &Module,
+    name: String,
+    read: impl FnOnce(&[u8]) -> Result<Interface, String>,
+) -> Result<Handle<Shader>, String> {
+    let spirv = loaded::bytes(&module.spirv);
+    let interface = read(&spirv).map_err(|reason| format!("{}: {reason}", module.name))?;
     Ok(Handle::Shared(Arc::new(Shader {
         name: name.into(),
         dtype: None,
@@ -425,6 +443,7 @@ fn make_dispatch(shader: &Handle<Shader>, pass: &Dispatch<usize>, buffers: &[&Re
         push: pass.push.clone(),
         addresses: pass.addresses.clone(),
         descriptors,
+        layout: pass.layout.clone(),
         reached: known.split_off(direct),
         guarded,
         ..Dispatch::bare(shader.clone())

@@ -37,6 +37,9 @@ pub const SHIFT: &str = "#version 460
         if (i < n) d[i] = (NEGATE ? -1.0 : 1.0) * float(SCALE) * a[i] + bias.z;
     }";
 
+/// Bindings of [`SHIFT`] in each set, with the types 7 (storage buffer) and 8 (uniform buffer with a dynamic offset).
+pub const SHIFT_SETS: [&[[u32; 3]]; 3] = [&[[1, 7, 1]], &[], &[[0, 8, 1], [3, 7, 1]]];
+
 /// Returns the module of a kernel in GLSL.
 pub fn compiled(name: &str, source: &str) -> Module {
     Module { name: name.into(), spirv: spirv(source), files: vec![] }
@@ -138,12 +141,35 @@ impl ArchiveWriter {
         self
     }
 
+    /// Adds the layout of all pipelines: the bindings of each set, each with its number, `VkDescriptorType` and count. A set
+    /// without bindings is null. There are 20 bytes of push constants.
+    pub fn layout(mut self, sets: &[&[[u32; 3]]]) -> Self {
+        let mut hashes = vec![];
+        for (hash, bindings) in (1..).zip(sets) {
+            hashes.push(format!("\"{:x}\"", if bindings.is_empty() { 0 } else { hash }));
+            let binding = |[binding, kind, count]: &[u32; 3]| {
+                format!(
+                    "{{\"binding\":{binding},\"descriptorType\":{kind},\"descriptorCount\":{count},\"stageFlags\":32}}"
+                )
+            };
+            let bindings: Vec<_> = bindings.iter().map(binding).collect();
+            self.object(2, "setLayouts", hash, &format!("\"flags\":0,\"bindings\":[{}]", bindings.join(",")));
+        }
+        let push = "\"pushConstantRanges\":[{\"stageFlags\":32,\"offset\":0,\"size\":20}]";
+        self.object(3, "pipelineLayouts", 3, &format!("\"flags\":0,{push},\"setLayouts\":[{}]", hashes.join(",")));
+        self
+    }
+
+    fn object(&mut self, tag: u32, table: &str, hash: u64, fields: &str) {
+        let json = format!("{{\"version\":6,\"{table}\":{{\"{hash:016x}\":{{{fields}}}}}}}");
+        self.entries.push((tag, hash, json.into_bytes()));
+    }
+
     /// Adds a compute pipeline of a module's `main`, with `stated` fields of its stage, each followed by a comma.
     pub fn pipeline(mut self, hash: u64, module: u64, stated: &str) -> Self {
         let stage = format!("{{{stated}\"flags\":0,\"stage\":32,\"module\":\"{module:016x}\",\"name\":\"main\"}}");
-        let fields = format!("\"flags\":FLAGS,\"layout\":\"{:016x}\",\"stage\":{stage}", 0);
-        let json = format!("{{\"version\":6,\"computePipelines\":{{\"{hash:016x}\":{{{fields}}}}}}}");
-        self.entries.push((7, hash, json.into_bytes()));
+        let fields = format!("\"flags\":FLAGS,\"layout\":\"{:016x}\",\"stage\":{stage}", 3);
+        self.object(7, "computePipelines", hash, &fields);
         self
     }
 

@@ -5,16 +5,14 @@
 use super::entry::isolate;
 use super::loaded::{bytes, stem};
 use super::resolve::check_name;
-use super::resolved::{KernelConfiguration, Module, PassList, ResolvedBuffer, ResolvedPoint, ResolvedProblem};
-use crate::basis::dtype::DType;
+use super::resolved::{KernelConfiguration, Module, PassList, ResolvedPoint, ResolvedProblem};
 use crate::basis::error::{Error, nearest};
 use crate::basis::pattern::matches;
 use crate::basis::printable::{Shown, brief};
 use crate::basis::units::{Bytes, counted};
-use crate::kernel::buffer::{Binding, Descriptor, Role, SpecValue};
-use crate::kernel::image::{Image, ImageFormat, ImageSampler};
-use crate::kernel::interface::{ImageType, Interface, Scalar, Slot, SlotKind};
-use crate::kernel::program::{BufferId, Dispatch};
+use crate::kernel::buffer::{SpecValue, StatedBinding, StatedLayout, StatedRange, StatedSet};
+use crate::kernel::interface::Interface;
+use crate::kernel::program::Dispatch;
 use crate::kernel::spirv::MAX_FILE_BYTES;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -58,8 +56,8 @@ const FULL_SUBGROUPS: u64 = 2;
 /// `VkStructureType` of `VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`.
 const REQUIRED_SUBGROUP_SIZE: i64 = 1_000_225_001;
 
-/// `VkDescriptorType` of buffers with dynamic offsets.
-const DYNAMIC_TYPES: [u32; 2] = [8, 9];
+/// Last `VkDescriptorType` of Vulkan 1.0: those of extensions need structures of their own.
+const LAST_DESCRIPTOR_TYPE: u32 = 10;
 
 /// Kind of an entry. The discriminants are Fossilize's tags.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,13 +102,20 @@ struct Document {
 
 #[derive(Deserialize)]
 struct SetLayout {
+    #[serde(default)]
+    flags: u32,
     bindings: Vec<LayoutBinding>,
+    #[serde(rename = "pNext", default)]
+    next: Vec<Extension>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LayoutBinding {
+    binding: u32,
     descriptor_type: u32,
+    descriptor_count: u32,
+    stage_flags: u32,
     immutable_samplers: Option<Vec<String>>,
 }
 
@@ -118,6 +123,8 @@ struct LayoutBinding {
 #[serde(rename_all = "camelCase")]
 struct PipelineLayout {
     set_layouts: Vec<String>,
+    #[serde(default)]
+    push_constant_ranges: Vec<StatedRange>,
 }
 
 /// Module, whose code follows the JSON.
@@ -161,6 +168,7 @@ struct Extension {
     #[serde(rename = "sType")]
     structure: i64,
     required_subgroup_size: Option<u32>,
+    binding_flags: Option<Vec<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -214,8 +222,8 @@ fn decode_words(coded: &[u8], count: usize) -> Option<Vec<u32>> {
 struct Archive {
     file: File,
     entries: BTreeMap<(Kind, u64), Entry>,
-    /// Facts about pipeline layouts that were read, by hash.
-    layouts: BTreeMap<u64, Vec<&'static str>>,
+    /// Pipeline layouts that were read, by hash, and whether samplers are part of them.
+    layouts: BTreeMap<u64, Result<(StatedLayout, bool), String>>,
     /// The fault of the file as a whole, or of the first damaged entry.
     damage: Option<String>,
     /// Whether its last entry is incomplete, which the format allows: the program that recorded it ended at once.
@@ -360,8 +368,8 @@ impl Archive {
     }
 
     /// Names what a pipeline has that its kernel here lacks, and by which a driver may compile it differently.
-    fn differences(&mut self, pipeline: &ComputePipeline) -> Vec<&'static str> {
-        let ComputePipeline { flags, layout, stage, next } = pipeline;
+    fn differences(pipeline: &ComputePipeline, has_samplers: bool) -> Vec<&'static str> {
+        let ComputePipeline { flags, stage, next, .. } = pipeline;
         let is_other = |extension: &Extension| extension.structure != REQUIRED_SUBGROUP_SIZE;
         let mut found = vec![];
         if flags & !IGNORED_FLAGS != 0 {
@@ -375,35 +383,57 @@ impl Archive {
         if next.iter().chain(&stage.next).any(is_other) {
             found.push("extension structures");
         }
-        found.extend(hash_of(layout).filter(|hash| *hash != 0).into_iter().flat_map(|hash| self.layout(hash)));
+        if has_samplers {
+            found.push("immutable samplers");
+        }
         found
     }
 
-    /// Names what the bindings of a pipeline layout have beyond those of a shader. Many pipelines share a layout, which is
-    /// read once.
-    fn layout(&mut self, hash: u64) -> Vec<&'static str> {
+    /// Returns the layout of a pipeline, and whether samplers are part of it. Many pipelines share one, which is read once.
+    fn layout(&mut self, hash: u64) -> Result<(StatedLayout, bool), String> {
         if let Some(known) = self.layouts.get(&hash) {
             return known.clone();
         }
-        // A layout that is missing here could not say more.
-        let mut bindings = vec![];
-        if let Ok((document, _)) = self.document(Kind::PipelineLayout, hash)
-            && let Ok(layout) = take(document.pipeline_layouts, hash)
-        {
-            for set in layout.set_layouts.iter().filter_map(|set| hash_of(set)).filter(|set| *set != 0) {
-                if let Ok((document, _)) = self.document(Kind::SetLayout, set)
-                    && let Ok(layout) = take(document.set_layouts, set)
-                {
-                    bindings.extend(layout.bindings);
-                }
+        let read = self.read_layout(hash);
+        self.layouts.insert(hash, read.clone());
+        read
+    }
+
+    fn read_layout(&mut self, hash: u64) -> Result<(StatedLayout, bool), String> {
+        let (document, _) = self.document(Kind::PipelineLayout, hash)?;
+        let PipelineLayout { set_layouts, push_constant_ranges } = take(document.pipeline_layouts, hash)?;
+        let mut layout = StatedLayout { sets: vec![], push: push_constant_ranges };
+        let mut has_samplers = false;
+        for set in set_layouts {
+            let hash = hash_of(&set).ok_or("its pipeline layout is damaged")?;
+            // A set may be left out of a layout.
+            let mut stated = StatedSet::default();
+            if hash != 0 {
+                let (document, _) = self.document(Kind::SetLayout, hash)?;
+                let set = take(document.set_layouts, hash)?;
+                has_samplers |= set.bindings.iter().any(|binding| binding.immutable_samplers.is_some());
+                stated = set.stated()?;
             }
+            layout.sets.push(stated);
         }
-        let has_immutable = bindings.iter().any(|binding| binding.immutable_samplers.is_some());
-        let has_dynamic = bindings.iter().any(|binding| DYNAMIC_TYPES.contains(&binding.descriptor_type));
-        let found = [has_immutable.then_some("immutable samplers"), has_dynamic.then_some("dynamic buffers")];
-        let found: Vec<_> = found.into_iter().flatten().collect();
-        self.layouts.insert(hash, found.clone());
-        found
+        Ok((layout, has_samplers))
+    }
+}
+
+impl SetLayout {
+    fn stated(self) -> Result<StatedSet, String> {
+        let flags = self.next.into_iter().find_map(|extension| extension.binding_flags).unwrap_or_default();
+        let mut bindings = vec![];
+        for (index, bound) in self.bindings.into_iter().enumerate() {
+            let LayoutBinding { binding, descriptor_type: kind, descriptor_count: count, stage_flags: stages, .. } =
+                bound;
+            if kind > LAST_DESCRIPTOR_TYPE {
+                return Err(format!("its layout has descriptors of type {kind}, which gpukern does not know"));
+            }
+            let flags = flags.get(index).copied().unwrap_or(0);
+            bindings.push(StatedBinding { binding, kind, count, stages, flags });
+        }
+        Ok(StatedSet { flags: self.flags, bindings })
     }
 }
 
@@ -505,21 +535,21 @@ impl Reader<'_> {
             self.numbers.insert(key.clone(), loaded);
         }
         let (number, interface) = self.numbers[&key].as_ref().map_err(String::clone)?;
-        let (descriptors, scratch) = bind(&interface.slots);
+        let layout = hash_of(&pipeline.layout).filter(|hash| *hash != 0).ok_or("it names no pipeline layout")?;
+        let (layout, has_samplers) = self.archive.layout(layout)?;
         let dispatch = Dispatch {
             constants: constants(stage.specialization_info.as_ref(), interface)?,
             subgroup_size: stage.required_subgroup_size(),
-            push: vec![0; interface.argument_bytes() as usize],
-            descriptors,
+            layout: Some(layout),
             ..Dispatch::bare(*number)
         };
         if let Some(size) = dispatch.subgroup_size.filter(|size| !size.is_power_of_two()) {
             return Err(format!("it requires sub-groups of {size}, which is no power of two"));
         }
-        for difference in self.archive.differences(&pipeline) {
+        for difference in Archive::differences(&pipeline, has_samplers) {
             *self.differences.entry(difference).or_default() += 1;
         }
-        Ok(PassList { dispatches: vec![dispatch], scratch })
+        Ok(PassList { dispatches: vec![dispatch], scratch: vec![] })
     }
 
     /// Adds the entry point of a module to the modules.
@@ -527,7 +557,7 @@ impl Reader<'_> {
         let words = self.archive.module(hash)?;
         let shader = |reason: String| format!("its shader {hash:016x}: {reason}");
         let (spirv, _) = isolate(&words, Some(entry), false).map_err(shader)?;
-        let interface = Interface::read(&bytes(&spirv)).map_err(shader)?;
+        let interface = Interface::read_unbound(&bytes(&spirv)).map_err(shader)?;
         self.module_bytes += 4 * spirv.len();
         self.modules.push(Module { name: format!("{hash:016x}"), spirv, files: vec![self.path.to_path_buf()] });
         Ok((self.modules.len() - 1, interface))
@@ -590,41 +620,10 @@ fn constants(stated: Option<&Specialization>, interface: &Interface) -> Result<V
     Ok(values)
 }
 
-/// Gives each slot a buffer or an image of its own, so that it is in the pipeline's layout. Nothing reads them.
-fn bind(slots: &[Slot]) -> (Vec<Descriptor>, Vec<ResolvedBuffer>) {
-    let bound = slots.iter().enumerate().map(|(index, slot)| {
-        let Slot { set, binding, element, kind, blocks } = slot;
-        let at = Binding { element: *element, ..Binding::whole(*set, *binding, *kind, BufferId(index)) };
-        let image = blocks.iter().find_map(|block| block.image.as_ref()).map(|image| image_of(image, *kind));
-        let buffer = ResolvedBuffer::new(&format!("{set}.{binding}"), DType::U32, vec![4], Role::Scratch);
-        (Descriptor { at, bytes: None }, ResolvedBuffer { image, ..buffer })
-    });
-    bound.unzip()
-}
-
-/// Returns the smallest image of a type. Its format is one that every device has, if the shader states none.
-fn image_of(image: &ImageType, kind: SlotKind) -> Image {
-    let format = image.format.as_deref().and_then(ImageFormat::of_shader);
-    let fallback = match image.scalar {
-        Scalar::Int { signed: true, .. } => "r32_sint",
-        Scalar::Int { .. } => "r32_uint",
-        _ => "r32_sfloat",
-    };
-    Image {
-        format: format.or_else(|| ImageFormat::parse(fallback).ok()).expect("a known format"),
-        dimensions: image.shape.dimensions,
-        extent: [1; 3],
-        layers: image.shape.arrayed.then_some(1),
-        is_stored: kind == SlotKind::StorageImage,
-        is_sampled: kind != SlotKind::StorageImage,
-        sampler: (kind == SlotKind::CombinedImage).then(ImageSampler::default),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{ArchiveWriter, SHIFT, spirv};
+    use crate::fixture::{ArchiveWriter, SHIFT, SHIFT_SETS, spirv};
 
     /// A pipeline of [`SHIFT`] with a double, a bool, an id that it lacks, and a required sub-group size.
     const STATED: &str = r#""specializationInfo":{"dataSize":16,"data":"AAAAAAAABEABAAAABwAAAA==","mapEntries":[
@@ -646,7 +645,7 @@ mod tests {
     }
 
     fn archive(module: u64, stated: &str) -> ArchiveWriter {
-        ArchiveWriter::default().module(1, &spirv(SHIFT)).pipeline(7, module, stated)
+        ArchiveWriter::default().module(1, &spirv(SHIFT)).layout(&SHIFT_SETS).pipeline(7, module, stated)
     }
 
     #[test]
@@ -657,11 +656,14 @@ mod tests {
             assert_eq!((&*read.problem.name, read.damage), ("game", None));
             assert_eq!(read.problem.configurations[0].kernel, "0000000000000007");
             let list = read.problem.points[0].pass_lists[0].as_ref().expect("a kernel");
-            let Dispatch { constants, subgroup_size, push, descriptors, .. } = &list.dispatches[0];
+            let Dispatch { constants, subgroup_size, layout, .. } = &list.dispatches[0];
             let mut stated: Vec<_> = constants.iter().map(|value| (value.id, value.bits, value.bytes)).collect();
             stated.sort_unstable();
             assert_eq!(stated, [(1, 1, 4), (2, 2.5f64.to_bits(), 8)]);
-            assert_eq!((*subgroup_size, push.len(), descriptors.len()), (Some(8), 20, 3));
+            let layout = layout.as_ref().expect("a layout");
+            let dynamic = StatedBinding { binding: 0, kind: 8, count: 1, stages: 32, flags: 0 };
+            assert_eq!((*subgroup_size, layout.sets.len(), layout.push[0].size), (Some(8), 3, 20));
+            assert_eq!((layout.sets[1].bindings.len(), layout.sets[2].bindings[0]), (0, dynamic));
             // Full sub-groups are required here, and were not there.
             assert!(read.notes[0].starts_with("some of its pipelines have sub-group flags (1), "), "{:?}", read.notes);
         }
@@ -678,6 +680,20 @@ mod tests {
             (archive(2, "").bytes(), "its shader module 0000000000000002 is not in the archive", false),
             (ArchiveWriter { flags: 0x800, ..archive(1, "") }.bytes(), "it is a pipeline library", false),
             (archive(0, "").bytes(), "it names no shader module", false),
+            (
+                ArchiveWriter::default().module(1, &spirv(SHIFT)).pipeline(7, 1, "").bytes(),
+                "its pipeline layout 0000000000000003 is not in the archive",
+                false,
+            ),
+            (
+                ArchiveWriter::default()
+                    .module(1, &spirv(SHIFT))
+                    .layout(&[&[[0, 1_000_138_000, 16]]])
+                    .pipeline(7, 1, "")
+                    .bytes(),
+                "its layout has descriptors of type 1000138000",
+                false,
+            ),
             (
                 archive(1, &STATED.replace("\"size\":8", "\"size\":4")).bytes(),
                 "it states 4 bytes for specialization",

@@ -7,7 +7,7 @@ use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::case::statistics::SUBGROUP_SIZE;
 use crate::device::cache::CacheFolder;
 use crate::device::capability::Subgroup;
-use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
+use crate::kernel::buffer::{Binding, Descriptor, SpecValue, StatedBinding, StatedLayout, StatedRange, StatedSet};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
 use crate::kernel::shaders::Shader;
@@ -61,7 +61,14 @@ struct Key {
     shader: String,
     constants: Vec<SpecValue>,
     subgroup_size: Option<u32>,
-    slots: Vec<LayoutSlot>,
+    layout: LayoutKey,
+}
+
+/// Everything that determines a layout.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum LayoutKey {
+    Slots(Vec<LayoutSlot>),
+    Stated(StatedLayout),
 }
 
 impl Key {
@@ -74,7 +81,10 @@ impl Key {
             shader: dispatch.shader.label(),
             constants: dispatch.constants.clone(),
             subgroup_size: dispatch.subgroup_size,
-            slots: dispatch.descriptors.iter().map(slot).collect(),
+            layout: match &dispatch.layout {
+                Some(stated) => LayoutKey::Stated(stated.clone()),
+                None => LayoutKey::Slots(dispatch.descriptors.iter().map(slot).collect()),
+            },
         }
     }
 }
@@ -86,6 +96,9 @@ struct LayoutSlot {
     binding: u32,
     kind: SlotKind,
 }
+
+/// `VkDescriptorBindingFlagBits` of descriptor indexing.
+const INDEXING_FLAGS: u32 = 0xf;
 
 /// Returns Vulkan's descriptor type of a slot.
 pub(super) fn descriptor_type(kind: SlotKind) -> vk::DescriptorType {
@@ -109,7 +122,6 @@ pub(super) struct PipelineLayout {
 
 impl PipelineLayout {
     fn new(device: &Rc<Device>, slots: &[LayoutSlot]) -> Result<Self, VulkanError> {
-        // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
             let mut slots_of_set: Vec<_> = slots.iter().filter(|slot| slot.set == set).collect();
@@ -125,21 +137,119 @@ impl PipelineLayout {
                         .stage_flags(vk::ShaderStageFlags::COMPUTE),
                 );
             }
-            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
-            // SAFETY: the device is alive.
-            let set_layout = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
-            layout.sets.push(set_layout.call("vkCreateDescriptorSetLayout")?);
+            layout.add_set(&vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings))?;
         }
         let range = vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
             .size(device.info.limits.push_constants.0 as u32);
-        let info = vk::PipelineLayoutCreateInfo::default()
-            .set_layouts(&layout.sets)
-            .push_constant_ranges(std::slice::from_ref(&range));
-        // SAFETY: the device and the sets' layouts are alive.
-        layout.handle = unsafe { device.handle.create_pipeline_layout(&info, None) }.call("vkCreatePipelineLayout")?;
-        Ok(layout)
+        layout.create(&[range])
     }
+
+    /// Creates the layout that a program stated. Flags of descriptor indexing are left out on a device without these features,
+    /// and those of extensions always.
+    fn stated(device: &Rc<Device>, stated: &StatedLayout) -> Result<Self, VulkanError> {
+        let has_indexing = indexes_descriptors(device);
+        if let Some(reason) = too_many_descriptors(device, stated, has_indexing) {
+            return Err(VulkanError::Unsupported(reason));
+        }
+        let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
+        for StatedSet { flags, bindings } in &stated.sets {
+            let binding = |stated: &StatedBinding| {
+                vk::DescriptorSetLayoutBinding::default()
+                    .binding(stated.binding)
+                    .descriptor_type(vk::DescriptorType::from_raw(stated.kind.cast_signed()))
+                    .descriptor_count(stated.count)
+                    .stage_flags(vk::ShaderStageFlags::from_raw(stated.stages))
+            };
+            let bound: Vec<_> = bindings.iter().map(binding).collect();
+            let flag = |stated: &StatedBinding| vk::DescriptorBindingFlags::from_raw(stated.flags & INDEXING_FLAGS);
+            let binding_flags: Vec<_> = bindings.iter().map(flag).collect();
+            let mut with_flags = vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&binding_flags);
+            let flags = vk::DescriptorSetLayoutCreateFlags::from_raw(*flags);
+            let mut info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bound);
+            if has_indexing {
+                info = info.flags(flags & vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
+                info = info.push_next(&mut with_flags);
+            }
+            let mut support = vk::DescriptorSetLayoutSupport::default();
+            // SAFETY: the device is alive, and so is everything that `info` points to.
+            unsafe { device.handle.get_descriptor_set_layout_support(&info, &mut support) };
+            if support.supported == vk::FALSE {
+                let reason = "the device does not support its descriptors, of which there may be too many";
+                return Err(VulkanError::Unsupported(reason.into()));
+            }
+            layout.add_set(&info)?;
+        }
+        let range = |stated: &StatedRange| {
+            let stages = vk::ShaderStageFlags::from_raw(stated.stage_flags);
+            vk::PushConstantRange::default().stage_flags(stages).offset(stated.offset).size(stated.size)
+        };
+        layout.create(&stated.push.iter().map(range).collect::<Vec<_>>())
+    }
+
+    fn add_set(&mut self, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> Result<(), VulkanError> {
+        // SAFETY: the device is alive.
+        let set = unsafe { self.device.handle.create_descriptor_set_layout(info, None) };
+        self.sets.push(set.call("vkCreateDescriptorSetLayout")?);
+        Ok(())
+    }
+
+    /// Creates the layout of its sets and these push constants.
+    fn create(mut self, push: &[vk::PushConstantRange]) -> Result<Self, VulkanError> {
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&self.sets).push_constant_ranges(push);
+        // SAFETY: the device and the sets' layouts are alive.
+        let handle = unsafe { self.device.handle.create_pipeline_layout(&info, None) };
+        self.handle = handle.call("vkCreatePipelineLayout")?;
+        Ok(self)
+    }
+}
+
+/// Names the first of the device's limits that a layout exceeds. Sets that may be updated after they are bound have limits of
+/// their own, which [`vk::DescriptorSetLayoutSupport`] knows.
+fn too_many_descriptors(device: &Device, stated: &StatedLayout, has_indexing: bool) -> Option<String> {
+    // SAFETY: the instance and its device are alive.
+    let properties = unsafe { device.instance.handle.get_physical_device_properties(device.physical) };
+    let limits = properties.limits;
+    let limited = [
+        ("samplers", &[0, 1][..], limits.max_per_stage_descriptor_samplers),
+        ("sampled images", &[1, 2, 4], limits.max_per_stage_descriptor_sampled_images),
+        ("storage images", &[3, 5], limits.max_per_stage_descriptor_storage_images),
+        ("uniform buffers", &[6, 8], limits.max_per_stage_descriptor_uniform_buffers),
+        ("storage buffers", &[7, 9], limits.max_per_stage_descriptor_storage_buffers),
+    ];
+    let later = vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL.as_raw();
+    let counted = stated.sets.iter().filter(|set| !has_indexing || set.flags & later == 0);
+    let bindings: Vec<_> = counted.flat_map(|set| &set.bindings).collect();
+    limited.into_iter().find_map(|(what, kinds, most)| {
+        let of_kind = bindings.iter().filter(|binding| kinds.contains(&binding.kind));
+        let count: u64 = of_kind.map(|binding| u64::from(binding.count)).sum();
+        (count > most.into()).then(|| format!("its layout has {count} {what}; the device allows {most}"))
+    })
+}
+
+/// Whether the device has the features that the flags of descriptor indexing need, all of which are enabled if it has them.
+fn indexes_descriptors(device: &Device) -> bool {
+    let instance = &device.instance.handle;
+    // SAFETY: the instance and its device are alive.
+    if unsafe { instance.get_physical_device_properties(device.physical) }.api_version < vk::API_VERSION_1_2 {
+        return false;
+    }
+    let mut indexing = vk::PhysicalDeviceVulkan12Features::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut indexing);
+    // SAFETY: as above.
+    unsafe { instance.get_physical_device_features2(device.physical, &mut features) };
+    let needed = [
+        indexing.descriptor_binding_uniform_buffer_update_after_bind,
+        indexing.descriptor_binding_sampled_image_update_after_bind,
+        indexing.descriptor_binding_storage_image_update_after_bind,
+        indexing.descriptor_binding_storage_buffer_update_after_bind,
+        indexing.descriptor_binding_uniform_texel_buffer_update_after_bind,
+        indexing.descriptor_binding_storage_texel_buffer_update_after_bind,
+        indexing.descriptor_binding_update_unused_while_pending,
+        indexing.descriptor_binding_partially_bound,
+        indexing.descriptor_binding_variable_descriptor_count,
+    ];
+    needed.iter().all(|feature| *feature == vk::TRUE)
 }
 
 impl Drop for PipelineLayout {
@@ -156,7 +266,7 @@ impl Drop for PipelineLayout {
 
 /// Compiled pipelines of a device, and their layouts by slots.
 pub struct Pipelines {
-    layouts: HashMap<Vec<LayoutSlot>, Rc<PipelineLayout>>,
+    layouts: HashMap<LayoutKey, Rc<PipelineLayout>>,
     /// The driver's pipeline cache, saved to disk between runs.
     cache: Cache,
     disk: CacheFolder,
@@ -241,7 +351,7 @@ impl Pipelines {
     /// Compiles a kernel for its statistics, and before that several times for the time that this takes without a cache, and
     /// once with one.
     fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
-        let layout = self.layout(&Key::of(dispatch).slots)?;
+        let layout = self.layout(&Key::of(dispatch).layout)?;
         let spirv = self.spirv(&dispatch.shader).to_vec();
         let cache = Cache::new(&self.device, &[])?;
         let create = |cache: &Cache, flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
@@ -285,13 +395,16 @@ impl Pipelines {
         })
     }
 
-    /// Returns the layout for these slots; creates it on first use.
-    fn layout(&mut self, slots: &[LayoutSlot]) -> Result<Rc<PipelineLayout>, VulkanError> {
-        if let Some(layout) = self.layouts.get(slots) {
+    /// Returns the layout of this key; creates it on first use.
+    fn layout(&mut self, key: &LayoutKey) -> Result<Rc<PipelineLayout>, VulkanError> {
+        if let Some(layout) = self.layouts.get(key) {
             return Ok(Rc::clone(layout));
         }
-        let layout = Rc::new(PipelineLayout::new(&self.device, slots)?);
-        self.layouts.insert(slots.to_vec(), Rc::clone(&layout));
+        let layout = Rc::new(match key {
+            LayoutKey::Slots(slots) => PipelineLayout::new(&self.device, slots)?,
+            LayoutKey::Stated(stated) => PipelineLayout::stated(&self.device, stated)?,
+        });
+        self.layouts.insert(key.clone(), Rc::clone(&layout));
         Ok(layout)
     }
 
@@ -342,7 +455,7 @@ impl Pipelines {
         if let Some(pipeline) = self.compiled.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
-        let layout = self.layout(&key.slots)?;
+        let layout = self.layout(&key.layout)?;
         let spirv = self.spirv(&dispatch.shader);
         let compiler = self.compiler();
         let handle = self.device.calls().compiling(1, || compiler.compile(dispatch, spirv, layout.handle))?;
@@ -359,7 +472,7 @@ impl Pipelines {
             if self.compiled.contains_key(&key) || keys.contains(&key) {
                 continue;
             }
-            if let Ok(layout) = self.layout(&key.slots) {
+            if let Ok(layout) = self.layout(&key.layout) {
                 missing.push((dispatch, layout));
                 keys.insert(key);
             }

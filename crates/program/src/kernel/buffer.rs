@@ -181,6 +181,39 @@ pub struct Descriptor {
     pub bytes: Option<u64>,
 }
 
+/// Layout of a pipeline as a program stated it, for a kernel that is compiled only. Numbers are Vulkan's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StatedLayout {
+    pub sets: Vec<StatedSet>,
+    pub push: Vec<StatedRange>,
+}
+
+/// Descriptor set of a [`StatedLayout`] (`VkDescriptorSetLayoutCreateInfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StatedSet {
+    pub flags: u32,
+    pub bindings: Vec<StatedBinding>,
+}
+
+/// Binding of a [`StatedSet`] (`VkDescriptorSetLayoutBinding`), with its `VkDescriptorBindingFlags`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StatedBinding {
+    pub binding: u32,
+    pub kind: u32,
+    pub count: u32,
+    pub stages: u32,
+    pub flags: u32,
+}
+
+/// Range of push constants (`VkPushConstantRange`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatedRange {
+    pub stage_flags: u32,
+    pub offset: u32,
+    pub size: u32,
+}
+
 impl Serialize for SlotKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

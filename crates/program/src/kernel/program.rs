@@ -7,7 +7,7 @@ use crate::case::Computes;
 use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 pub use crate::kernel::buffer::BufferId;
-use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start};
+use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start, StatedLayout};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::Shader;
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,9 @@ pub struct Dispatch<S = Handle<Shader>> {
     /// Bound buffers, each with its set and binding.
     #[serde(rename = "bindings")]
     pub descriptors: Vec<Descriptor>,
+    /// Layout of the pipeline, where a program stated it: then there are no descriptors, and the kernel cannot run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<StatedLayout>,
     /// Loop iterations of the busiest invocation, summed over its loops (see
     /// [`crate::device::capability::DeviceLimits`]).
     #[serde(skip)]
@@ -152,6 +155,7 @@ impl<S> Dispatch<S> {
             push: vec![],
             addresses: vec![],
             descriptors: vec![],
+            layout: None,
             loop_iterations: 0,
             reached: vec![],
             matrix: None,
@@ -384,7 +388,9 @@ impl Dispatch {
         if let Some(reason) = buffer::unsupported(&self.descriptors, limits) {
             return Some(reason);
         }
-        let block = self.push.len() as u64;
+        let stated = self.layout.iter().flat_map(|layout| &layout.push);
+        let stated = stated.map(|range| u64::from(range.offset) + u64::from(range.size)).max();
+        let block = stated.unwrap_or(self.push.len() as u64);
         if block > limits.push_constants.0 {
             return Some(format!("needs {block} bytes of push constants; the device has {}", limits.push_constants.0));
         }
@@ -425,7 +431,8 @@ impl Dispatch {
             return fingerprint(&[spirv, &specialization]);
         }
         let grid = self.groups.map(u64::to_le_bytes).concat();
-        fingerprint(&[spirv, &specialization, &grid, &self.push])
+        let layout = self.layout.as_ref().map(|layout| format!("{layout:?}")).unwrap_or_default();
+        fingerprint(&[spirv, &specialization, &grid, &self.push, layout.as_bytes()])
     }
 }
 

@@ -18,17 +18,31 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 
+/// Purpose that a kernel's interface is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Compile,
+    Run,
+    BuildIn,
+}
+
 impl Interface {
     /// Reads the interface of the SPIR-V module `binary`: one compute shader, `main`. A shared-memory size that cannot
     /// be evaluated counts as 0: the driver refuses a kernel that needs too much. The error message names what is
     /// invalid or unsupported in the module, and the remedy.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
-        Self::reflect(binary, false)
+        Self::reflect(binary, Purpose::Run)
+    }
+
+    /// Reads what compiling a kernel takes: not its push constants and descriptors, which may be of kinds that gpukern does
+    /// not bind.
+    pub fn read_unbound(binary: &[u8]) -> Result<Self, String> {
+        Self::reflect(binary, Purpose::Compile)
     }
 
     /// Reads the interface of a built-in kernel, whose shared-memory size must be known.
     pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
-        let interface = Self::reflect(binary, true)?;
+        let interface = Self::reflect(binary, Purpose::BuildIn)?;
         interface.check_slots()?;
         Ok(interface)
     }
@@ -52,23 +66,23 @@ impl Interface {
         Ok(())
     }
 
-    /// Reads the interface. If `needs_shared_size`, a shared-memory size that cannot be evaluated is an error.
-    fn reflect(binary: &[u8], needs_shared_size: bool) -> Result<Self, String> {
+    fn reflect(binary: &[u8], purpose: Purpose) -> Result<Self, String> {
         let declarations = Declarations::read(binary)?;
         let module = rspirv::dr::load_words(&declarations.words)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
         check_entry_point(&module)?;
         let reflector = Reflector::new(&module, declarations.size_ids);
         let local_size = reflector.local_size()?;
+        let is_bound = purpose != Purpose::Compile;
         Ok(Self {
             version: declarations.version,
             local_size,
             constants: reflector.constants(local_size)?.into(),
-            arguments: reflector.arguments()?.into(),
-            slots: reflector.slots()?.into(),
+            arguments: if is_bound { reflector.arguments()? } else { vec![] }.into(),
+            slots: if is_bound { reflector.slots()? } else { vec![] }.into(),
             asks_lengths: declarations.asks_lengths,
             shared: match reflector.shared() {
-                Err(_) if !needs_shared_size => vec![SizeOp::Push(Word::Literal(0))].into(),
+                Err(_) if purpose != Purpose::BuildIn => vec![SizeOp::Push(Word::Literal(0))].into(),
                 shared => shared?.into(),
             },
             capabilities: declarations.capabilities.into(),
