@@ -47,7 +47,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     };
     let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
     let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
-    let notes = report::bench::outcomes_of_compiled(&record) + &archive_notes;
+    let notes = report::bench::outcomes(&record) + &archive_notes;
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
     answer.note_error(validated);

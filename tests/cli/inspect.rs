@@ -432,9 +432,8 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     changed matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
 
     totals over the kernels of 3 cases; of changed: relative to the kernels that
-      changed; lower, higher: how many did; ms to compile, candidate ÷ baseline:
-      1.000 ? (?: some were compiled only once); no verdict, as other processes may
-      take other times
+      changed; lower, higher: how many did; no verdict is on times to compile, which
+      vary between processes
      figure          baseline   candidate   change   of changed   lower   higher
     ─────────────────────────────────────────────────────────────────────────────
      occupancy             40          32    -20 %        -50 %       1        0

@@ -2,7 +2,7 @@
 
 use crate::basis::units::ratio;
 use crate::record::Correctness;
-use crate::report::capture::shortened;
+use crate::report::table::without_middle;
 use crate::user::description::Captured;
 use crate::{Case, DeviceInfo, Nanos, Record, UserKernels, printable};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub(super) fn comparison_with_program(record: &Record, all_kernels: &[UserKernel
                 last_heading = heading;
             }
             let name = printable(&case.algorithm);
-            let _ = writeln!(text, "  {:<longest$}  {line}", shortened(&name, MAX_NAME_WIDTH));
+            let _ = writeln!(text, "  {:<longest$}  {line}", without_middle(&name, MAX_NAME_WIDTH));
         }
     }
     text

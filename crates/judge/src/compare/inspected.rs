@@ -4,10 +4,9 @@ use super::gate::Reached;
 use super::side::SeenCase;
 use crate::basis::alike::grouped;
 use crate::basis::named::named;
-use crate::basis::units::{Nanos, counted, significant};
+use crate::basis::units::{Nanos, counted};
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics::{CompilerStatistic, SUBGROUP_SIZE, value};
-use crate::stats::Summary;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -79,9 +78,6 @@ pub struct ChangedFigure {
     pub candidate: f64,
     /// Direction of the change.
     pub verdict: Change,
-    /// Uncertainties of both compile times, in milliseconds; `None` if one was read too few times to tell.
-    #[serde(skip)]
-    spread: Option<[f64; 2]>,
 }
 
 /// Most of a driver's own figures that are listed beside a case.
@@ -135,9 +131,6 @@ pub struct Total {
     pub lower: usize,
     /// Number of kernels of which it is higher now.
     pub higher: usize,
-    /// Uncertainties of both sums of compile times; `None` if one of the times was read too few times to tell.
-    #[serde(skip)]
-    spread: Option<[f64; 2]>,
 }
 
 impl Total {
@@ -150,7 +143,6 @@ impl Total {
             changed: 0.0,
             lower: 0,
             higher: 0,
-            spread: Some([0.0; 2]),
         }
     }
 
@@ -159,26 +151,6 @@ impl Total {
         let difference = self.candidate - self.baseline;
         [self.baseline, self.changed].map(|before| relative(before, before + difference))
     }
-
-    /// Whether the uncertainty of its ratio is known.
-    pub fn has_interval(&self) -> bool {
-        self.spread.is_some()
-    }
-
-    /// Formats candidate ÷ baseline of sums of compile times: `0.853 (0.791 … 0.919)`, or `0.853 ?`.
-    pub fn compile_ratio(&self) -> String {
-        let times = [self.baseline, self.candidate];
-        let interval = interval(times, self.spread).map_or_else(|| "?".into(), |interval| format!("({interval})"));
-        format!("{} {interval}", significant(times[1] / times[0]))
-    }
-}
-
-/// Formats the 95 % interval of the ratio of two times with these uncertainties, if they are known.
-fn interval([before, after]: [f64; 2], spread: Option<[f64; 2]>) -> Option<String> {
-    let [before_error, after_error] = spread?;
-    let error = (before_error / before).hypot(after_error / after);
-    let [low, high] = [-error, error].map(|error| significant(after / before * error.exp()));
-    Some(format!("{low} … {high}"))
 }
 
 impl ChangedFigure {
@@ -192,15 +164,10 @@ impl ChangedFigure {
         }
     }
 
-    /// Describes the change: `instructions 300 → 900 (+200 %)`; of a compile time also the interval of its ratio, or `?`.
+    /// Describes the change: `instructions 300 → 900 (+200 %)`.
     pub fn text(&self) -> String {
-        let certainty = match interval([self.baseline, self.candidate], self.spread) {
-            Some(interval) => format!(", × {interval}"),
-            None if self.figure.is_compile_time() => " ?".into(),
-            None => String::new(),
-        };
         let change = relative(self.baseline, self.candidate);
-        let change = change.map_or_else(String::new, |change| format!(" ({change}{certainty})"));
+        let change = change.map_or_else(String::new, |change| format!(" ({change})"));
         let name = self.figure.name();
         format!("{name} {} → {}{change}", self.baseline, self.candidate)
     }
@@ -230,8 +197,6 @@ pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
             let total = &mut totals[index];
             total.baseline += figure.baseline;
             total.candidate += figure.candidate;
-            let sums = total.spread.zip(figure.spread);
-            total.spread = sums.map(|(sums, own)| [sums[0].hypot(own[0]), sums[1].hypot(own[1])]);
             // Every time differs a little, so the sum's change is not that of those which changed.
             if figure.is_changed() && !figure.figure.is_compile_time() {
                 total.changed += figure.baseline;
@@ -308,31 +273,27 @@ pub(super) fn compare_kernels(baseline: &SeenCase<'_>, candidate: &SeenCase<'_>)
 }
 
 /// Returns the shortest time in which a kernel's code was compiled, over all cases of the record that have it: what else the
-/// machine does can only lengthen it. With it is its uncertainty, if it was read several times.
-fn created(seen: &SeenCase<'_>, kernel: &CompiledKernel) -> Option<(Nanos, Option<Nanos>)> {
+/// machine does can only lengthen it.
+fn created(seen: &SeenCase<'_>, kernel: &CompiledKernel) -> Option<Nanos> {
     let cases = seen.record.cases.iter().filter(|case| case.device == seen.case.device);
     let kernels = cases.flat_map(|case| &case.kernels);
     let same = kernels.filter(|other| (&other.name, &other.hash) == (&kernel.name, &kernel.hash));
-    let inspections = same.filter_map(|other| other.inspection.as_ref());
-    let shortest = inspections.min_by(|a, b| a.created.0.total_cmp(&b.created.0))?;
-    let error = Summary::of(&shortest.samples).and_then(|summary| summary.relative_error());
-    Some((shortest.created, error.map(|error| Nanos(error * shortest.created.0))))
+    let times = same.filter_map(|other| Some(other.inspection.as_ref()?.created));
+    times.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Returns the milliseconds that a kernel took to compile on both sides. They are never judged, as they are those of one
 /// process a side.
-fn compile_time(kernel: &str, [before, after]: [Option<(Nanos, Option<Nanos>)>; 2]) -> Option<ChangedFigure> {
+fn compile_time(kernel: &str, [before, after]: [Option<Nanos>; 2]) -> Option<ChangedFigure> {
     // With two digits at least: 0.39 ms is not 0.
     let milliseconds =
         |time: Nanos| if time.0 < 10e6 { (time.0 * 1e-4).round() / 100.0 } else { (time.0 * 1e-6).round() };
-    let [(before, before_error), (after, after_error)] = [before?, after?];
     Some(ChangedFigure {
         kernel: kernel.into(),
         figure: Figure::Own(COMPILE_TIME.into()),
-        baseline: milliseconds(before),
-        candidate: milliseconds(after),
+        baseline: milliseconds(before?),
+        candidate: milliseconds(after?),
         verdict: Change::Same,
-        spread: before_error.zip(after_error).map(|(before, after)| [before, after].map(|error| error.0 * 1e-6)),
     })
 }
 
@@ -389,14 +350,14 @@ fn figures_of_both(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFig
             Ordering::Equal => Change::Same,
         };
         let figure = Figure::Common(figure);
-        figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict, spread: None });
+        figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
     }
     let is_own = |name: &str| !CompilerStatistic::is_known(name) && !name.to_lowercase().contains("hash");
     for metric in new.statistics.iter().filter(|metric| is_own(&metric.name)) {
         let before = old.statistics.iter().find(|before| before.name == metric.name).and_then(value);
         if let (Some(baseline), Some(candidate)) = (before, value(metric)) {
             let (figure, verdict) = (Figure::Own(metric.name.clone()), Change::Same);
-            figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict, spread: None });
+            figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
         }
     }
     figures
@@ -409,41 +370,11 @@ mod tests {
     #[test]
     fn a_compile_time_is_told_if_it_changed_much() {
         let change = |before: f64, after: f64| {
-            let figure = compile_time("k", [before, after].map(|time| Some((Nanos(time * 1e6), None))));
+            let figure = compile_time("k", [before, after].map(|time| Some(Nanos(time * 1e6))));
             figure.filter(ChangedFigure::is_changed).map(|figure| figure.text())
         };
-        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 % ?)"));
-        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 % ?)"));
+        assert_eq!(change(40.0, 2100.0).as_deref(), Some("ms to compile 40 → 2100 (+5150 %)"));
+        assert_eq!(change(2100.0, 40.0).as_deref(), Some("ms to compile 2100 → 40 (-98 %)"));
         assert_eq!([change(40.0, 60.0), change(1.0, 9.0), change(40.0, 40.0)], [None, None, None]);
-    }
-
-    #[test]
-    fn compile_times_that_were_read_several_times_have_an_interval() {
-        let read = |time: f64, error: f64| Some((Nanos(time * 1e6), Some(Nanos(error * 1e6))));
-        let figure = |times| compile_time("k", times).expect("both have one");
-        let both = figure([read(40.0, 3.0), read(2000.0, 200.0)]);
-        assert_eq!(both.text(), "ms to compile 40 → 2000 (+4900 %, × 44.12 … 56.66)");
-        let once = figure([read(40.0, 3.0), Some((Nanos(80e6), None))]);
-        assert_eq!(once.text(), "ms to compile 40 → 80 (+100 % ?)");
-        let total = |figures: Vec<ChangedFigure>| {
-            let figures = figures
-                .into_iter()
-                .enumerate()
-                .map(|(index, figure)| ([index.to_string(), String::new(), String::new()], figure));
-            let case = Inspected {
-                id: String::new(),
-                algorithm: String::new(),
-                variant: String::new(),
-                device: String::new(),
-                verdict: Change::Same,
-                other_code: false,
-                changes: vec![],
-                figures: figures.collect(),
-                reached: Reached::default(),
-            };
-            totals(&[case])[0].compile_ratio()
-        };
-        assert_eq!(total(vec![figure([read(40.0, 4.0), read(40.0, 3.0)]); 2]), "1.000 (0.9154 … 1.092)");
-        assert_eq!(total(vec![both, once]), "26.00 ?");
     }
 }

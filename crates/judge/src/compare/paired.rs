@@ -6,7 +6,6 @@ use crate::basis::units::Nanos;
 use crate::case::method::Round;
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Origin};
-use crate::stats;
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
@@ -115,14 +114,6 @@ pub struct Finding {
     pub looks: usize,
 }
 
-impl Finding {
-    /// Whether the difference matters, but could occur between two instances of A.
-    pub fn is_within_control(&self, min_effect: f64) -> bool {
-        let matters = |ratio: f64| ratio.ln().abs() > min_effect.ln_1p();
-        matters(self.ratio) && !matters(self.least)
-    }
-}
-
 /// Unit that takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -166,12 +157,6 @@ impl Trial {
     /// Whether both sides have a time.
     pub fn is_measured(&self) -> bool {
         self.sides().iter().all(|(_, side)| side.case.measured().is_some())
-    }
-
-    /// Returns the ratio of B to A if there are rounds, but too few for an interval and a finding.
-    pub fn bare_ratio(&self) -> Option<f64> {
-        let ratios = self.rounds.iter().map(ratio_of_round).collect::<Vec<_>>();
-        stats::median(&ratios).filter(|ratio| self.finding.is_none() && ratio.is_finite() && *ratio > 0.0)
     }
 
     /// Whether only the driver of A can run the case: that of B lost what it needs. Two kernels on one driver may need different

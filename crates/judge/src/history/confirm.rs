@@ -2,8 +2,8 @@
 
 use super::event::{self, HistoryEvent};
 use super::series::CaseSeries;
+use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
-use crate::compare::recipe::DriverContest;
 use crate::device::capability::DeviceKind;
 use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
@@ -33,8 +33,8 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
     let Some(selection) = selection(case, is_host) else { return vec![] };
     let has_changed = |what| event.changes.iter().any(|change| change.what == what);
     if (has_changed(event::DRIVER) || has_changed(event::BUILD)) && !is_host && case.stop.is_none() {
-        let [a_driver, b_driver] = ["BEFORE_icd.json", "AFTER_icd.json"].map(String::from);
-        return vec![DriverContest { selection, a_driver, b_driver, ..DriverContest::default() }.command(PROGRAM)];
+        let case = arguments(stated(&selection, &Selection::default()));
+        return vec![format!("{PROGRAM} ab {case} --a-driver=BEFORE_icd.json --b-driver=AFTER_icd.json")];
     }
     let request = Request { selection, processes: Some(PROCESSES_PER_SIDE), ..Request::default() };
     let bench = |file: &str| request.command_with(PROGRAM, Table::from_iter([("json".into(), file.into())]));

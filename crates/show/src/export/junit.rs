@@ -14,7 +14,7 @@ use crate::compare::known::{Expectations, KnownFailure};
 use crate::compare::{Change, Compared, Comparison, Inspected, NOT_COMPARED, Obstacle, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Outcome, Record};
-use crate::report::compare::{headline, overviews, reason as reason_of_change};
+use crate::report::compare::{details, overview, reason as reason_of_change};
 use crate::simulator::sanitize::{CaseReport, SizeResult};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -205,7 +205,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         if let Some(suite) = suites.iter_mut().find(|suite| suite.name == device) {
             suite.tests.push(test);
         } else {
-            let properties = properties(comparison, ruling);
+            let properties = properties(comparison);
             suites.push(TestSuite { name: device, timestamp: None, properties, tests: vec![test] });
         }
     };
@@ -237,13 +237,13 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     document(&suites)
 }
 
-fn properties(comparison: &Comparison, ruling: &Ruling) -> Vec<(&'static str, String)> {
+fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
     let differences = comparison.differences.iter();
     let differences = differences.map(|d| (d.what, format!("{} → {}", d.baseline, d.candidate)));
     let settings = [("gpukern compare", comparison.version.into()), ("min-effect", significant(comparison.min_effect))];
-    let headline = headline(comparison, ruling).map(|headline| ("headline", headline));
-    let summaries = overviews(comparison).into_iter().map(|summary| ("summary", summary));
-    settings.into_iter().chain(headline).chain(summaries).chain(differences).collect()
+    let headline = details(comparison).map(|headline| ("headline", headline));
+    let summary = overview(comparison).map(|summary| ("summary", summary));
+    settings.into_iter().chain(headline).chain(summary).chain(differences).collect()
 }
 
 /// Returns the test of an inspected case, with the thresholds that it crosses.

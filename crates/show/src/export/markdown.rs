@@ -2,20 +2,17 @@
 //! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
-use crate::basis::alike::distinct;
 use crate::basis::printable::latex;
 use crate::basis::units::{Nanos, in_words, range_text};
 use crate::case::method::{CacheState, Clock};
-use crate::case::tile::CaseTile;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
-use crate::plan::Sampling;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Measured, Origin, Outcome, Record, Warning};
+use crate::record::{Case, Measured, Origin, Outcome, Record};
 use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
-    above_commands, changed, details, difference_text, explanation, not_compared, overviews, ratio_cell, ratio_note,
+    ABOVE_COMMANDS, changed, details, difference_text, explanation, not_compared, overview, ratio_cell, ratio_notes,
     thresholds, totals,
 };
 use crate::report::document::{Document, FormattedText};
@@ -45,7 +42,7 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         for section in sections.iter().filter(|section| section.device.index == device.index) {
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
-                let (table, mut figures, bold) = section.table(record, &conditions, over, is_latex);
+                let (table, mut figures, bold) = section.table(record, &conditions, over);
                 if !is_latex && let Some(Mark { sign, meaning }) = &bold {
                     let _ = write!(figures, "; {sign}: {meaning}");
                 }
@@ -59,7 +56,7 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
         write_cases(&mut document, &cases, &conditions, &tables);
     }
     if is_latex {
-        document.lines(method_sentences(record, over));
+        document.lines(method_sentences(record));
     }
     document.line(origin_line(&record.version, &record.started, record.method.validation, &record.origin));
     document
@@ -94,9 +91,8 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     document.signs(marks);
 }
 
-/// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured. Its tables may have
-/// speed-ups `over` a variant.
-fn method_sentences(record: &Record, over: Option<&str>) -> Option<String> {
+/// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
+fn method_sentences(record: &Record) -> Option<String> {
     let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
     let range = |count: fn(&Measured) -> usize| {
         let counts: Vec<usize> = measured.iter().map(|m| count(m)).collect();
@@ -129,45 +125,9 @@ fn method_sentences(record: &Record, over: Option<&str>) -> Option<String> {
         record.version,
         in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
     );
-    let variants = distinct(record.cases.iter().map(|case| &case.variant));
-    // A configuration may have other options of sampling, which the request does not hold.
-    let request = record.request.as_ref().filter(|request| request.config.is_none());
-    let stop = request.and_then(|request| request.selection.sampling().ok()).map(|sampling| {
-        let [precision, most] = [100.0 * sampling.precision, sampling.max_time.as_secs_f64()];
-        let turns = if variants.len() > 1 { "Variants took turns; sampling" } else { "Sampling" };
-        format!(
-            "{turns} of a case ended when its median was known to ±{precision} %, after {} samples, or after \
-             {most} s.",
-            Sampling::MAX_SAMPLES
-        )
-    });
-    let unsettled = measured.iter().filter(|m| m.warnings.contains(&Warning::UnstableClock)).count();
-    let unsettled = (unsettled > 0)
-        .then(|| format!("In {unsettled} of {} cases, times did not settle during the warm-up.", measured.len()));
     let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
-    let parts = [
-        Some(timed),
-        stop,
-        unsettled,
-        tuned_tiles(record),
-        Some(checked_answers(record)),
-        code,
-        Some(reported(&measured)),
-        over.and_then(|_| ratios(record)),
-    ];
+    let parts = [Some(timed), Some(checked_answers(record)), code];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
-}
-
-/// Names the variants with tiles that were tuned, each tile once; `None` without any.
-fn tuned_tiles(record: &Record) -> Option<String> {
-    let tuned = record.cases.iter().filter(|case| case.measured().is_some()).filter_map(|case| match &case.tile {
-        Some(tile @ (CaseTile::Tuned { .. } | CaseTile::Inspected { .. })) => {
-            Some(format!("{} {}", case.variant, tile.source()))
-        }
-        _ => None,
-    });
-    let tuned = distinct(tuned);
-    (!tuned.is_empty()).then(|| format!("Tiles: {}.", tuned.join("; ")))
 }
 
 /// Says how many answers were verified.
@@ -185,49 +145,6 @@ fn checked_answers(record: &Record) -> String {
         (0, _) => format!("No answer was verified{wrong}."),
         (_, others) => format!("{verified} of {} answers were verified{wrong}.", verified + others),
     }
-}
-
-/// Says what the figures are, of which some may have too few samples for an interval.
-fn reported(measured: &[&Measured]) -> String {
-    let known = measured.iter().filter(|m| m.summary.interval.is_some()).count();
-    // Whether several processes measured some of the cases, and one the others.
-    let has = |wanted: fn(&Measured) -> bool| {
-        let is_several: Vec<_> = measured.iter().filter(|m| wanted(m)).map(|m| m.processes() > 1).collect();
-        [is_several.contains(&true), is_several.contains(&false)]
-    };
-    let median = match has(|_| true) {
-        [false, _] => "the median",
-        [true, false] => "the median of the processes' medians",
-        [true, true] => "the median (of several processes, that of their medians)",
-    };
-    let interval = match has(|m| m.summary.interval.is_some()) {
-        [false, _] => "95 % interval within a process",
-        [true, false] => "95 % interval (Student's t interval of the logarithms of those medians)",
-        [true, true] => {
-            "95 % interval (of several processes, Student's t interval of the logarithms of those medians; of one, within it)"
-        }
-    };
-    match known {
-        0 => format!("We report {median}, of too few for an interval."),
-        _ if known < measured.len() => {
-            format!("We report {median} with its {interval}, where there are enough for one.")
-        }
-        _ => format!("We report {median} with its {interval}."),
-    }
-}
-
-/// Says what the ratios are, of which those of fewer than three processes have no interval; `None` without any.
-fn ratios(record: &Record) -> Option<String> {
-    let has_interval = |case: &Case| case.speedup_interval.is_some();
-    let (paired, others): (Vec<_>, Vec<_>) =
-        record.cases.iter().filter(|case| case.speedup.is_some()).partition(|case| has_interval(case));
-    let of_processes = "the median of the ratios in each process, with its 95 % interval";
-    Some(match (paired.is_empty(), others.is_empty()) {
-        (true, true) => return None,
-        (false, true) => format!("Ratios are {of_processes}."),
-        (true, false) => "Ratios are those of the medians.".into(),
-        (false, false) => format!("Ratios are {of_processes}, or, without one, those of the medians."),
-    })
 }
 
 /// Returns a text in brackets behind another; empty without one.
@@ -295,7 +212,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
             listed.iter().fold(sign.plain(" ").code(&*case.id), |named, case| named.plain(", ").code(&*case.id));
         named.plain(change)
     });
-    let lines = overviews(comparison).into_iter().chain(differences).map(FormattedText::from);
+    let lines = overview(comparison).into_iter().chain(differences).map(FormattedText::from);
     document.list(lines.chain(thresholds(ruling)).chain(inspected).chain(not_compared));
     for table in totals(comparison).into_iter().chain(fleet::comparison_tables(comparison, usize::MAX)) {
         document.line(table.caption());
@@ -305,7 +222,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let (same, others): (Vec<_>, Vec<_>) = sorted.partition(|(_, case)| case.verdict == Verdict::Same);
     if !others.is_empty() {
         document.table(changes(&others, ruling));
-        document.lines(ratio_note(&comparison.sorted()));
+        document.lines(ratio_notes(&comparison.sorted()));
     }
     if !same.is_empty() {
         let mut unchanged = Document::default();
@@ -317,7 +234,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         // Whoever reads a comment on a pull request may not have the records.
         let mut to_paste = Document::default();
         to_paste.commands(commands);
-        document.fold(above_commands(comparison).trim_end_matches(':'), to_paste);
+        document.fold(ABOVE_COMMANDS.trim_end_matches(':'), to_paste);
     }
     document.markdown()
 }
@@ -352,7 +269,6 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
-    use crate::plan::request::Request;
     use crate::record::fixture::{HOSTILE, disturbed, hostile};
     use crate::record::{Limit, Share, reader};
     use crate::stats::Summary;
@@ -361,34 +277,6 @@ mod tests {
     fn hostile_names_stay_in_their_cell_and_are_text() {
         insta::assert_snapshot!(document(&hostile(), None, false).markdown().trim_end());
         assert!(!crate::basis::printable::markdown(HOSTILE).contains(['<', '@', '\n']));
-    }
-
-    #[test]
-    fn latex_says_which_intervals_an_interrupted_run_has_between_processes_and_what_ratios_are() {
-        let mut record = crate::record::fixture::four_cases();
-        record.cases.truncate(2);
-        let latex = |record: &Record| document(record, Some("x"), true).latex();
-        for (count, words) in [(2, "interval [low, high] within one"), (3, "[low, high] over 3 processes, or within")] {
-            for (at, case) in record.cases.iter_mut().enumerate() {
-                let measured = crate::record::fixture::measured_mut(case);
-                let time = measured.summary.median;
-                measured.process_medians = if at == 0 { vec![time; count] } else { vec![] };
-                let is_known = at == 1 || count == 3;
-                measured.summary.interval =
-                    is_known.then_some([Nanos(time.0 * 0.9), Nanos(time.0 * (1.1 + at as f64))]);
-            }
-            let text = latex(&record);
-            assert!(text.contains(words), "{text}");
-            assert!(text.contains("by more than the") && !text.contains("Ratios are"), "{text}");
-            let table = text.lines().filter(|line| line.ends_with("\\\\") && line.contains(" & "));
-            let table: String = table.map(|line| format!("{line}\n")).collect();
-            assert!(!table.contains('±') && !table.contains("\\pm"), "one notation: {text}");
-        }
-        record.cases[0].speedup = Some(2.0);
-        assert!(latex(&record).contains("Ratios are those of the medians."));
-        record.cases[1].speedup = Some(2.0);
-        record.cases[1].speedup_interval = Some([1.9, 2.1]);
-        assert!(latex(&record).contains("Ratios are the median of the ratios in each process, with its 95"));
     }
 
     #[test]
@@ -422,19 +310,6 @@ mod tests {
         let (_, below) = latex.split_once("\\end{tabular}\n").expect("a table");
         for meaning in ["\\par{\\footnotesize ? uncertain: too few", "\\par{\\footnotesize d disturbed"] {
             assert!(below.contains(meaning), "{meaning}: {latex}");
-        }
-    }
-
-    #[test]
-    fn the_method_says_when_sampling_ended_only_where_the_request_holds_it() {
-        let mut record = disturbed();
-        let ended =
-            |record: &Record| method_sentences(record, None).expect("measured").contains("Sampling of a case ended");
-        let request = Request::default();
-        let of_file = Request { config: Some("kernels.toml".into()), ..Request::default() };
-        for (request, is_known) in [(None, false), (Some(request), true), (Some(of_file), false)] {
-            record.request = request;
-            assert_eq!(ended(&record), is_known, "{:?}", method_sentences(&record, None));
         }
     }
 

@@ -173,7 +173,7 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
             && run_algorithms.contains(&(case.device, &case.algorithm))
             && !run_variants.contains(&(case.device, &case.algorithm, &case.variant))
     };
-    let mut out = outcomes_except(record, MAX_FAILURES_LISTED, is_listed);
+    let mut out = outcomes_except(record, is_listed);
     if record.cases.iter().all(|case| case.measured().is_none()) {
         return out;
     }
@@ -201,44 +201,32 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
     distinct(variants.filter(|variants| variants.len() > 1))
 }
 
-/// Explains missing and wrong answers: skipped ones, or many wrong or failed ones, with the same reason share a line, as do
-/// those of a kernel with many reasons; then lists the remarks of problems and variants.
+/// Explains missing and wrong answers; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
-    outcomes_except(record, MAX_FAILURES_LISTED, |_| false)
+    outcomes_except(record, |_| false)
 }
 
-/// Does the same for compiled cases: the sizes of a kernel that ended alike share a line.
-pub fn outcomes_of_compiled(record: &Record) -> String {
-    outcomes_except(record, 1, |_| false)
-}
-
-/// Most failures with the same reason that each have a line.
-const MAX_FAILURES_LISTED: usize = 3;
-
-/// Does the same with the `most` failures for one reason that each have a line, but leaves out skipped cases that `is_listed`
-/// elsewhere.
-fn outcomes_except(record: &Record, most: usize, is_listed: impl Fn(&Case) -> bool) -> String {
-    let mut groups: Vec<(String, Vec<&Case>)> = vec![];
-    for case in record.cases.iter().filter(|case| !is_listed(case)) {
-        let Some(reason) = case.outcome.reason() else { continue };
-        let group = groups.iter_mut().find(|(other, cases)| {
-            *other == reason
-                && cases[0].outcome.status() == case.outcome.status()
-                // Kernels of several problems fail for one reason, but lack it each for itself.
-                && (cases[0].algorithm == case.algorithm || !has_not_run(case))
-        });
-        match group {
-            Some((_, cases)) => cases.push(case),
-            None => groups.push((reason, vec![case])),
-        }
-    }
+/// Does the same, but leaves out skipped cases that `is_listed` elsewhere. Cases with the same reason share a line, as do those
+/// of a kernel that failed alike, whose reasons differ in figures: the smallest, which is the first to repeat, tells its own.
+fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) -> String {
+    let cases = record.cases.iter().filter(|case| !is_listed(case) && case.outcome.reason().is_some());
+    // Kernels of several problems fail for one reason, but lack it each for itself.
+    let by_reason = grouped(cases, |case| {
+        let algorithm = has_not_run(case).then_some(case.algorithm.as_str());
+        (case.outcome.status(), case.outcome.reason(), algorithm)
+    });
+    let key = |cases: &Vec<&'r Case>| {
+        let kind = cases[0].failure_kind();
+        let is_of_one = cases.iter().all(|case| case.failure_kind() == kind) && !has_not_run(cases[0]);
+        if is_of_one { Ok(kind) } else { Err(std::ptr::from_ref(cases[0])) }
+    };
     let mut lines = String::new();
-    for (reason, cases) in merged_by_kernel(groups) {
-        if !has_not_run(cases[0]) && cases.len() <= most {
-            for case in cases {
-                let _ = writeln!(lines, "{:9} {}: {reason}", case.outcome.status(), case.id);
-            }
-            continue;
+    for groups in grouped(by_reason, key) {
+        let mut cases = groups.concat();
+        cases.sort_by_key(|case| case.effort());
+        let mut reason = cases[0].outcome.reason().unwrap_or_default();
+        if groups.len() > 1 {
+            reason.push_str(" (the smallest; --json has the other reasons)");
         }
         let more = and_more(cases.len() - 1);
         let kernels = distinct(cases.iter().map(|case| (case.algorithm.as_str(), case.variant.as_str())));
@@ -275,45 +263,6 @@ fn has_not_run(case: &Case) -> bool {
     matches!(case.outcome, Outcome::Skipped { .. }) || case.outcome.exit() == Some(Exit::Usage)
 }
 
-/// Most reasons of failures that are all told.
-const MAX_FAILURE_REASONS: usize = 8;
-
-/// Merges failures of a kernel that end alike for different reasons, if there are too many reasons to read: only the
-/// smallest case, which is the first to repeat, tells its reason.
-fn merged_by_kernel<'c>(groups: Vec<(String, Vec<&'c Case>)>) -> Vec<(String, Vec<&'c Case>)> {
-    // A reason that several kernels share is told.
-    let is_of_kernel = |cases: &[&Case]| {
-        !has_not_run(cases[0]) && cases.iter().all(|case| case.failure_kind() == cases[0].failure_kind())
-    };
-    if groups.iter().filter(|(_, cases)| !has_not_run(cases[0])).count() <= MAX_FAILURE_REASONS {
-        return groups;
-    }
-    // Reasons of a kind with several, and cases with one of them.
-    let mut kinds = HashMap::new();
-    for (_, cases) in groups.iter().filter(|(_, cases)| is_of_kernel(cases)) {
-        let (reasons, count) = kinds.entry(cases[0].failure_kind()).or_insert((0, 0));
-        *reasons += 1;
-        *count += cases.len();
-    }
-    kinds.retain(|_, (reasons, count)| *reasons > 1 && *count > MAX_FAILURES_LISTED);
-    let key = |(reason, cases): &(String, Vec<&'c Case>)| {
-        let kind = cases[0].failure_kind();
-        let own_reason = (!kinds.contains_key(&kind) || !is_of_kernel(cases)).then(|| reason.clone());
-        (kind, own_reason)
-    };
-    let merge = |mut same: Vec<(String, Vec<&'c Case>)>| {
-        if same.len() == 1 {
-            return same.remove(0);
-        }
-        let reasons = same.len();
-        let mut cases: Vec<_> = same.into_iter().flat_map(|(_, cases)| cases).collect();
-        cases.sort_by_key(|case| case.effort());
-        let reason = cases[0].outcome.reason().unwrap_or_default();
-        (format!("{reason} (the smallest; --json has all {reasons} reasons)"), cases)
-    };
-    grouped(groups, key).into_iter().map(merge).collect()
-}
-
 /// Lists the answers that changed when their cases were repeated, and counts the stable ones.
 fn repeated(record: &Record) -> String {
     let mut lines = String::new();
@@ -334,9 +283,7 @@ fn repeated(record: &Record) -> String {
         let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
     }
     if steady > 0 {
-        let others = if lines.is_empty() { "" } else { "other " };
-        let cases = if steady == 1 { "case gave" } else { "cases gave" };
-        let _ = writeln!(lines, "note      {steady} {others}{cases} the same bits in {runs} runs");
+        let _ = writeln!(lines, "note      {} gave the same bits in {runs} runs", counted(steady, "case"));
     }
     lines
 }
@@ -453,7 +400,7 @@ pub mod tests {
     }
 
     #[test]
-    fn many_failures_of_a_kernel_share_a_line_which_tells_of_the_smallest() {
+    fn failures_of_a_kernel_share_a_line_which_tells_of_the_smallest() {
         let mut record = four_cases();
         let failed = |size: u64| Case {
             id: format!("matmul/naive/f32/{size}"),
@@ -462,17 +409,15 @@ pub mod tests {
             ..record.cases[0].clone()
         };
         let other = Case { variant: "tiled".into(), id: "matmul/tiled/f32/9".into(), ..failed(9) };
-        record.cases = [64, 8, 32, 16, 24, 40, 48, 56].map(failed).to_vec();
-        assert_eq!(outcomes(&record).lines().count(), 8);
-        record.cases.push(other);
+        record.cases = vec![failed(64), failed(8), failed(32), other];
         insta::assert_snapshot!(outcomes(&record), @"
-        failed    matmul/naive/f32/8 and 7 more: reason 8 (the smallest; --json has all 8 reasons)
+        failed    matmul/naive/f32/8 and 2 more: reason 8 (the smallest; --json has the other reasons)
         failed    matmul/tiled/f32/9: reason 9
         ");
     }
 
     #[test]
-    fn many_wrong_answers_or_failures_for_one_reason_share_a_line_and_few_do_not() {
+    fn wrong_answers_or_failures_for_one_reason_share_a_line() {
         let mut record = four_cases();
         let ended = |algorithm: &str, variant: &str, size: u64, outcome: &Outcome| Case {
             id: format!("{algorithm}/{variant}/f32/{size}"),
@@ -482,7 +427,6 @@ pub mod tests {
         };
         let wrong = Outcome::Rejected(verification(1.0));
         record.cases = (1..4).map(|size| ended("matmul", "naive", size, &wrong)).collect();
-        assert_eq!([outcomes(&record), outcomes_of_compiled(&record)].map(|text| text.lines().count()), [3, 1]);
         record.cases.push(ended("matmul", "tiled", 1, &wrong));
         let failed = Outcome::failed("no memory".into());
         record.cases.extend(["a", "b", "c", "d"].map(|name| ended(name, name, 1, &failed)));

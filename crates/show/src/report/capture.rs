@@ -48,7 +48,7 @@ pub(super) fn headline(profile: &Profile) -> String {
 
 /// Identifies a process by its id and command line.
 pub(super) fn process_title(process: &ProfiledProcess) -> String {
-    format!("process {}: {}", process.id, shortened(&process.arguments.join(" "), MAX_ARGUMENTS_WIDTH))
+    format!("process {}: {}", process.id, table::without_middle(&process.arguments.join(" "), MAX_ARGUMENTS_WIDTH))
 }
 
 /// Lists the remarks on a process: its untimed work, and why gpukern stopped watching it.
@@ -176,7 +176,7 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
             median.text.insert_str(0, "≤ ");
         }
         table.row([
-            table::Cell::code(shortened(&kernel.name, room)),
+            table::Cell::code(table::without_middle(&kernel.name, room)),
             kernel.grid_text().into(),
             kernel.calls.to_string().into(),
             total,
@@ -197,17 +197,6 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     table.unify_units(&["total"]);
     table.unify_units(&["median"]);
     table
-}
-
-/// Shortens text to at most `most` characters by cutting out its middle: similar names differ at their ends.
-pub fn shortened(text: &str, most: usize) -> String {
-    let length = text.chars().count();
-    if length <= most {
-        return text.into();
-    }
-    let tail = most / 2;
-    let head = most.saturating_sub(tail + 1);
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
 
 #[cfg(test)]

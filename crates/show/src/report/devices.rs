@@ -127,12 +127,6 @@ impl<'a> DeviceCard<'a> {
         let total = variants.len();
         let (running, others): (Vec<_>, Vec<_>) =
             variants.into_iter().partition(|supports| supports.iter().any(|support| support.missing.is_none()));
-        match (total, others.len()) {
-            (1, 0) => return "its one variant runs".into(),
-            (2, 0) => return "both variants run".into(),
-            (_, 0) => return format!("all {total} variants run"),
-            _ => {}
-        }
         let names: Vec<_> = others.iter().map(|supports| supports[0].variant).collect();
         let count = format!("{} of {total} variants run", running.len());
         let with_names =
@@ -163,7 +157,7 @@ impl<'a> DeviceCard<'a> {
             ("push constants", limit.push_constants.to_string()),
             ("timestamps", timestamps(info)),
             ("types", dtypes(info)),
-            ("features", list_or_none(&features(info))),
+            ("features", list_or_none(&info.features.iter().map(|feature| feature.name()).collect::<Vec<_>>())),
             ("matrix units", matrices(info)),
             ("limits", self.limits(limits)),
         ];
@@ -317,28 +311,6 @@ fn matrix_units(info: &DeviceInfo) -> String {
     let mut flexible = info.flexible_matrices.iter().flat_map(|flexible| &flexible.shapes);
     let larger = if flexible.any(|f| f.scope == "workgroup") { ", larger across a work-group" } else { "" };
     format!("{types}; {ends}{larger}")
-}
-
-/// Lists the features, with three or more neighbors of one stem combined: `shaderRoundingModeRTEFloat16/32/64`.
-fn features(info: &DeviceInfo) -> Vec<String> {
-    let mut names: Vec<(&str, Vec<&str>)> = vec![];
-    for feature in &info.features {
-        let name = feature.name();
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        match names.last_mut() {
-            Some((last, widths)) if *last == stem => widths.push(&name[stem.len()..]),
-            _ => names.push((stem, vec![&name[stem.len()..]])),
-        }
-    }
-    let mut shortened = vec![];
-    for (stem, widths) in names {
-        if widths.len() >= 3 {
-            shortened.push(format!("{stem}{}", widths.join("/")));
-        } else {
-            shortened.extend(widths.iter().map(|width| format!("{stem}{width}")));
-        }
-    }
-    shortened
 }
 
 fn matrices(info: &DeviceInfo) -> String {

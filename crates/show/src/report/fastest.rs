@@ -9,12 +9,9 @@ use crate::basis::random::generator;
 use crate::basis::units::{Nanos, in_words, range_text};
 use crate::record::class::Class;
 use crate::record::marks::{RunConditions, UNCERTAIN};
-use crate::record::{Case, Limit, Record};
+use crate::record::{Case, Record};
 use crate::stats::{bootstrap, noise};
 use std::collections::{BTreeSet, HashMap};
-
-/// Minimum share of a limit that is worth mentioning.
-const MIN_MENTIONED_SHARE: f64 = 0.3;
 
 /// Smallest lead that is worth a winner.
 const MIN_LEAD: f64 = 0.02;
@@ -42,9 +39,8 @@ impl<'a> Race<'a> {
 }
 
 /// Names the fastest of `cases`, which are of one kind and device of `record`, with its lead; then the faster cases
-/// with caveats; and whether several are too close to tell at some size. `None` without competition, and for chains, whose
-/// sizes are numbers of operations.
-pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
+/// with caveats. `None` without competition, and for chains, whose sizes are numbers of operations.
+pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
     let timed: Vec<&Case> = cases.iter().copied().filter(|case| median(case).is_some()).collect();
     let (exact, others): (Vec<&Case>, Vec<&Case>) = timed.iter().partition(|case| Class::of(case).is_exact());
     let has_one_class = distinct(timed.iter().map(|case| Class::of(case))).len() == 1;
@@ -57,14 +53,14 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<(String, bool)> {
     let all_sizes = distinct(cases.iter().map(|case| row(case))).len();
     let races: Vec<_> = sizes.into_iter().filter_map(|cases| find_winners(record, cases)).collect();
     let Some(mut sentence) = describe_races(&races, all_sizes, &RunConditions::of(record)) else {
-        return Some((only_exact_variant(record, &exact, &others)?, false));
+        return only_exact_variant(record, &exact, &others);
     };
     if !exact.is_empty()
         && let Some(faster) = faster_with_caveats(record, &races, &others)
     {
         sentence = format!("{sentence}; {faster}");
     }
-    Some((sentence, races.iter().any(|race| race.winners.len() > 1)))
+    Some(sentence)
 }
 
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
@@ -283,29 +279,6 @@ fn processes_are_close(ratios: &[f64]) -> Option<bool> {
     Some(low <= 1.0 || crate::stats::median(ratios).is_none_or(|ratio| ratio < 1.0 + MIN_LEAD))
 }
 
-/// Says which lead makes one of `cases` of `record`, on the same device, the fastest, as [`is_too_close`] decides.
-pub fn certain_lead(record: &Record, cases: &[&Case]) -> String {
-    let counts = || cases.iter().filter_map(|case| Some(case.measured()?.processes()));
-    let [fewest, most] = [counts().min(), counts().max()].map(|count| count.unwrap_or(1));
-    let spread = percent(noise::assumed(is_on_host(record, cases[0])));
-    let assumed = format!("by more than the {spread} that another process is assumed to change");
-    // Two processes have no interval.
-    let apart = match (fewest, most) {
-        (1, 1) => format!("the intervals are apart, and {assumed}"),
-        (1, _) => format!("the intervals, or all samples of two processes, are apart, and with one process {assumed}"),
-        _ => "all samples are apart".into(),
-    };
-    let ratio = format!(
-        "it leads by {} or more, and the 95 % interval of the ratio between processes leaves out 1",
-        percent(MIN_LEAD)
-    );
-    match (fewest, most) {
-        (3.., _) => format!("if {ratio}"),
-        (_, 3..) => format!("if {ratio}; without three processes of both, if {apart}"),
-        _ => format!("if {apart}"),
-    }
-}
-
 fn is_on_host(record: &Record, case: &Case) -> bool {
     record.device(case.device).is_some_and(|device| device.kind.runs_on_host_cores())
 }
@@ -347,7 +320,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditio
         [_] if all_sizes > 1 => Some(describe_several_races(races, true, conditions)),
         [race] => Some(match &race.names()[..] {
             [winner] => {
-                format!("{winner} is fastest{}{}", lead_text(race, conditions), share_reached(&race.winners, false))
+                format!("{winner} is fastest{}", lead_text(race, conditions))
             }
             tied => format!("{} {} apart{}", list(tied), why_tied(&race.winners), race.within),
         }),
@@ -363,14 +336,14 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
     if let [races_won] = &wins[..]
         && races_won.len() == races.len()
     {
-        let cases: Vec<_> = races.iter().map(|race| race.winners[0]).collect();
+        let winner = &races[0].winners[0].variant;
         let lead = leads_text(races, conditions);
         let sizes = match &sizes[..] {
             [only] => only,
             _ if some_alone => "every size where others have a time",
             _ => "every size",
         };
-        return format!("{} is fastest at {sizes}{lead}{}", cases[0].variant, share_reached(&cases, true));
+        return format!("{winner} is fastest at {sizes}{lead}");
     }
     wins.sort_by_key(|races_won| std::cmp::Reverse(races_won.len()));
     let span =
@@ -414,8 +387,7 @@ fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
     }
     // The intervals of the two times may overlap: what slowed a process down hit both.
     let ends = lead.interval.map(|ends| ends.map(ratio_text)).filter(|[low, high]| low != high);
-    let interval =
-        ends.map_or_else(String::new, |[low, high]| format!(" (95 % interval {low} … {high}, as both took turns)"));
+    let interval = ends.map_or_else(String::new, |[low, high]| format!(" (95 % interval {low} … {high})"));
     let about = qualifier(std::slice::from_ref(race), conditions);
     format!(", {about}{} times as fast as {variant}{interval}", ratio_text(lead.ratio))
 }
@@ -466,19 +438,6 @@ pub(super) fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// Describes the largest share of the hardware limit that these cases reach, with its size if `with_size`; empty if it
-/// is small, or only a bound is known. A share of the launch says nothing about a variant.
-fn share_reached(cases: &[&Case], with_size: bool) -> String {
-    let shares = cases.iter().filter_map(|case| Some((case, case.share?)));
-    let shares = shares.filter(|(_, share)| share.limit != Limit::Launch);
-    let mentionable = shares
-        .filter(|(_, share)| (MIN_MENTIONED_SHARE..=1.0).contains(&share.fraction) && share.signed().0.is_empty());
-    let best = mentionable.max_by(|(_, a), (_, b)| a.fraction.total_cmp(&b.fraction));
-    let Some((case, share)) = best else { return String::new() };
-    let size = if with_size { format!(" at {}", row(case)) } else { String::new() };
-    format!(", and reaches {:.0} % of the hardware limit{size}", 100.0 * share.fraction)
-}
-
 /// Describes sizes: `512`, `256 and 512`, or `256 to 4096` if they are consecutive.
 fn size_span(sizes: &[&str], all: &[&str]) -> String {
     let start = all.iter().position(|size| sizes.first() == Some(size)).unwrap_or(0);
@@ -521,7 +480,7 @@ mod tests {
             case
         };
         record.cases = times.iter().map(case).collect();
-        Some(sentence(&record, &record.cases.iter().collect::<Vec<_>>())?.0)
+        sentence(&record, &record.cases.iter().collect::<Vec<_>>())
     }
 
     #[test]
@@ -658,8 +617,7 @@ mod tests {
     fn the_lead_of_a_marked_time_is_approximate() {
         let mut record = four_cases();
         record.cases.truncate(2);
-        let sentence_of =
-            |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>()).expect("rivals").0;
+        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>()).expect("rivals");
         assert_eq!(sentence_of(&record), "local is fastest, 2.0 times as fast as naive");
         let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
         measured.summary.interval = Some([240e3, 300e3].map(Nanos));
@@ -681,7 +639,7 @@ mod tests {
     fn a_variant_that_alone_has_no_caveat_is_named_if_others_are_faster() {
         let mut record = four_cases();
         record.cases.truncate(2);
-        let sentence_of = |record: &Record| Some(sentence(record, &record.cases.iter().collect::<Vec<_>>())?.0);
+        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>());
         record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
         let expected = "naive is the only variant without a caveat; faster, but with a caveat: local";
         assert_eq!(sentence_of(&record).as_deref(), Some(expected));

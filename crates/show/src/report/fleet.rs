@@ -275,10 +275,7 @@ impl DeviceNames {
     /// Shortens distinct names to `max_name` characters, or to as many more as keep them different.
     fn new(names: Vec<&str>, max_name: usize) -> Self {
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let shorten = |most| {
-            let short: Vec<_> = names.iter().map(|name| shortened(name, most)).collect();
-            with_differences(&names, &short)
-        };
+        let shorten = |most| names.iter().map(|name| shortened(name, most)).collect::<Vec<_>>();
         let is_distinct = |most: &usize| distinct(shorten(*most)).len() == names.len();
         let most = (max_name.min(longest)..longest).find(is_distinct).unwrap_or(longest);
         let short = shorten(most).iter().map(|name| printable(name).into_owned()).collect::<Vec<_>>();
@@ -292,25 +289,6 @@ impl DeviceNames {
     fn ratio(&self, extreme: &Extreme) -> Cell {
         Cell { detail: self.name(extreme), ..significant(extreme.ratio).into() }
     }
-}
-
-/// Adds to equal short names the first word that tells the devices apart: `llvmpipe 15.0.6`.
-fn with_differences(names: &[&str], short: &[String]) -> Vec<String> {
-    let words = |name: &str| -> Vec<String> {
-        let separated = name.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-');
-        separated.filter(|word| !word.is_empty()).map(String::from).collect()
-    };
-    let mut told = short.to_vec();
-    for (at, own) in short.iter().enumerate() {
-        let equal = || (0..names.len()).filter(|other| *other != at && short[*other] == *own);
-        let is_telling = |word: &String| equal().all(|other| !words(names[other]).contains(word));
-        if equal().next().is_some()
-            && let Some(word) = words(names[at]).into_iter().find(is_telling)
-        {
-            told[at] = format!("{own} {word}");
-        }
-    }
-    told
 }
 
 /// Words that a device is known without.

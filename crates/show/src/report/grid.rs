@@ -29,8 +29,6 @@ struct TimeCell {
     time: Option<Nanos>,
     /// Relative distance from the median to the farther end of its interval.
     error: Option<f64>,
-    /// Ends of that interval.
-    ends: Option<[Nanos; 2]>,
     /// Share and marks beside the time, or the text in its place.
     cell: Cell,
 }
@@ -53,17 +51,7 @@ impl TimeCell {
         let detail = detail.unwrap_or_default();
         let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
         let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
-        let ends = case.measured().and_then(|m| m.summary.interval).map(|ends| ends.map(|end| case.shown(end)));
-        Self { time, error, ends, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
-    }
-}
-
-impl TimeCell {
-    /// Whether the distances to the ends of its interval differ in print: ± would promise less than is known.
-    fn is_skewed(&self) -> bool {
-        let Some((time, ends)) = self.time.zip(self.ends).filter(|_| self.error.is_some()) else { return false };
-        let [below, above] = ends.map(|end| percent((end.0 / time.0 - 1.0).abs()));
-        below != above
+        Self { time, error, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
     }
 }
 
@@ -137,35 +125,22 @@ impl<'a> Section<'a> {
         lines
     }
 
-    /// Says between which processes the intervals of the times are: an interrupted run has more of some cases than of others,
-    /// and two processes have no interval.
+    /// Says between which processes the intervals of the times are; two processes have no interval.
     fn within(&self) -> String {
         let measured = self.cases.iter().filter_map(|case| case.measured());
-        let counts = measured.filter(|m| m.summary.interval.is_some()).map(Measured::processes);
-        let (several, single): (Vec<_>, Vec<_>) = counts.partition(|count| *count > 1);
-        let Some((least, most)) = several.iter().min().zip(several.iter().max()) else {
-            return "within one process".into();
-        };
-        let within = if single.is_empty() { "" } else { ", or within the only one" };
-        format!("over {} processes{within}", range_text(least, most))
+        let counts: Vec<_> = measured.filter(|m| m.summary.interval.is_some()).map(Measured::processes).collect();
+        match (counts.iter().min(), counts.iter().max()) {
+            (Some(least), Some(most)) if *most > 1 => format!("over {} processes", range_text(least, most)),
+            _ => "within one process".into(),
+        }
     }
 
-    /// Says what the figures of a table are: times, which may have errors, or both ends of their intervals, and
-    /// details beside them. Without errors beside them, it has the `largest`, if one is known.
-    fn figures(
-        &self,
-        [has_errors, shows_ends, has_details]: [bool; 3],
-        largest: Option<f64>,
-        over: Option<&str>,
-    ) -> String {
+    /// Says what the figures of a table are: times, which may have errors, and details beside them. Without errors beside them,
+    /// it has the `largest`, if one is known.
+    fn figures(&self, [has_errors, has_details]: [bool; 2], largest: Option<f64>, over: Option<&str>) -> String {
         let within = self.within();
         let errors = match largest {
-            _ if shows_ends => format!(" and 95 % interval [low, high] {within}"),
             _ if has_errors => format!(" ± 95 % interval {within}"),
-            // As a percentage, it would look like a figure that says something.
-            Some(most) if most > 1.0 => {
-                format!(" (some hardly known: 95 % intervals {within} beyond ±100 %)")
-            }
             Some(most) => format!(" (± at most {}: 95 % intervals {within})", percent(most)),
             None => String::new(),
         };
@@ -187,30 +162,24 @@ impl<'a> Section<'a> {
     }
 
     /// Returns the table of times with errors, shares and marks: a row for each size, a column for each variant and for
-    /// the host; what its figures are, and what bold means. A table `for_paper` shows intervals by their ends if one is skewed, and says
-    /// when bold is certain.
+    /// the host; what its figures are, and what bold means.
     pub fn table(
         &self,
         record: &Record,
         conditions: &RunConditions,
         over: Option<&str>,
-        for_paper: bool,
     ) -> (Table, String, Option<Mark>) {
         let lines = self.lines(&self.variants(), conditions, over);
         let cells = || lines.iter().flat_map(|line| &line.cells);
         let has = [cells().any(|cell| cell.error.is_some()), cells().any(|cell| !cell.cell.detail.is_empty())];
         let winners = self.winners(record);
-        // A column has one notation.
-        let shows_ends = for_paper && cells().any(TimeCell::is_skewed);
-        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners, shows_ends);
+        let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
         let among = if is_ranked_by_class { " among variants with the same caveats" } else { "" };
         let ties = if has_ties(&winners) { "; none is bold where times are too close to tell" } else { "" };
         let bold = table.any(|cell| cell.is_best) || lines.len() > 1 && !ties.is_empty();
-        let lead = if for_paper { format!(", {}", fastest::certain_lead(record, &self.cases)) } else { String::new() };
-        let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{lead}{ties}")));
-        let [has_errors, has_details] = has;
-        (table, self.figures([has_errors, shows_ends, has_details], None, over), bold)
+        let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{ties}")));
+        (table, self.figures(has, None, over), bold)
     }
 
     /// Names the fastest variants of each size and class: several if they are too close to tell. A class without competition
@@ -256,13 +225,7 @@ fn shortest(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
 
 /// Returns a table with a row for each size, in its shortest time's unit. The shortest time of each class has a star.
 /// `winners` are those of each size: where several are too close to tell, none is marked.
-fn time_table(
-    heading: &str,
-    sizes: &[String],
-    lines: &[VariantLine],
-    winners: &Winners<'_>,
-    shows_ends: bool,
-) -> Table {
+fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine], winners: &Winners<'_>) -> Table {
     let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
         let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
@@ -271,11 +234,8 @@ fn time_table(
         let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, error, ends, mut cell } = line.cells[index].clone();
+            let TimeCell { time, error, mut cell } = line.cells[index].clone();
             if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
-                if let Some((ends, error)) = ends.zip(error).filter(|_| shows_ends) {
-                    cell.spread = unit.ends_within(time, error, ends);
-                }
                 (cell.text, cell.time) = (unit.number_within(time, error), Some(time));
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
                 cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
@@ -382,8 +342,8 @@ impl<'a> SectionTable<'a> {
         let cases: Vec<&Case> = cases.chain(&section.host).copied().collect();
         marks.extend(bench::marks_of(&cases, conditions));
         let winners = section.winners(record);
-        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners, false);
-        let fastest = fastest::sentence(record, &cases).map(|(sentence, _)| sentence);
+        let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners);
+        let fastest = fastest::sentence(record, &cases);
         let tied = if has_ties(&winners) { "; none where times are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
         let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);
@@ -421,7 +381,7 @@ impl<'a> SectionTable<'a> {
         let over = view.over.as_deref();
         let has_details = fitted.as_ref().map_or(over.is_some(), |table| table.any(|cell| !cell.detail.is_empty()));
         let shows_errors = fitted.as_ref().is_some_and(|table| table.any(|cell| !cell.spread.is_empty()));
-        document.line(self.section.figures([shows_errors, false, has_details], self.largest_error, over));
+        document.line(self.section.figures([shows_errors, has_details], self.largest_error, over));
         document.gap();
         if let Some(table) = fitted {
             document.table(table);
@@ -706,16 +666,6 @@ pub mod tests {
         let others = record.cases.iter().filter(|case| case.variant != "faer").filter_map(median);
         assert!(others.into_iter().all(|other| other.0 > time("faer").0), "the record shows what the test needs");
         assert!(table.contains(&format!("★ {faer}")) && table.matches('★').count() == 1 + 2, "{table}");
-    }
-
-    #[test]
-    fn a_bound_beyond_the_times_themselves_is_told_in_words() {
-        let mut record = published("results/h100-matmul.json");
-        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        let median = measured.summary.median;
-        measured.summary.interval = Some([median, Nanos(19.0 * median.0)]);
-        let text = compact(&record, &View::of_width(80));
-        assert!(text.contains("some hardly known") && !text.contains("at most"), "{text}");
     }
 
     #[test]

@@ -161,25 +161,14 @@ fn write_event(document: &mut Document, history: &History, event: &HistoryEvent)
     document.gap();
 }
 
-/// Says how many more runs of a device are needed to find a step; `None` if there are enough.
+/// Says how many more runs of a device are needed to find a step in a single case, which needs more than one that all share;
+/// `None` if there are enough.
 pub(super) fn shortage(history: &History, device: &str) -> Option<String> {
     let series = history.series.iter().filter(|series| series.device == device);
     let longest = series.map(|series| series.points.len()).max()?;
-    // A step in a single case needs more runs than one that all cases share.
-    let [min_shared, min_single] = [1, history.series.len()].map(|cases| steps::min_values(cases, FALSE_DISCOVERIES));
-    if longest >= min_single {
-        return None;
-    }
-    let lacking = min_single - longest;
-    if longest >= min_shared {
-        return Some(format!("a step in a single case can be detected after {}", counted(lacking, "more run")));
-    }
-    if min_shared == min_single {
-        return Some(format!("a step can be detected after {}", counted(lacking, "more run")));
-    }
-    let lacking_shared = counted(min_shared - longest, "more run");
-    let verb = if min_shared - longest == 1 { "is" } else { "are" };
-    Some(format!("{lacking_shared} {verb} needed to detect a step shared by all cases, {lacking} for a step in one"))
+    let needed = steps::min_values(history.series.len(), FALSE_DISCOVERIES);
+    let lacking = needed.checked_sub(longest).filter(|lacking| *lacking > 0)?;
+    Some(format!("a step in a single case can be detected after {}", counted(lacking, "more run")))
 }
 
 /// Summarizes a history: `60 runs of 12 cases: 5 steps in 4 cases (…)`.

@@ -36,25 +36,19 @@ pub fn text(peak: &Peak, width: usize) -> String {
     document.terminal(width)
 }
 
-/// Says which figures are not kept because the device was busy; names those that are kept if these are fewer.
+/// Names the figures that are doubtful because the device was busy.
 fn write_unkept(document: &mut Document, peak: &Peak) {
-    let (doubtful, sure): (Vec<_>, Vec<_>) = peak.figures.iter().partition(|figure| figure.disturbed);
+    let doubtful: Vec<_> = peak.figures.iter().filter(|figure| figure.disturbed).collect();
     if doubtful.is_empty() {
         return;
     }
-    let (those, named) = if sure.len() < doubtful.len() { ("Certain", &sure) } else { ("Doubtful", &doubtful) };
-    let names: Vec<_> = named.iter().take(MAX_NAMED).map(|figure| name(figure.quantity)).collect();
-    let mut list = String::new();
-    if !names.is_empty() {
-        list = format!(". {those}: {}{}", names.join("; "), and_more(named.len() - names.len()));
-    }
+    let names: Vec<_> = doubtful.iter().take(MAX_NAMED).map(|figure| name(figure.quantity)).collect();
     document.gap();
     document.line(format!(
-        "{} of {} figures {} doubtful: the device was busy, or over 10 % slower than its best. Shares of these limits are \
-         ranges; run `gpukern peak` again when it is idle{list}",
-        doubtful.len(),
-        peak.figures.len(),
-        if doubtful.len() == 1 { "is" } else { "are" },
+        "doubtful, as the device was busy, or over 10 % slower than its best: {}{}. Shares of these limits are ranges; run \
+         `gpukern peak` again when it is idle",
+        names.join("; "),
+        and_more(doubtful.len() - names.len())
     ));
 }
 
@@ -173,25 +167,6 @@ mod tests {
         insta::assert_snapshot!(text(&peak, 200));
         let narrow = text(&peak, 80);
         assert!(widest(&narrow) <= 80 && !narrow.contains("   median") && narrow.contains("between"), "{narrow}");
-    }
-
-    #[test]
-    fn the_fewer_of_kept_and_other_figures_are_named() {
-        let mut peak = Peak::new(&software_device(), Extent::Full, String::new(), &[]);
-        for set in 10..22 {
-            let quantity = Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << set) };
-            peak.add(Figure::new(quantity, [1e9, 1e9], &Conditions::default(), String::new()));
-        }
-        let last_line = |peak: &Peak| text(peak, 400).lines().last().unwrap_or_default().to_string();
-        let mark = |peak: &mut Peak, count: usize| {
-            peak.figures.iter_mut().enumerate().for_each(|(at, figure)| figure.disturbed = at < count);
-        };
-        mark(&mut peak, 1);
-        assert!(last_line(&peak).ends_with("when it is idle. Doubtful: read of 1 KiB"), "{}", last_line(&peak));
-        mark(&mut peak, 11);
-        assert!(last_line(&peak).ends_with("when it is idle. Certain: read of 2 MiB"), "{}", last_line(&peak));
-        mark(&mut peak, 12);
-        assert!(last_line(&peak).ends_with("again when it is idle"), "{}", last_line(&peak));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::bench::named;
 use super::document::Document;
 use super::or_dash;
-use super::table::{self, Cell, Table};
+use super::table::{self, Table};
 use crate::algorithms::{Algorithm, CaseSpec};
 use crate::basis::alike::{grouped, grouped_where};
 use crate::basis::units::{Nanos, Work, in_words};
@@ -52,7 +52,7 @@ fn write_searches(
     document.line(named(device));
     let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
     let table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
-    let mut table = table.text(["size", "tile"]).numbers(headings.iter().copied());
+    let mut table = table.text(["size"]).prose(["tile"]).numbers(headings.iter().copied());
     for SearchRow { variant, spec, cells } in rows {
         let values = columns.iter().map(|column| column.text(&spec));
         let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
@@ -80,9 +80,6 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
     document.terminal(width)
 }
 
-/// Column to hide on a narrow terminal: the gain says as much. How many tiles were tried says what the result is worth.
-const HIDDEN_FIRST: [&str; 1] = ["built in"];
-
 /// Returns the command that gives searches more time.
 pub type Again<'a> = &'a dyn Fn(&[&TunedRow]) -> String;
 
@@ -101,15 +98,10 @@ pub fn text(
     let title = format!("the best tiles tried{caches}");
     let mut table = write_searches(&mut document, device, algorithm, &title, &headings, searches);
     let whole = table.width();
-    let hidden = table.fit(width, &HIDDEN_FIRST);
-    if table.width() > width {
-        document.gap();
-        document.lines(rows.iter().map(sentence));
-    } else {
-        document.lines(table::hidden(&hidden, whole));
-        document.gap();
-        document.table(table);
-    }
+    let hidden = if table.fits(width) { vec![] } else { table.fit(width, &["built in", "tried"]) };
+    document.lines(table::hidden(&hidden, whole));
+    document.gap();
+    document.table(table);
     document.lines(rows.iter().filter_map(unsettled));
     let is_open = |row: &&TunedRow| {
         let SearchResult { unclear, tied, untimed, .. } = &row.found;
@@ -117,22 +109,17 @@ pub fn text(
     };
     let open: Vec<_> = rows.iter().filter(is_open).collect();
     let again = (!open.is_empty()).then(|| format!("`{}` gives what is not settled four times the time", again(&open)));
-    for TunedRow { spec, found, has_refused, .. } in rows {
-        let problem = format!("{} {}", axes::brief(spec), spec.size);
-        if found.rivals.is_empty() && !has_refused {
+    for rows in grouped_where(rows.iter(), |a, b| a.spec == b.spec) {
+        if rows.iter().all(|row| row.found.rivals.is_empty() && !row.has_refused) {
             document.line(format!(
-                "{problem}: no other variant was timed: none is predicted to be nearly as fast, or no time was left"
+                "{} {}: no other variant was timed: none is predicted to be nearly as fast, or no time was left",
+                axes::brief(&rows[0].spec),
+                rows[0].spec.size
             ));
+        } else if let Some(Chosen { times, row }) = Chosen::of(algorithm, &rows) {
+            let untimed: Vec<_> = row.found.untimed.iter().filter(|name| !is_timed(&times, name)).cloned().collect();
+            document.lines(choice(&row.spec, &times, row.work, [&row.found.tied, &untimed], cache));
         }
-    }
-    let problems = grouped_where(rows.iter(), |a, b| a.spec == b.spec);
-    if problems.len() > 1 {
-        write_choices(&mut document, algorithm, &problems, (caches, width));
-    } else if rows.iter().any(|row| !row.found.rivals.is_empty() || row.has_refused) {
-        let only = problems.first().and_then(|rows| Chosen::of(algorithm, rows));
-        document.lines(only.and_then(|own| {
-            choice(&own.row.spec, &own.times, own.row.work, [&own.row.found.tied, &own.untimed()], cache)
-        }));
     }
     document.lines(again);
     document.terminal(width)
@@ -159,8 +146,6 @@ fn unsettled(row: &TunedRow) -> Option<String> {
 struct Chosen<'a> {
     /// Last time of each variant.
     times: Vec<(String, Nanos)>,
-    variant: String,
-    time: Nanos,
     /// The last search that timed it: another search's ties are with another time.
     row: &'a TunedRow,
 }
@@ -177,75 +162,15 @@ impl<'a> Chosen<'a> {
                 times.push(timed);
             }
         }
-        let (variant, time) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).cloned()?;
-        let has_timed =
-            |row: &&&TunedRow| row.variant == variant || row.found.rivals.iter().any(|own| own.0 == variant);
+        let (variant, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+        let has_timed = |row: &&&TunedRow| row.variant == variant || is_timed(&row.found.rivals, variant);
         let row = *rows.iter().rev().find(has_timed)?;
-        Some(Self { times, variant, time, row })
-    }
-
-    /// Returns the tile, how many times as long the built-in tile of the searched variant takes, and the interval of that if the
-    /// two took turns.
-    fn against_built_in(&self) -> [Option<String>; 3] {
-        let found = &self.row.found;
-        let is_own = self.row.variant == self.variant;
-        let tile = is_own.then(|| found.best.0.to_string());
-        // The tile of an earlier search need not have taken turns with the built-in one now.
-        let is_known = !is_own || is_built_in(found) || found.gain.is_some();
-        let ratio = found.built_in.1.filter(|_| is_known).map(|time| format!("{:.2}", time.0 / self.time.0));
-        [tile, ratio, found.gain.filter(|_| is_own).map(|[low, high]| format!("{low:.2} … {high:.2}"))]
-    }
-
-    /// Lists what neither this search nor another on the problem had time for.
-    fn untimed(&self) -> Vec<String> {
-        let is_timed = |name: &&String| self.times.iter().any(|(timed, _)| timed == *name);
-        self.row.found.untimed.iter().filter(|name| !is_timed(name)).cloned().collect()
-    }
-
-    /// Says whether another variant may be as fast.
-    fn certainty(&self) -> String {
-        let is_listed = |name: &&str| *name != self.variant && self.times.iter().any(|(listed, _)| listed == name);
-        let untimed = self.untimed();
-        let mut tied: Vec<&str> = self.row.found.tied.iter().map(String::as_str).filter(is_listed).collect();
-        tied.extend(untimed.iter().map(String::as_str));
-        match &tied[..] {
-            _ if self.times.len() == 1 => "alone: no other was timed".into(),
-            [] => "yes".into(),
-            tied => format!("not against {}", in_words(tied, "and")),
-        }
+        Some(Self { times, row })
     }
 }
 
-/// Writes the table of what was chosen, a row for each of several problems.
-fn write_choices(
-    document: &mut Document,
-    algorithm: &Algorithm,
-    problems: &[Vec<&TunedRow>],
-    (caches, width): (&str, usize),
-) {
-    let table = Table::captioned(format!("what `auto` picks from now on{caches}"));
-    let table = table.text(["problem", "variant", "tile"]);
-    let mut table = table.numbers(["time", "GFLOP/s", "gain", "interval"]).prose(["settled"]);
-    for chosen in problems.iter().filter_map(|rows| Chosen::of(algorithm, rows)) {
-        let TunedRow { spec, work, .. } = chosen.row;
-        let problem = format!("{} {}", axes::words(spec, |_| true).join(" "), spec.size);
-        let [tile, ratio, interval] = chosen.against_built_in().map(or_dash);
-        let rate = work.rate(chosen.time).to_string();
-        let names = [problem, chosen.variant.clone(), tile].map(Cell::from);
-        let figures = [Cell::time(chosen.time), rate.into(), ratio.into(), interval.into(), chosen.certainty().into()];
-        table.row(names.into_iter().chain(figures));
-    }
-    table.unify_units(&["time"]);
-    let whole = table.width();
-    let hidden = if table.fits(width) { vec![] } else { table.fit(width, &["GFLOP/s", "interval", "tile"]) };
-    document.gap();
-    document.line(table.caption());
-    document.table(table);
-    document.lines(table::hidden(&hidden, whole));
-    document.line(
-        "gain: the time of the searched variant's built-in tile ÷ that of the choice, with its interval if the two took \
-         turns; what is not settled had too few samples, or is too close: more --budget may tell",
-    );
+fn is_timed(times: &[(String, Nanos)], name: &str) -> bool {
+    times.iter().any(|(timed, _)| timed == name)
 }
 
 /// Prints what `auto` picks where the device can run no variant that was searched: a line of [`choice`] for each size.
@@ -312,18 +237,13 @@ fn is_built_in(found: &SearchResult) -> bool {
 
 /// Formats the speed-up over the built-in tile; `None` if that has no time.
 fn gain(found: &SearchResult) -> Option<String> {
-    found.built_in.1?;
+    let built_in = found.built_in.1?;
     if is_built_in(found) {
         return Some("built in".into());
     }
-    Some(speed_up(found).map_or("as before".into(), |(ratio, interval)| format!("{ratio:.2} × {interval}")))
-}
-
-/// Returns the ratio of the built-in tile's time to the best one's, and its interval in brackets; `None` if they did not take turns
-/// in this search.
-fn speed_up(found: &SearchResult) -> Option<(f64, String)> {
-    let [low, high] = found.gain?;
-    Some((found.built_in.1?.0 / found.best.1.0, format!("({low:.2} … {high:.2})")))
+    // The tile of an earlier search need not have taken turns with the built-in one now.
+    let Some([low, high]) = found.gain else { return Some("as before".into()) };
+    Some(format!("{:.2} × ({low:.2} … {high:.2})", built_in.0 / found.best.1.0))
 }
 
 /// Returns the cells behind the names of a search.
@@ -337,20 +257,6 @@ fn cells(row: &TunedRow) -> [String; 5] {
         or_dash(gain(found)),
         format!("{} of {}", found.tried, found.space),
     ]
-}
-
-/// Describes a search in a sentence, for a terminal too narrow for the table.
-fn sentence(row: &TunedRow) -> String {
-    let TunedRow { variant, spec, .. } = row;
-    let [tile, rate, built_in, _, tried] = cells(row);
-    let gain = match speed_up(&row.found) {
-        _ if row.found.built_in.1.is_none() => String::new(),
-        _ if is_built_in(&row.found) => ", built in".into(),
-        None => ", as an earlier search found".into(),
-        Some((ratio, interval)) => format!(", {ratio:.2} times the built-in tile's {built_in} {interval}"),
-    };
-    let values: String = axes::tile_columns().map(|column| column.text(spec) + " ").collect();
-    format!("{variant} {values}{}: {tile}, {rate} GFLOP/s{gain}; {tried} tried", spec.size)
 }
 
 #[cfg(test)]
@@ -409,23 +315,21 @@ mod tests {
         assert!(print(&row, 200).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row, 200));
         row.found.gain = None;
         row.found.unclear = Some((row.found.built_in.0, Nanos(9e5), None));
-        for (width, said) in [(200, "as before"), (40, "as an earlier search found")] {
-            let text = print(&row, width).split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains(said) && !text.contains("1.25"), "{text}");
-            let why = "may be faster: it and the built-in tile had too little time to take turns";
-            assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
-        }
+        let text = print(&row, 200);
+        assert!(text.contains("as before") && !text.contains("1.25"), "{text}");
+        let why = "may be faster: it and the built-in tile had too little time to take turns";
+        assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_no_tile_is_broken() {
+    fn no_line_is_wider_than_the_terminal() {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let mut rows = vec![
             row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
             row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
         ];
         let device = software_device();
-        let texts = [60, 80, 120, 200].map(|width| {
+        let texts = [80, 120, 200].map(|width| {
             let text = text((&device, algorithm, CacheState::Hot), &rows, &again, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
@@ -448,9 +352,8 @@ mod tests {
         let mut one = vec![a, b, other];
         let text = text((&software_device(), algorithm, CacheState::Hot), &one, &again, 200);
         one.truncate(2);
-        let (_, choices) = text.split_once("what `auto` picks from now on\n").expect("a table");
-        let rows: Vec<_> = choices.lines().filter(|line| line.starts_with(" f32 ")).collect();
-        assert!(rows.len() == 2 && rows[0].contains(" nt 256 ") && rows[1].contains("not against texel"), "{text}");
+        let choices: Vec<_> = text.lines().filter(|line| line.contains("`auto` picks")).collect();
+        assert!(choices.len() == 2 && choices[1].contains("not settled against texel"), "{text}");
         // Of one problem, a line has the times of all.
         let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, &again, 400);
         let (_, choice) = line.split_once("f32 nt 256: `auto` picks ").expect("a choice");
@@ -486,15 +389,11 @@ mod tests {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print =
-                |rows: &[TunedRow], width| text((&software_device(), algorithm, CacheState::Hot), rows, &again, width);
-            for (width, has_column) in [(200, true), (40, false)] {
-                let text = print(&[usual(), other()], width);
-                let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
-                assert_eq!(text.lines().any(is_heading), has_column, "{}, {width}:\n{text}", axis.name);
-                assert!(text.contains(&column.text(&options)), "{}, {width}:\n{text}", axis.name);
-            }
-            let text = print(&[other(), other()], 200);
+            let print = |rows: &[TunedRow]| text((&software_device(), algorithm, CacheState::Hot), rows, &again, 200);
+            let text = print(&[usual(), other()]);
+            let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
+            assert!(text.lines().any(is_heading) && text.contains(&column.text(&options)), "{}:\n{text}", axis.name);
+            let text = print(&[other(), other()]);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
             let auto = format!("{} 256: `auto` picks tiled", axes::words(&options, |_| true).join(" "));

@@ -16,14 +16,14 @@ pub use history::page as history;
 use super::bench::{Section, bound_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
-use super::fastest::{self, TimeRatio};
+use super::fastest;
 use super::grid::speedup_text;
 use super::long::{number_text, rename_integer_rate};
 use super::table::{Cell, Table};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
-use crate::basis::units::{counted, in_words, range_text, ratio, significant};
+use crate::basis::units::{counted, in_words, range_text, significant};
 use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
@@ -33,18 +33,12 @@ use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, CaseSize, Measured, NamedRecord, Origin, Outcome, Record};
+use crate::record::{Case, CaseSize, Measured, NamedRecord, Outcome, Record};
 use chart::{Width, histogram, shortened};
 use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
 use ratios::{RatioRow, Ratios};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
-
-/// Maximum number of sources that stand side by side in columns; more are rows.
-const MAX_SIDE_BY_SIDE: usize = 3;
-
-/// Maximum ratio of two limits that count as the same.
-const MAX_EQUAL_LIMIT_RATIO: f64 = 1.02;
 
 /// Description of the canary kernel.
 const CANARY: &str = "a small fixed kernel, timed around each case to see how fast the device itself is running";
@@ -185,7 +179,7 @@ pub fn trials(trials: &Trials) -> Page {
     });
     let heading = [super::ab::ratio_title(trials), super::ab::control(trials).unwrap_or_default()];
     page.ratios(Ratios::new(heading, rows.collect(), trials.min_effect));
-    page.html.push_str(&super::ab::html(trials));
+    page.html.push_str(&super::ab::document(trials).html());
     page.close();
     page
 }
@@ -343,9 +337,8 @@ impl Page {
             self.write_line_within(end, |page| page.element("p", &text));
         }
         self.line("<details><summary>Device and method details</summary>");
-        // Too many side by side would be unreadable.
-        for part in sources.chunks(if sources.len() > MAX_SIDE_BY_SIDE { 1 } else { MAX_SIDE_BY_SIDE }) {
-            if !self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(part))) {
+        for source in sources {
+            if !self.write_within(METHOD_END, |page| page.html.push_str(&facts_of(source))) {
                 self.omitted.rows += 1;
             }
         }
@@ -378,10 +371,6 @@ impl Page {
             records.dedup_by(|a, b| std::ptr::eq(*a, *b));
             self.fleet(super::fleet::record_tables(&records, usize::MAX));
         }
-        // Of cases with the same id, the first one counts.
-        let verdicts = comparison.map(|comparison| -> Verdicts<'_> {
-            comparison.cases.iter().rev().map(|case| (case.id.as_str(), case)).collect()
-        });
         // Without a contest, the winners are the cases of the comparison.
         let groups = if comparison.is_none() || is_contest { groups } else { &[] };
         self.line(r#"<div class="winners">"#);
@@ -390,7 +379,7 @@ impl Page {
             let tables = group.sources_by_table();
             for (table, indices) in tables.iter().enumerate() {
                 let end = self.share(end, tables.len() - table);
-                self.winners(group, sources, indices, verdicts.as_ref(), end);
+                self.winners(group, sources, indices, end);
             }
         }
         self.line(r#"<div class="notes">"#);
@@ -456,7 +445,7 @@ impl Page {
         let devices = distinct(sections.iter().map(|(_, section)| &*section.device.name)).len();
         for (run, section) in &sections {
             let cases: Vec<&Case> = section.cases.iter().chain(&section.host).copied().collect();
-            let Some((mut sentence, _)) = fastest::sentence(&run.record, &cases) else { continue };
+            let Some(mut sentence) = fastest::sentence(&run.record, &cases) else { continue };
             let kind = if kinds > 1 { cases[0].subject() } else { String::new() };
             let device = if devices > 1 { &*section.device.name } else { "" };
             let mut subject = join_filled(&[&kind, device], " on ");
@@ -474,11 +463,9 @@ impl Page {
         }
     }
 
-    /// Writes the conditions of each source, and the reasons for missing shares of limits.
+    /// Writes the conditions of each source.
     fn conditions(&mut self, sources: &[ReportSource<'_>]) {
-        let reasons: Vec<_> = sources.iter().map(missing_shares).collect();
-        let is_shared = reasons.windows(2).all(|pair| pair[0] == pair[1]);
-        for (source, reason) in sources.iter().zip(&reasons) {
+        for source in sources {
             if let Some(sentence) = source.conditions.sentence(source.device.index) {
                 let subject = if sources.len() == 1 { "Conditions" } else { &source.name };
                 self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{subject}: {sentence}")));
@@ -487,16 +474,6 @@ impl Page {
             for caveat in caveats {
                 self.write_within(ANSWER_END, |page| page.paragraph("quiet", &caveat.to_string()));
             }
-            if let Some(reason) = reason
-                && !is_shared
-            {
-                self.write_within(ANSWER_END, |page| page.paragraph("quiet", &format!("{}: {reason}", source.name)));
-            }
-        }
-        if let Some(Some(reason)) = reasons.first()
-            && is_shared
-        {
-            self.paragraph("quiet", reason);
         }
     }
 
@@ -517,18 +494,17 @@ impl Page {
         let Some(comparison) = comparison.filter(|comparison| !is_empty(comparison)) else {
             return self.element("p", sentence);
         };
-        match super::compare::headline(comparison, &Ruling::default()) {
-            Some(headline) => {
-                self.paragraph("verdict", &format!("{}.", shortened(&headline, MAX_SENTENCE)));
+        match super::compare::details(comparison) {
+            Some(details) => {
+                self.paragraph("verdict", &format!("{}.", shortened(&details, MAX_SENTENCE)));
                 self.paragraph("quiet", sentence);
             }
             None => self.paragraph("verdict", sentence),
         }
         self.note_at = self.html.len();
         self.fleet(super::fleet::comparison_tables(comparison, usize::MAX));
-        let overviews = super::compare::overviews(comparison);
-        if !overviews.is_empty() {
-            self.list_below(VERDICTS_END, overviews);
+        if let Some(overview) = super::compare::overview(comparison) {
+            self.element("p", &overview);
         }
         if !comparison.differences.is_empty() {
             self.list_below(VERDICTS_END, comparison.differences.iter().map(difference_text));
@@ -555,7 +531,7 @@ impl Page {
             self.element("p", remark);
         }
         if let Some(commands) = &comparison.decide {
-            self.element("p", &super::compare::above_commands(comparison));
+            self.element("p", super::compare::ABOVE_COMMANDS);
             self.write_line_within(ANSWER_END, |page| page.line(&format!("<pre>{}</pre>", escape(commands))));
         }
     }
@@ -607,7 +583,7 @@ impl Page {
         let rows = cases.len().min(self.max_rows(end));
         let table = super::compare::verdicts(caption, &cases[..rows], &names[..rows]);
         self.table_below(end, table, cases.len(), "figures judged");
-        if let Some(note) = super::compare::ratio_note(&cases[..rows]) {
+        for note in super::compare::ratio_notes(&cases[..rows]) {
             self.element("p", &note);
         }
         self.line("</details>");
@@ -624,15 +600,8 @@ impl Page {
         self.line("</details>");
     }
 
-    /// Writes the winner of each size on some sources, with its share and verdict.
-    fn winners(
-        &mut self,
-        group: &ChartGroup<'_>,
-        sources: &[ReportSource<'_>],
-        indices: &[usize],
-        verdicts: Option<&Verdicts<'_>>,
-        end: usize,
-    ) {
+    /// Writes the winner of each size on some sources, with its share.
+    fn winners(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], indices: &[usize], end: usize) {
         let leaders: Vec<Vec<&Case>> = indices.iter().map(|source| group.leaders(*source)).collect();
         let mut all_leaders: Vec<&Case> = leaders.iter().flatten().copied().collect();
         if indices.len() > 1 {
@@ -656,30 +625,12 @@ impl Page {
         {
             title = format!("{title}: {}", only.source.name);
         }
-        if leaders.len() > MAX_SIDE_BY_SIDE {
-            let table = winners_in_rows(&title, &leaders, &rows, "fastest");
-            let total = table.len();
-            return self.table_below(end, table, total, "figures won");
-        }
-        if verdicts.is_some() {
-            title.push_str(": fastest at each size");
-        }
-        if let [source] = indices {
-            let heading = if group.is_contest(*source) { "fastest" } else { "variant" };
-            let table = winners_in_rows(&title, &leaders, &rows, heading);
-            // On a phone, the last column has a line of its own.
-            let has_caveats = table.ends_with(FASTER_WITH_CAVEAT);
-            self.table_below(end, table, total, if has_caveats { "figures won caveats" } else { "figures won" });
-        } else {
-            let table = winners_side_by_side(&title, &leaders, &rows, verdicts);
-            self.table_below(end, table, total, if verdicts.is_some() { "figures won stacked" } else { "figures won" });
-        }
-        for (source, leaders) in indices.iter().zip(&leaders).filter(|_| verdicts.is_none()) {
-            let name = if sources.len() > 1 { &*leaders.source.name } else { "" };
-            let table = means(&join_filled(&[&group.title(), name], ": "), leaders, &group.cases[*source]);
-            let total = table.len();
-            self.table_below(end, table, total, "figures won");
-        }
+        let is_contest = indices.iter().any(|source| group.is_contest(*source));
+        let table = winners_of_rows(&title, &leaders, &rows, if is_contest { "fastest" } else { "variant" });
+        let total = table.len() + total - rows.len();
+        // On a phone, the last column has a line of its own.
+        let has_caveats = table.ends_with(FASTER_WITH_CAVEAT);
+        self.table_below(end, table, total, if has_caveats { "figures won caveats" } else { "figures won" });
     }
 
     /// Writes the charts and the tables of a group, as far as they end below `end` bytes.
@@ -743,7 +694,7 @@ impl Page {
         format!("{:02}-{stem}.svg", self.charts.len() + 1)
     }
 
-    /// Writes a table of the cases that several sources have: each source in a column, or in a row if there are many.
+    /// Writes a table of the cases that several sources have, with a row for each source.
     fn comparison(&mut self, group: &ChartGroup<'_>, sources: &[ReportSource<'_>], end: usize) {
         let mut by_key = vec![];
         for cases in &group.cases {
@@ -757,17 +708,12 @@ impl Page {
         common.retain(|key| by_key.iter().filter(|cases| cases.contains_key(key)).count() > 1);
         let has_common = |cases: &CasesByKey<'_>| common.iter().any(|key| cases.contains_key(key));
         let compared: Vec<_> = sources.iter().zip(by_key).filter(|(_, cases)| has_common(cases)).collect();
-        let mut total = common.len();
+        let total = common.len();
         common.truncate(self.max_rows(end));
         let Some((first, _)) = compared.first() else { return };
         let caption = format!("{}, side by side with {}", group.title(), first.name);
-        let table = if compared.len() > MAX_SIDE_BY_SIDE {
-            let table = comparison_in_rows(caption, &common, &compared);
-            total = table.len() + (total - common.len()) * compared.len();
-            table
-        } else {
-            comparison_in_columns(caption, common, &compared)
-        };
+        let table = side_by_side(caption, &common, &compared);
+        let total = table.len() + (total - common.len()) * compared.len();
         self.table_below(end, table, total, "figures stacked");
     }
 
@@ -783,7 +729,7 @@ impl Page {
         let mut table = table.text(["mark"]).prose(has_remarks.then_some("remarks"));
         for case in cases {
             let mut figures: Vec<Option<Cell>> = PAGE.iter().map(|figure| figure_cell(figure, case)).collect();
-            figures.push(case.measured().and_then(|_| share_of(case, false)).map(Cell::from));
+            figures.push(case.measured().and_then(|_| share_of(case)).map(Cell::from));
             figures.push(match source.over {
                 Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval).into()),
                 None => figure_cell(&SPEEDUP, case),
@@ -818,9 +764,6 @@ impl Page {
         }
     }
 }
-
-/// Verdicts by id of the case.
-type Verdicts<'a> = HashMap<&'a str, &'a Compared>;
 
 /// Cases of a source by size and series, which are the same in every source.
 type CasesByKey<'a> = HashMap<(&'a CaseSize, String), &'a Case>;
@@ -869,42 +812,12 @@ impl<'a> Leaders<'a> {
     }
 }
 
-/// Returns the table of the winners of a few sources, with the verdict on those of two.
-fn winners_side_by_side(
-    caption: &str,
-    leaders: &[Leaders<'_>],
-    rows: &[String],
-    verdicts: Option<&Verdicts<'_>>,
-) -> Table {
-    // One column for each source: a phone has no room for more.
-    let names = leaders.iter().map(|leaders| leaders.source.name.as_str());
-    let mut table = Table::captioned(caption).text(["size"]).text(names).text(verdicts.map(|_| "verdict"));
-    for row in rows {
-        let winners: Vec<Option<&Case>> = leaders.iter().map(|leaders| leaders.of_row(row).first().copied()).collect();
-        let cases: Vec<&Case> = winners.iter().flatten().copied().collect();
-        // The best of several sources is marked, unless there are verdicts or some answers are less exact than others.
-        let classes = distinct(cases.iter().map(|case| Class::of(case).to_string()));
-        let has_best = verdicts.is_none() && classes.len() == 1;
-        let best_time = cases.iter().filter_map(|case| median(case)).map(|time| time.0).fold(f64::INFINITY, f64::min);
-        let with_limits = limits_differ(cases.into_iter());
-        let mut cells = vec![Cell::from(row)];
-        for (leaders, winner) in leaders.iter().zip(&winners) {
-            let is_best = has_best && winner.and_then(median).is_some_and(|time| time.0 <= best_time);
-            cells.push(cell_beside(leaders.of_row(row), is_best, with_limits, &leaders.source.conditions));
-        }
-        cells.extend(verdicts.map(|verdicts| verdict_on(&winners, verdicts)));
-        table.row(cells);
-    }
-    table
-}
-
 /// Returns the table of the winners of one source, or of many, each in a row. `heading` is that of the winners.
-fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], heading: &str) -> Table {
+fn winners_of_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], heading: &str) -> Table {
     let record = (leaders.len() > 1).then_some("record");
     let table = Table::captioned(caption).text(["size"]).text(record).text([heading]);
     let mut table = table.numbers(["time", "of hardware"]).prose([FASTER_WITH_CAVEAT]).text(["mark"]);
     for row in rows {
-        let with_limits = limits_differ(leaders.iter().filter_map(|leaders| leaders.of_row(row).first().copied()));
         for leaders in leaders {
             let [winner, others @ ..] = leaders.of_row(row) else { continue };
             let conditions = &leaders.source.conditions;
@@ -913,7 +826,7 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
             cells.extend([
                 leaders.named(winner),
                 figure_cell(&MEDIAN, winner).unwrap_or_default(),
-                or_dash(share_of(winner, with_limits)).into(),
+                or_dash(share_of(winner)).into(),
                 faster_with_caveats(others, conditions).into(),
                 conditions.signs(winner).into(),
             ]);
@@ -925,53 +838,8 @@ fn winners_in_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
     table
 }
 
-/// Returns a table of the geometric means, over sizes, of each variant's time relative to that of the size's winner.
-/// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
-fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
-    let sizes = leaders.by_row.len();
-    let ratio = |case: &Case| Some(TimeRatio::of(fastest::best_of(leaders.of_row(&row(case)))?, case)?.ratio.ln());
-    let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
-    let mut variants = vec![];
-    for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
-        let mean = (ratios.iter().map(|(_, ratio)| ratio).sum::<f64>() / ratios.len() as f64).exp();
-        variants.push((ratios.len(), mean, ratios[0].0));
-    }
-    // A mean over some of the sizes does not compare with the others.
-    variants.sort_by(|(sizes, mean, _), (others, other, _)| others.cmp(sizes).then(mean.total_cmp(other)));
-    let mut table = Table::captioned(format!("{title}, {sizes} sizes")).text(["variant"]);
-    let has_caveats = variants.iter().any(|(_, _, case)| !Class::of(case).is_exact());
-    let fastest = if has_caveats { "fastest without a caveat" } else { "fastest" };
-    table = table.numbers([format!("time ÷ {fastest} (geometric mean)")]).text(["sizes"]);
-    if sizes > 1 && variants.len() > 1 {
-        for (measured, mean, case) in variants {
-            let measured = if measured < sizes { format!("{measured} of {sizes}") } else { String::new() };
-            table.row([Cell::from(series(case)), fastest::ratio_text(mean).into(), measured.into()]);
-        }
-    }
-    table.leave_out_empty(&["sizes"], "");
-    table
-}
-
-/// Returns a table of cases with a column for the times of each source, and their ratios to those of the first.
-fn comparison_in_columns(
-    caption: String,
-    keys: Vec<(&CaseSize, String)>,
-    sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
-) -> Table {
-    let names = sources.iter().map(|(source, _)| source.name.as_str());
-    let ratios = sources[1..].iter().map(|(source, _)| format!("{} ÷ first", source.name));
-    let mut table = Table::captioned(caption).text(["size", "variant"]).numbers(names).numbers(ratios);
-    for key in keys {
-        let cases: Vec<Option<&Case>> = sources.iter().map(|(_, cases)| cases.get(&key).copied()).collect();
-        let times = cases.iter().map(|case| or_dash(case.map(time_or_status)));
-        let ratios = cases[1..].iter().map(|case| ratio_to(cases[0], *case));
-        table.row([key.0.to_string(), key.1].into_iter().chain(times).chain(ratios));
-    }
-    table
-}
-
 /// Returns a table of cases with a row for the time of each source, and its ratio to that of the first.
-fn comparison_in_rows(
+fn side_by_side(
     caption: String,
     keys: &[(&CaseSize, String)],
     sources: &[(&ReportSource<'_>, CasesByKey<'_>)],
@@ -989,37 +857,33 @@ fn comparison_in_rows(
     table
 }
 
-/// Returns a table of the devices and methods of some sources.
-fn facts_of(sources: &[ReportSource<'_>]) -> String {
-    let names = sources.iter().map(|source| source.name.as_str());
-    let mut table = Table::captioned("Devices and method").text([""]).prose(names);
-    let mut row = |name: &str, value: &dyn Fn(&ReportSource<'_>) -> String| {
-        table.row(std::iter::once(name.to_string()).chain(sources.iter().map(value)));
-    };
-    row("record", &|source| source.run.name.clone());
-    row("device", &|source| source.device.name.clone());
-    row("kind", &|source| source.device.kind.to_string());
-    row("driver", &|source| format!("{} {}", source.device.driver.name, source.device.driver.info));
-    row("Vulkan", &|source| source.device.api_version.clone());
-    row("sub-group", &|source| source.device.subgroup.size.to_string());
-    row("started", &|source| started(&source.run.record.started));
-    let texts: [fn(&Origin) -> Option<String>; 3] =
-        [|origin| origin.label.clone(), Origin::commit_text, Origin::host_text];
-    for (name, text) in ["label", "commit", "host"].into_iter().zip(texts) {
-        if sources.iter().any(|source| text(&source.run.record.origin).is_some()) {
-            row(name, &|source| or_dash(text(&source.run.record.origin)));
+/// Returns a table of the device and the method of a source.
+fn facts_of(ReportSource { run, device, name, .. }: &ReportSource<'_>) -> String {
+    let record = &run.record;
+    let origin = &record.origin;
+    let mut table = Table::captioned("Device and method").text([""]).prose([&**name]);
+    let facts = [
+        ("record", Some(run.name.clone())),
+        ("device", Some(device.name.clone())),
+        ("kind", Some(device.kind.to_string())),
+        ("driver", Some(format!("{} {}", device.driver.name, device.driver.info))),
+        ("Vulkan", Some(device.api_version.clone())),
+        ("sub-group", Some(device.subgroup.size.to_string())),
+        ("started", Some(started(&record.started))),
+        ("label", origin.label.clone()),
+        ("commit", origin.commit_text()),
+        ("host", origin.host_text()),
+        ("command", Some(record.command.join(" "))),
+        ("variables", Some(origin.driver_variables()).filter(|variables| variables != "none")),
+        ("method", Some(method(record))),
+        ("processes", Some(record.processes().len().to_string())),
+        ("wall time", Some(record.wall_time.to_string())),
+    ];
+    for (name, value) in facts {
+        if let Some(value) = value {
+            table.row([name.to_string(), value]);
         }
     }
-    row("command", &|source| source.run.record.command.join(" "));
-    if sources.iter().any(|source| source.run.record.origin.driver_variables() != "none") {
-        row("variables", &|source| source.run.record.origin.driver_variables());
-    }
-    row("method", &|source| method(&source.run.record));
-    if sources.iter().any(|source| source.run.record.processes.len() > 1) {
-        row("processes", &|source| source.run.record.processes().len().to_string());
-    }
-    row("cases", &|source| tally(source.cases()));
-    row("wall time", &|source| source.run.record.wall_time.to_string());
     table.html("facts")
 }
 
@@ -1051,28 +915,10 @@ fn time_of(case: &Case) -> String {
     MEDIAN.text(case).unwrap_or_default()
 }
 
-/// Returns the cell of the winner of a size on a source, beside those of other sources.
-fn cell_beside(cases: &[&Case], is_best: bool, with_limits: bool, conditions: &RunConditions) -> Cell {
-    let [case, others @ ..] = cases else { return "–".into() };
-    let time = median(case).map(|time| time.to_string());
-    // Non-breaking spaces keep numbers with their units.
-    let figures = time.into_iter().chain(share_of(case, with_limits)).map(|figure| figure.replace(' ', "\u{a0}"));
-    let mut detail = figures.collect::<Vec<_>>().join(", ");
-    if !others.is_empty() {
-        let _ = write!(detail, "; {FASTER_WITH_CAVEAT}: {}", faster_with_caveats(others, conditions));
-    }
-    let name = format!("{} {}", case.variant, Class::of(case));
-    Cell { is_best, detail, marks: conditions.signs(case), ..Cell::from(name.trim_end()) }
-}
-
-/// Formats the share of its limit that a case reaches, and `with_limits` also the limit.
-fn share_of(case: &Case, with_limits: bool) -> Option<String> {
+/// Formats the share of its limit that a case reaches, with the limit.
+fn share_of(case: &Case) -> Option<String> {
     let share = finite_share(case)?;
-    let text = model::share(share);
-    if !with_limits {
-        return Some(format!("{text} {}", share.limit.name()));
-    }
-    Some(format!("{text} of {} ({})", share.limit.name(), share.least_told(case)))
+    Some(format!("{} {}", model::share(share), share.limit.name()))
 }
 
 /// Returns the marks of these cases for a legend: signs beside names and times, and those before shares.
@@ -1081,46 +927,6 @@ fn legend_marks(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     let bounds: Vec<_> = cases.iter().filter_map(|case| Some(finite_share(case)?.signed())).collect();
     marks.extend(bound_mark(|sign| bounds.iter().any(|(shown, _)| *shown == sign)));
     marks
-}
-
-/// Explains why cases of a source have no share of a limit, or why its charts lack the limits. Chains have no limits.
-fn missing_shares(source: &ReportSource<'_>) -> Option<String> {
-    let timed = source.cases().filter(|case| case.measured().is_some() && case.chain.is_none());
-    let total = timed.clone().count();
-    if total == 0 || source.device.kind == DeviceKind::Host {
-        return None;
-    }
-    match timed.filter(|case| finite_share(case).is_none()).count() {
-        0 if source.peaks().next().is_some() => None,
-        0 => {
-            let how = "resumed with --no-peak or --parallel, or interrupted";
-            Some(format!("The record has shares, but not the limits that they are of ({how})."))
-        }
-        missing if missing == total => Some("Shares of the limits were not measured.".into()),
-        missing => Some(format!(
-            "{missing} of {total} cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise \
-             and in further rounds, or interrupted)."
-        )),
-    }
-}
-
-/// Whether cases have different limits.
-fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
-    let shares: Vec<_> = cases.filter_map(finite_share).collect();
-    shares.windows(2).any(|pair| {
-        pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > MAX_EQUAL_LIMIT_RATIO.ln()
-    })
-}
-
-/// Returns the verdict on the winner of a size, or a note that the winner changed.
-fn verdict_on(winners: &[Option<&Case>], verdicts: &Verdicts<'_>) -> Cell {
-    let [Some(before), Some(after)] = winners else { return "–".into() };
-    if before.id != after.id {
-        return format!("fastest changed: {} → {}", before.variant, after.variant).into();
-    }
-    let Some(Compared { verdict, ratio: value, .. }) = verdicts.get(after.id.as_str()) else { return "–".into() };
-    let detail = value.map_or_else(String::new, ratio);
-    Cell { class: verdict.name(), detail, ..super::compare::verdict(*verdict).into() }
 }
 
 /// Formats the number of processes that measured each case: `5`, or `3 to 9`.
@@ -1225,12 +1031,6 @@ fn method(record: &Record) -> String {
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };
     format!("gpukern {}, {clock}, {cache}{validation}{robust}", record.version)
-}
-
-/// Counts the cases by status.
-fn tally<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
-    let counts = grouped(cases.map(|case| case.outcome.status()), |status| *status);
-    counts.iter().map(|all| format!("{} {}", all.len(), all[0])).collect::<Vec<_>>().join(", ")
 }
 
 /// Explains a missing time, and adds the remarks of the algorithm.
@@ -1441,7 +1241,7 @@ mod tests {
         }
         // A value with a single size would be a chart of one mark.
         record.cases.truncate(4);
-        assert!(page_of(record).html.contains("geometric mean"));
+        assert!(page_of(record).html.contains("geometric mean of its extents"));
     }
 
     #[test]
@@ -1471,30 +1271,6 @@ mod tests {
                 assert!(text.contains("i: interrupted") && !text.contains("gpukern"), "{name}: {text}");
             }
         }
-    }
-
-    #[test]
-    fn missing_shares_there_is_no_roofline_and_a_line_says_why() {
-        assert!(!page_of(six_cases()).html.contains("oofline"));
-        let note = |record: &Record| {
-            let paragraphs = texts(&page_of(record.clone()).html, "p");
-            paragraphs.into_iter().filter(|text| text.contains(" limits ")).collect::<String>()
-        };
-        let mut held = full();
-        set_shares(&mut held, Limit::Compute, 1.0, 0.5);
-        assert_eq!(note(&held), "");
-        held.cases[0].share = None;
-        let some = note(&held);
-        held.cases[0].share = held.cases[1].share;
-        held.peaks.clear();
-        insta::assert_snapshot!([note(&six_cases()), some, note(&held)].join("\n"), @"
-        1 of 2 cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise and in further rounds, or interrupted).
-        1 of 4 cases have no share of the hardware's limits (left out with --no-peak, --parallel, --noise and in further rounds, or interrupted).
-        The record has shares, but not the limits that they are of (resumed with --no-peak or --parallel, or interrupted).
-        ");
-        // Chains of latencies have no limit, and a host has no measured one.
-        held.cases.iter_mut().for_each(|case| (case.share, case.chain) = (None, Some(1000)));
-        assert_eq!(note(&held), "");
     }
 
     #[test]
@@ -1576,24 +1352,7 @@ mod tests {
     }
 
     #[test]
-    fn means_over_sizes_are_relative_to_the_fastest_and_name_missing_sizes() {
-        let mut record = large(3, 4, false);
-        for (index, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
-        }
-        record.cases.remove(1);
-        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        m.summary.median = Nanos(6e3);
-        let html = page_of(record).html;
-        let means = html.split("<table").find(|table| table.contains("4 sizes</caption>")).expect("means");
-        let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
-        let expected = ["varianttime ÷ fastest (geometric mean)sizes", "v01.19", "v22.3", "v12.03 of 4"];
-        assert_eq!(texts(&means, "tr"), expected);
-    }
-
-    #[test]
-    fn headline_and_means_have_the_ratio_of_each_process_and_not_that_of_the_medians() {
+    fn the_headline_has_the_ratio_of_each_process_and_not_that_of_the_medians() {
         let mut record = large(2, 2, false);
         for (index, case) in record.cases.iter_mut().enumerate() {
             let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
@@ -1602,8 +1361,6 @@ mod tests {
         }
         let html = page_of(record).html;
         assert!(html.contains("v0 is fastest at every size, 1.50 times as fast as the next"), "{html}");
-        let means = html.split("<table").find(|table| table.contains("2 sizes</caption>")).expect("means");
-        assert!(means.contains(">1.50<") && !means.contains(">1.60<"), "{means}");
     }
 
     #[test]
@@ -1668,33 +1425,17 @@ mod tests {
         comparison.decide = Some("gpukern bench <lu>".into());
         comparison.remarks = vec!["1 case is <odd>.".into()];
         insta::assert_snapshot!(contents(&well_formed(&runs, Some(&comparison))));
-        // Without a contest, there is nothing beside the cases themselves.
-        let alone = runs.clone().map(|mut run| {
-            run.record.cases.retain(|case| case.variant == "local");
-            run
-        });
-        assert!(!well_formed(&alone, Some(&comparison)).html.contains("fastest at each size"));
         after.devices[0].uuid = "another".into();
         let refused = well_formed(&pair(&after), None).html;
         assert_eq!((refused.matches("No verdict").count(), refused.matches("SLOWER").count()), (1, 0), "{refused}");
     }
 
     #[test]
-    fn many_records_are_rows_and_shares_of_other_limits_name_them() {
-        let limited = |index: usize, least: f64| {
-            let mut record = full();
-            set_shares(&mut record, Limit::Memory, least, 0.25);
-            NamedRecord::new(format!("{index}.json"), record)
-        };
-        let six: Vec<_> = (0..6).map(|index| limited(index, 1e4)).collect();
+    fn records_are_rows_with_a_method_each() {
+        let six: Vec<_> = (0..6).map(|index| NamedRecord::new(format!("{index}.json"), full())).collect();
         let page = well_formed(&six, None).html;
         assert!(page.contains(r#"<th scope="col">record</th>"#), "{page}");
         assert_eq!(page.matches(r#"<th scope="col">5.json</th>"#).count(), 1, "in the table of its own method");
-        assert!(!page.contains("25.0 % of memory"), "one limit for all");
-        let pages = [1.01e4, 2e4].map(|least| well_formed(&[limited(0, 1e4), limited(1, least)], None));
-        let [similar, other] = pages.each_ref().map(|page| page.html.replace('\u{a0}', " "));
-        assert!(other.contains("25.0 % of memory (20.00 µs)"), "another limit stands beside its share");
-        assert!(!similar.contains("% of memory"));
     }
 
     #[test]

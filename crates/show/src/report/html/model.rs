@@ -4,9 +4,9 @@ use super::super::bench::{axis_names, median, row};
 use super::super::fastest;
 use super::super::grid::speedup_text;
 use super::super::join_filled;
+use super::MAX_NAME;
 use super::axis::{self, LogAxis};
 use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
-use super::{MAX_NAME, limits_differ};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos, Work, significant, uncertainty};
@@ -919,6 +919,17 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
 /// Returns the share of its limit that a case reaches, if it is a number.
 pub(super) fn finite_share(case: &Case) -> Option<Share> {
     case.share.filter(|share| share.fraction.is_finite())
+}
+
+/// Maximum ratio of two limits that count as the same.
+const MAX_EQUAL_LIMIT_RATIO: f64 = 1.02;
+
+/// Whether cases have different limits.
+fn limits_differ<'a>(cases: impl Iterator<Item = &'a Case>) -> bool {
+    let shares: Vec<_> = cases.filter_map(finite_share).collect();
+    shares.windows(2).any(|pair| {
+        pair[0].limit != pair[1].limit || (pair[0].least.0 / pair[1].least.0).ln().abs() > MAX_EQUAL_LIMIT_RATIO.ln()
+    })
 }
 
 /// Returns the name of a case's series: its variant, with the required sub-group size and the caveats.
