@@ -67,8 +67,7 @@ fn capture_program(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Com
         match captured_cases(args, &folder, output, &processes, setup, host) {
             Ok(cases) => {
                 exit = add_cases(&mut text, &cases);
-                failure =
-                    cases.iter().all(|case| case.folder.is_none()).then(|| nothing_captured(args, &profile, &cases));
+                failure = cases.iter().all(|case| case.folder.is_none()).then(|| nothing_captured(&profile, &cases));
             }
             // Without the cases, the profile is still useful.
             Err(error) => failure = Some(error),
@@ -192,20 +191,13 @@ fn add_cases(text: &mut String, cases: &[ConvertedCase]) -> Exit {
 }
 
 /// Returns the error for a program of which no dispatch became a case, with the reason.
-fn nothing_captured(args: &CaptureArgs, profile: &Profile, cases: &[ConvertedCase]) -> Error {
+fn nothing_captured(profile: &Profile, cases: &[ConvertedCase]) -> Error {
     let reason = if profile.devices().all(|(_, device)| device.dispatches == 0) {
         "the program ran no dispatches".to_string()
     } else if !cases.is_empty() {
         "the reasons are below the profile".to_string()
     } else {
-        let name = args.kernel.as_ref().map(|pattern| format!("--kernel '{}'", brief(pattern)));
-        let call = (args.call > 1).then(|| format!("--call {}", args.call));
-        let options: Vec<_> = name.into_iter().chain(call).collect();
-        if options.is_empty() {
-            "`run` cannot take its kernels; the profile says why".to_string()
-        } else {
-            format!("no kernel in the profile that `run` can take fits {}", options.join(" and "))
-        }
+        "no kernel in the profile that `run` can take fits --kernel and --call".to_string()
     };
     Error::Failure(format!("captured no case: {reason}"))
 }

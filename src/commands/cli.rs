@@ -17,7 +17,7 @@ use crate::record::figure::LongColumn;
 use crate::report::long;
 use crate::{AxisValues, Error, FieldOptions, Format, Record, Request, Selection, VulkanOptions};
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -108,8 +108,7 @@ impl Cli {
         let command = with_variables(documented.clone(), variables);
         let matches = command.clone().try_get_matches_from(words);
         let despite_mistakes = command.clone().ignore_errors(true).try_get_matches_from(words).ok();
-        let refused = matches.as_ref().err().and_then(|error| error.get(ContextKind::InvalidArg));
-        let message = despite_mistakes.as_ref().and_then(|matches| suggest::kernels_elsewhere(matches, refused));
+        let message = despite_mistakes.as_ref().and_then(suggest::kernels_elsewhere);
         if let Some(message) = message {
             return Err(Error::Usage(message).into());
         }
@@ -208,7 +207,6 @@ pub enum Command {
         gpukern run k.toml                         verify and time it\n  \
         gpukern run k.toml --against tiled,auto    beside built-in variants\n  \
         gpukern run k.toml --tune                  the best of the lists in [spec]\n  \
-        gpukern run k.toml --repeat 1000           equal bits each time?\n  \
         gpukern run k.toml old.comp new.comp --ab  which of two is faster\n  \
         gpukern run k.toml --watch                 a line each time you save it")]
     Run(Box<RunArgs>),
@@ -232,7 +230,6 @@ pub enum Command {
         gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
         gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
-        gpukern bench lu --compare old.json --compare older.json\n  \
         gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
     Bench(Box<BenchArgs>),
     /// Measure a device's limits: arithmetic, bandwidth, launches
@@ -254,8 +251,6 @@ pub enum Command {
         quick: bool,
 
         /// Write the figures as JSON to this file, or `-`
-        ///
-        /// It is an array with an object for each device. `-` is standard output, in place of the tables.
         #[arg(long, value_name = "PATH|-")]
         json: Option<PathBuf>,
     },
@@ -268,9 +263,7 @@ pub enum Command {
     #[command(after_long_help = "Examples:\n  \
         gpukern tune matmul                               one minute, default sizes\n  \
         gpukern tune matmul --size 512..4096 --budget 5m  five minutes for these sizes\n  \
-        gpukern tune matmul -V tile-2d -t f16,f64         another variant, other types\n  \
         gpukern tune lu -V all -s 1024,4096               block widths of LU\n  \
-        gpukern tune matmul --tuned here.toml             keep results in this file\n  \
         gpukern bench matmul -V auto,tiled                use them\n  \
         gpukern bench matmul -V tiled --no-tuned          ignore them")]
     Tune(TuneArgs),
@@ -281,10 +274,7 @@ pub enum Command {
         `gpukern help drivers` compares and bisects drivers, and reports their bugs.\n\n\
         Examples:\n  \
         gpukern verify                                         everything, in minutes\n  \
-        gpukern verify lu -t f32 --full                        LU at every size\n  \
-        gpukern verify collectives --repeat 100                equal bits each time?\n  \
         gpukern verify --expect known.toml --junit verify.xml  for CI\n  \
-        gpukern verify matmul --keep-failures wrong            reproducers of failures\n  \
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
@@ -300,8 +290,6 @@ pub enum Command {
         gpukern sanitize matmul -V tiled -s 33     a built-in kernel\n  \
         gpukern sanitize k.toml                    your own, as `run` takes it\n  \
         gpukern sanitize cases/*                   what `capture -o cases` kept\n  \
-        gpukern sanitize k.toml --subgroup 32,64   these sub-group sizes only\n  \
-        gpukern sanitize k.toml --schedules 20     look longer\n  \
         gpukern sanitize k.toml --allow lockstep   report everything else\n  \
         gpukern sanitize lu --known known.toml --junit sanitize.xml"
     )]
@@ -322,7 +310,6 @@ pub enum Command {
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \
-        gpukern compare-commits main --processes 9     more evidence\n  \
         gpukern compare-commits main --min-effect 3%   on a quiet GPU"
     )]
     CompareCommits(CompareCommitsArgs),
@@ -339,7 +326,6 @@ pub enum Command {
         gpukern ab collectives -V '*-subgroup' --against '*-shared' -s 64\n  \
         # your kernel in place of naive's\n  \
         gpukern ab matmul -V naive --b-spirv mine.spv -s 512\n  \
-        gpukern ab matmul -V naive --a-spirv old.spv --b-spirv new.spv -s 512\n  \
         gpukern ab matmul -V tiled -s 512 --a-driver old.json --b-driver new.json\n  \
         # your kernel, under another compiler\n  \
         gpukern ab k.toml --b-env RADV_DEBUG=llvm"
@@ -354,7 +340,6 @@ pub enum Command {
         Examples:\n  \
         gpukern inspect matmul -V tiled,coopmat -s 4096    two built-in kernels\n  \
         gpukern inspect k.toml                             your own, every choice\n  \
-        gpukern inspect k.toml --isa                       with its machine code\n  \
         gpukern inspect matmul -V naive,tiled -s 8 --diff  figures and code, compared\n  \
         gpukern inspect k.toml --json new.json             a record for `compare`"
     )]
@@ -370,14 +355,12 @@ pub enum Command {
         gpukern capture -- python infer.py           where its device time goes\n  \
         gpukern capture --page p.html -- ./prog      with a timeline\n  \
         gpukern capture --trace t.json -- ./prog -v  for ui.perfetto.dev\n  \
-        gpukern capture --overlapped -- ./prog       without serializing dispatches\n  \
         gpukern capture -o cases --top 10 -- ./prog  its ten most expensive kernels"
     )]
     Capture(Box<CaptureArgs>),
     /// Convert a record to a format that other tools read
     #[command(after_long_help = "Examples:\n  \
         gpukern export run.json --to markdown          a table for a pull request\n  \
-        gpukern export run.json --to latex             the same table for a paper\n  \
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py\n  \
         gpukern export run.json --to sources -o again  its own kernels, to repeat it")]
@@ -387,7 +370,7 @@ pub enum Command {
         #[arg(required = true)]
         run: Vec<PathBuf>,
 
-        #[arg(long, value_name = "FORMAT", help = formats_help(), long_help = formats_help() + FORMATS_OF_THE_ACTION)]
+        #[arg(long, value_name = "FORMAT", help = formats_help())]
         to: Option<String>,
 
         /// In tables (csv, jsonl, markdown, latex), state each variant's speed-up over this one
@@ -403,9 +386,6 @@ pub enum Command {
         gpukern report run.json                              the tables again\n  \
         gpukern report run.json -o report.html               a page of one record\n  \
         gpukern report old.json new.json -o report.html      two, compared; or several\n  \
-        gpukern report h100.json rx7900.json                 devices in one table\n  \
-        gpukern report run.json -V naive,tiled               two variants of it\n  \
-        gpukern report run.json --speedup-over naive         speed-ups over a variant\n  \
         gpukern report run.json -o report.html --svg charts  the charts as files, too\n  \
         gpukern report --baseline old-*.json --candidate new-*.json -o report.html")]
     Report(Box<ReportArgs>),
@@ -435,7 +415,6 @@ pub enum Command {
         after_long_help = "Exit codes: 0 success · 1 a case is slower or wrong, with --fail-within · 2 usage\n\n\
         Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
-        gpukern history runs -o history.html                   with charts\n  \
         gpukern history runs --fail-within 10 --json h.json    for a nightly job\n  \
         gpukern history runs --order committed --apart driver  by commit date, driver\n  \
         gpukern history runs --to otava -o otava               for Apache Otava"
@@ -474,8 +453,6 @@ pub enum Command {
         gpukern man --output ~/.local/share/man/man1")]
     Man {
         /// Write all pages to this folder
-        ///
-        /// There is a page for the program and one for each command; nothing is printed.
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
     },
@@ -602,8 +579,6 @@ pub struct BenchArgs {
 #[serde(rename_all = "kebab-case")]
 pub struct OutputArgs {
     /// Write the record as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
@@ -617,8 +592,6 @@ pub struct OutputArgs {
     pub resume: Option<PathBuf>,
 
     /// Save a reproducer for every case that was wrong, crashed or hung
-    ///
-    /// Each gets a subfolder with everything needed to rerun it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
@@ -655,8 +628,6 @@ pub struct Comparing {
     pub budget: Option<String>,
 
     /// Save the records of further rounds in this new or empty folder
-    ///
-    /// They are round-2.json and so on.
     #[arg(long, value_name = "DIR", requires = "compare")]
     #[serde(serialize_with = "command_line::path")]
     pub rounds: Option<PathBuf>,
@@ -706,8 +677,6 @@ pub struct RunArgs {
     pub(crate) old: OldOptions,
 
     /// Refuse descriptions that run commands
-    ///
-    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -731,8 +700,6 @@ pub struct RunArgs {
     pub against: Vec<String>,
 
     /// Time every combination of the lists in [spec]
-    ///
-    /// Combinations that [where] rules out are left out; the fastest is printed last.
     #[arg(long, conflicts_with_all = ["ab", "watch"])]
     pub tune: bool,
 
@@ -748,8 +715,6 @@ pub struct RunArgs {
     pub ab: bool,
 
     /// Measure again whenever a file is saved
-    ///
-    /// It prints a new line whenever the description, a source or an included file is saved.
     #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures", "energy"])]
     pub watch: bool,
 
@@ -762,9 +727,6 @@ pub struct RunArgs {
     pub save: Vec<String>,
 
     /// Run each case N times more and compare the answers: --repeat 1000
-    ///
-    /// Every run begins with the same bits in all buffers. A note says how many answers differ from the first and
-    /// where; a wrong one rejects the case.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
     pub repeat: Option<u32>,
 
@@ -966,8 +928,6 @@ pub struct TuneArgs {
     pub on: DeviceArgs,
 
     /// Spend at most this long on all searches together
-    ///
-    /// Every problem gets at least one tile, however long that takes.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 
@@ -1037,8 +997,6 @@ pub struct InspectArgs {
     pub tuned: Option<PathBuf>,
 
     /// Take tiles and the choice of `auto` for hot or cold caches [default: hot]
-    ///
-    /// Nothing runs here: this prefers the results of `gpukern tune` with the same `--cache`.
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
@@ -1069,8 +1027,6 @@ pub struct InspectArgs {
     pub save: Option<PathBuf>,
 
     /// Write the record as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the table. `gpukern compare` compares two of them.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
@@ -1126,15 +1082,10 @@ pub struct CaptureArgs {
     pub max_bytes: Bytes,
 
     /// Write the profile as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the table. docs/profile.schema.json describes it.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
     /// Write a trace for ui.perfetto.dev to this file
-    ///
-    /// It is in the JSON format of Chrome's tracing, and has a row for each process, with tracks for dispatches and
-    /// submissions of each queue.
     #[arg(long, value_name = "PATH|-")]
     pub trace: Option<PathBuf>,
 
@@ -1143,8 +1094,6 @@ pub struct CaptureArgs {
     pub page: Option<PathBuf>,
 
     /// Kernels to show, and to capture
-    ///
-    /// They are the kernels that take the most time; the others share a row.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
 }
@@ -1181,8 +1130,6 @@ pub struct VerifyArgs {
     pub config: Option<PathBuf>,
 
     /// Refuse descriptions that run commands
-    ///
-    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long, requires = "config")]
     pub no_commands: bool,
 
@@ -1193,8 +1140,6 @@ pub struct VerifyArgs {
     pub sources: bool,
 
     /// Skip problems too large for a software device
-    ///
-    /// Problems of more than 10^8 operations are skipped on a software device. This is the default unless --size is given.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
@@ -1207,9 +1152,6 @@ pub struct VerifyArgs {
     pub json: Option<PathBuf>,
 
     /// Run each case N times more and compare the answers: --repeat 1000
-    ///
-    /// Every run begins with the same bits in all buffers. A note says how many answers differ from the first and
-    /// where; a wrong one rejects the case.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
 
@@ -1221,20 +1163,14 @@ pub struct VerifyArgs {
     pub expect: Option<PathBuf>,
 
     /// Fail if a kernel has no reference, or one that cannot show an error
-    ///
-    /// Without this option, unverified answers pass.
     #[arg(long, requires = "config")]
     pub require_reference: bool,
 
     /// Save a reproducer for every case that was wrong, crashed or hung
-    ///
-    /// Each gets a subfolder with everything needed to rerun it, the wrong elements and the driver's last messages.
     #[arg(long, value_name = "DIR")]
     pub keep_failures: Option<PathBuf>,
 
     /// Write JUnit XML to this file, or `-`
-    ///
-    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     pub junit: Option<PathBuf>,
 }
@@ -1293,8 +1229,6 @@ pub struct SanitizeArgs {
     pub source: SourceArgs,
 
     /// Refuse descriptions that run commands
-    ///
-    /// Use this for descriptions that you do not trust: their [reference] and [inputs] may have commands.
     #[arg(long)]
     pub no_commands: bool,
 
@@ -1328,8 +1262,6 @@ pub struct SanitizeArgs {
     pub known: Option<PathBuf>,
 
     /// Write the findings as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the table. `gpukern help races` describes it.
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
@@ -1378,8 +1310,6 @@ pub struct HistoryArgs {
     pub output: Option<PathBuf>,
 
     /// Write for another tool: otava
-    ///
-    /// It writes a CSV file for each case, and otava.yaml.
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<String>,
 }
@@ -1402,9 +1332,6 @@ fn gate_help() -> String {
 fn formats_help() -> String {
     format!("The format: {}; or {SOURCES}, to repeat a measurement of own kernels", Format::list())
 }
-
-/// Second paragraph of the help of `export --to`.
-const FORMATS_OF_THE_ACTION: &str = "\n\nThe custom ones are those of github-action-benchmark.";
 
 impl VerifyArgs {
     /// Returns the cases to verify.
@@ -1444,8 +1371,6 @@ pub struct CompareArgs {
     pub after: Option<PathBuf>,
 
     /// More records of the baseline
-    ///
-    /// They are of other processes of the same program. Three or more on each side show how processes differ.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     #[serde(serialize_with = "command_line::paths")]
     pub baseline: Vec<PathBuf>,
@@ -1465,8 +1390,6 @@ pub struct CompareArgs {
     pub gate: Option<PathBuf>,
 
     /// Write the comparison as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, without the table.
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
@@ -1501,8 +1424,6 @@ pub struct CompareCommitsArgs {
     pub config: String,
 
     /// A command that builds files that are not committed: 'make spirv'
-    ///
-    /// It runs for both sides.
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true)]
     pub prepare: String,
 
@@ -1519,8 +1440,6 @@ pub struct CompareCommitsArgs {
     pub processes: u32,
 
     /// The smallest change that matters
-    ///
-    /// On a busy runner, smaller changes drown in noise.
     #[arg(long, value_name = "PERCENT", default_value = compare_commits::MIN_EFFECT, allow_hyphen_values = true)]
     pub min_effect: String,
 
@@ -1692,15 +1611,11 @@ pub struct AbArgs {
     pub tuned: Option<PathBuf>,
 
     /// Write what was measured as JSON to this file, or `-`
-    ///
-    /// `-` is standard output, in place of the verdict.
     #[arg(long, value_name = "PATH|-")]
     #[serde(serialize_with = "command_line::path")]
     pub json: Option<PathBuf>,
 
     /// Save a reproducer for a side that was wrong, crashed or hung
-    ///
-    /// Each gets its own subfolder, as with `bench`.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,

@@ -89,14 +89,8 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
     let lost = indices(Unmatched::is_lost);
     if !lost.is_empty() && !force && !allow.iter().any(|name| name == "gone") {
         let cases = counted(lost.len(), "case");
-        let lost_support = indices(Unmatched::has_lost_support).len();
-        let lacking = match lost_support {
-            0 => String::new(),
-            count if count == lost.len() => ": its device or driver lacks what they need".into(),
-            count => format!(": its device or driver lacks what {count} of them need"),
-        };
         advice.push(format!(
-            "{cases} of the baseline did not run in the candidate{lacking}; if that is intended, add --allow gone."
+            "{cases} of the baseline did not run in the candidate; if that is intended, add --allow gone."
         ));
         unseen.extend(lost);
     }
@@ -122,11 +116,10 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
     }
     let different = indices(|case| [case.baseline, case.candidate] == [State::Measured; 2]);
     if !different.is_empty() && args.gate.is_none() {
-        let count = different.len();
-        let were = if count == 1 { "case was" } else { "cases were" };
+        let cases = counted(different.len(), "case");
         advice.push(format!(
-            "{count} {were} not compared, because the data or the work differ; look at the times, or compare them with \
-             --allow buffers,work."
+            "{cases} not compared, because the data or the work differ; look at the times, or compare them with --allow \
+             buffers,work."
         ));
         unseen.extend(different);
     }

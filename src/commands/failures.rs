@@ -53,26 +53,17 @@ pub(super) fn save(
     kernels: &[UserKernels],
 ) -> Result<String> {
     let mut saved = vec![];
-    let mut first_command = None;
     for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
         let validation = record.method.validation;
         let variables = &record.origin.environment;
         let command = recipe::assignments(variables) + &reproducing_request(request, case, device).command();
-        first_command.get_or_insert_with(|| command.clone());
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-        let (own_folder, is_runnable) = failure.write(folder, &folder_name(case, record))?;
-        saved.push((case, own_folder, is_runnable));
+        saved.push((case, failure.write(folder, &folder_name(case, record))?));
     }
-    let variables = words(&record.origin.environment);
-    let are_runnable: Vec<_> = saved.iter().map(|(_, _, is_runnable)| (*is_runnable, variables.clone())).collect();
-    let kinds = kinds(&saved);
-    // A summary names what to repeat first.
-    let first_command = first_command.filter(|_| kinds.is_empty());
-    let repeats = first_command.map_or_else(String::new, |command| format!("the first is repeated by `{command}`\n"));
-    Ok(note(&are_runnable, folder) + &kinds + &repeats)
+    Ok(note(saved.len(), folder) + &kinds(&saved))
 }
 
 /// Number of saved failures that need no summary.
@@ -80,20 +71,16 @@ const MAX_FEW: usize = 3;
 /// Largest number of lines in the summary, so that it fits a screen.
 const MAX_KINDS: usize = 12;
 
-/// Counts many saved failures by device, kernel and status, and names the folder to repeat first for each: that of the
-/// smallest case that `run` can repeat. Empty for few.
-fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
+/// Counts many saved failures by device, kernel and status, and names the folder of the smallest case of each. Empty for few.
+fn kinds(saved: &[(&Case, PathBuf)]) -> String {
     if saved.len() <= MAX_FEW {
         return String::new();
     }
-    let mut kinds = grouped(saved, |(case, ..)| case.failure_kind());
+    let mut kinds = grouped(saved, |(case, _)| case.failure_kind());
     kinds.sort_by_key(|kind| Reverse(kind.len()));
     let mut text = String::from("count  how        folder of the smallest case, which to repeat first\n");
     for kind in kinds.iter().take(MAX_KINDS) {
-        let Some((case, folder, _)) = kind.iter().min_by_key(|(case, _, is_runnable)| (!is_runnable, case.effort()))
-        else {
-            continue;
-        };
+        let Some((case, folder)) = kind.iter().min_by_key(|(case, _)| case.effort()) else { continue };
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let _ = writeln!(text, "{:5}  {:9}  {name}", kind.len(), case.outcome.status());
     }
@@ -105,8 +92,7 @@ fn kinds(saved: &[(&Case, PathBuf, bool)]) -> String {
 }
 
 /// Saves a reproducer of a failed side of `ab`, under its name, in `folder`: of the problem of a group, with the user's kernels.
-/// The side ran `kernel` on the driver that `variables` choose, and `ab` itself in `environment`. Returns whether `run` can
-/// repeat it, and the variables to set for that.
+/// The side ran `kernel` on the driver that `variables` choose, and `ab` itself in `environment`.
 pub(super) fn save_side(
     folder: &Path,
     (name, side): (&str, &SideResult),
@@ -114,7 +100,7 @@ pub(super) fn save_side(
     (group, kernels): (&CaseGroup, &[UserKernels]),
     trials: &Trials,
     [environment, variables]: [&BTreeMap<String, String>; 2],
-) -> Result<(bool, String)> {
+) -> Result<()> {
     let SideResult { case, device, .. } = side;
     let chosen = tuned::with_tile(group, kernel.variant(group), device, tuned);
     let substitute = kernel.substitute.as_ref();
@@ -122,27 +108,15 @@ pub(super) fn save_side(
     let command = recipe::assignments(environment) + &typed.collect::<Vec<_>>().join(" ");
     let validation = trials.validation;
     let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-    let (_, is_runnable) = failure.write(folder, &format!("{name}_{}", named_folder(&case.id, case, "")))?;
-    Ok((is_runnable, words(variables)))
+    failure.write(folder, &format!("{name}_{}", named_folder(&case.id, case, ""))).map(drop)
 }
 
-/// Returns a note about the saved failures, with whether `run` can repeat each and the variables to set for that; empty if
-/// there are none.
-pub(super) fn note(are_runnable: &[(bool, String)], folder: &Path) -> String {
-    let saved = are_runnable.len();
-    let variables = distinct(are_runnable.iter().filter(|(is, _)| *is).map(|(_, variables)| variables));
-    let (command, each) = match variables[..] {
-        [] => (String::new(), String::new()),
-        [variables] => (format!("`{variables}gpukern run FOLDER`"), String::new()),
-        _ => ("`gpukern run FOLDER`".into(), format!(", with the `variables` of its {FAILURE} set")),
-    };
-    let runs = match are_runnable.iter().filter(|(is, _)| *is).count() {
-        _ if saved == 0 => return String::new(),
-        0 => format!("`{NOT_RUNNABLE}` in {FAILURE} says why `run` cannot repeat them"),
-        runnable if runnable == saved => format!("{command} runs one again{each}"),
-        runnable => format!("{command} runs {runnable} of them again{each}, and says why it cannot run the others"),
-    };
-    format!("{} saved in {}; {runs}\n", counted(saved, "failure"), folder.shown())
+/// Returns a note about the saved failures; empty if there are none.
+pub(super) fn note(saved: usize, folder: &Path) -> String {
+    if saved == 0 {
+        return String::new();
+    }
+    format!("{} saved in {}; `gpukern run FOLDER` repeats one\n", counted(saved, "failure"), folder.shown())
 }
 
 /// Refuses saved failures that `run` cannot repeat: by their folders, or by the descriptions in these.
@@ -265,14 +239,6 @@ pub(super) fn moved(folders: &[PathBuf], record: &Record, host: &Host) -> String
     notes + &changed_variables(folders, &[], host)
 }
 
-/// Returns the sub-group size that the only dispatch of the failure saved in `folder` requires, if it does.
-pub(super) fn required_subgroup(folder: &Path) -> Option<u64> {
-    match &document_of(folder)?["dispatches"].as_array()?[..] {
-        [only] => only["subgroup_size"].as_u64(),
-        _ => None,
-    }
-}
-
 /// Failed case, and the parts of its reproducer.
 struct Failure<'a> {
     case: &'a Case,
@@ -362,10 +328,9 @@ pub(super) fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 impl Failure<'_> {
-    /// Writes the reproducer to a new folder of this name in `folder`. Returns the new folder, and whether `run` can repeat
-    /// the case.
-    fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, bool)> {
-        let write = |own_folder: PathBuf| self.try_write(&own_folder).map(|is_runnable| (own_folder, is_runnable));
+    /// Writes the reproducer to a new folder of this name in `folder`. Returns the new folder.
+    fn write(&self, folder: &Path, name: &str) -> Result<PathBuf> {
+        let write = |own_folder: PathBuf| self.try_write(&own_folder).map(|()| own_folder);
         create_unique(folder, name).and_then(write).map_err(|e| {
             let reason = destination::explained(e);
             Error::Failure(format!("cannot keep the failure of {} in '{}': {reason}", self.case.id, folder.shown()))
@@ -373,7 +338,7 @@ impl Failure<'_> {
     }
 
     /// Writes `failure.json` and the files that it names.
-    fn try_write(&self, folder: &Path) -> io::Result<bool> {
+    fn try_write(&self, folder: &Path) -> io::Result<()> {
         let Self { case, device, group, chosen, substitute, kernels, command, validation, variables } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
@@ -421,8 +386,7 @@ impl Failure<'_> {
             "wrong_elements": wrong,
             NOT_RUNNABLE: not_runnable,
         });
-        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))?;
-        Ok(not_runnable.is_none())
+        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
     }
 
     /// Whether the case, whose kernels are those of `program`, may end well without its reference: that judged its answer, or
@@ -614,26 +578,11 @@ mod tests {
     }
 
     #[test]
-    fn a_note_on_saved_failures_does_not_promise_what_run_cannot_do() {
-        let set = |runs: bool, variables: &str| (runs, variables.to_string());
-        let said = [
-            &[set(true, ""), set(true, "")][..],
-            &[set(true, "LP_PERF=no_tex "), set(false, "")],
-            &[set(true, "LP_PERF=no_tex "), set(true, "")],
-            &[set(false, "")],
-            &[],
-        ];
-        let said = said.map(|are| note(are, Path::new("kept")));
-        insta::assert_snapshot!(said.concat(), @r"
-        2 failures saved in kept; `gpukern run FOLDER` runs one again
-        2 failures saved in kept; `LP_PERF=no_tex gpukern run FOLDER` runs 1 of them again, and says why it cannot run the others
-        2 failures saved in kept; `gpukern run FOLDER` runs one again, with the `variables` of its failure.json set
-        1 failure saved in kept; `not_runnable` in failure.json says why `run` cannot repeat them
-        ");
+    fn a_failure_that_run_cannot_repeat_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(
             folder.path().join(FAILURE),
-            r#"{"not_runnable": "it runs in rounds", "command": "gpukern bench eigen", "dispatches": [{"subgroup_size": 4}]}"#,
+            r#"{"not_runnable": "it runs in rounds", "command": "gpukern bench eigen"}"#,
         )
         .expect("written");
         let refused = check_runnable(&[folder.path().into()]).expect_err("it cannot be run").to_string();
@@ -641,7 +590,6 @@ mod tests {
         assert!(refused.ends_with(end), "{refused}");
         check_runnable(&[folder.path().join(CASE)]).expect_err("nor by its description");
         check_runnable(&[folder.path().join("own.toml")]).expect("a file of the user's");
-        assert_eq!([folder.path(), Path::new("none")].map(required_subgroup), [Some(4), None]);
     }
 
     #[test]
@@ -679,17 +627,12 @@ mod tests {
         let failed = |size| case("naive", size, Outcome::failed("one".into()));
         let cases = [case("tiled", 4, failed(4).outcome), failed(64), failed(8), failed(32)];
         let saved = |count: usize| -> Vec<_> {
-            let folders =
-                cases.iter().take(count).map(|case| (case, PathBuf::from(format!("kept/{}", case.size)), true));
-            folders.collect()
+            cases.iter().take(count).map(|case| (case, PathBuf::from(format!("kept/{}", case.size)))).collect()
         };
         assert_eq!(kinds(&saved(3)), "");
-        let mut all = saved(4);
-        // The smallest cannot be repeated.
-        all[2].2 = false;
-        insta::assert_snapshot!(kinds(&all), @r"
+        insta::assert_snapshot!(kinds(&saved(4)), @r"
         count  how        folder of the smallest case, which to repeat first
-            3  failed     32
+            3  failed     8
             1  failed     4
         ");
         // A size of several extents may be less work than one of a single extent, whose square or cube it is.
@@ -701,10 +644,10 @@ mod tests {
         let [cube, flat] = [(crate::Size::Uniform(64), 2 << 18), (crate::Size::Three(5, 4, 33), 1320)]
             .map(|(size, operations)| sized(size, operations));
         let mut all = saved(4);
-        all[0] = (&cube, "kept/64".into(), true);
-        all[1] = (&flat, "kept/5x4x33".into(), true);
+        all[0] = (&cube, "kept/64".into());
+        all[1] = (&flat, "kept/5x4x33".into());
         all.truncate(2);
-        all.extend(vec![(&cube, PathBuf::from("kept/64_2"), true); 2]);
+        all.extend(vec![(&cube, PathBuf::from("kept/64_2")); 2]);
         assert!(kinds(&all).ends_with("    4  failed     5x4x33\n"), "{}", kinds(&all));
     }
 
@@ -730,7 +673,7 @@ mod tests {
             failed(DType::F32),
             failed(DType::F16),
         ];
-        let saved: Vec<_> = cases.iter().map(|case| (case, PathBuf::from("kept/case"), true)).collect();
+        let saved: Vec<_> = cases.iter().map(|case| (case, PathBuf::from("kept/case"))).collect();
         assert_eq!(kinds(&saved).lines().count() - 1, 4, "{}", kinds(&saved));
     }
 

@@ -6,7 +6,7 @@ use crate::basis::destination::{Destination, explained};
 use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::{Warning, reader};
-use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, brief, counted, printable};
+use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, counted, printable};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -44,7 +44,6 @@ pub(super) struct RecordFile {
 /// Facts about a record that is replaced; nothing else of it is read.
 #[derive(serde::Deserialize)]
 struct ReplacedRecord {
-    started: String,
     cases: Vec<serde::de::IgnoredAny>,
 }
 
@@ -63,15 +62,7 @@ impl ReplacedRecord {
         let kept = std::iter::once(beside(path, ".before")).chain(numbered).find(|path| !path.exists())?;
         std::fs::rename(path, &kept).ok()?;
         let cases = counted(self.cases.len(), "case");
-        Some(format!("kept the {cases} that it held in '{}', as this run was interrupted\n", kept.shown()))
-    }
-
-    /// Says what was replaced: `replaced 'run.json', which held 6 cases of 2026-11-29 17:34 UTC`.
-    fn note(&self, path: &Path) -> String {
-        let started = self.started.parse::<jiff::Timestamp>();
-        let started =
-            started.map_or_else(|_| brief(&self.started), |time| time.strftime("%F %H:%M UTC").to_string().into());
-        format!("replaced '{}', which held {} of {started}\n", path.shown(), counted(self.cases.len(), "case"))
+        Some(format!("kept the {cases} of '{}' in '{}', as this run was interrupted\n", path.shown(), kept.shown()))
     }
 }
 
@@ -107,14 +98,11 @@ impl RecordFile {
     /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
     /// record could not be written.
     pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
-        let replaced = self.replaced.take().zip(self.path());
-        let kept =
-            replaced.as_ref().filter(|_| is_interrupted(record)).and_then(|(replaced, path)| replaced.keep(path));
-        let replaced = replaced.map(|(replaced, path)| replaced.note(path));
+        let replaced = self.replaced.take().zip(self.path()).filter(|_| is_interrupted(record));
+        let kept = replaced.and_then(|(replaced, path)| replaced.keep(path));
         let is_written = answer.deliver_json(self.target.take(), record);
         if is_written {
             self.remove_journal();
-            answer.late_notes.extend(replaced);
         } else if let Some(journal) = &self.journal {
             answer.late_notes.push_str(&journal.note());
         }

@@ -17,8 +17,8 @@ use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
-    Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
+    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
+    Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -120,16 +120,16 @@ pub(super) fn measure_and_report(
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
-    let MeasuredPlan { record, validated, cut_short, .. } = measured(call, &mut file, request, path.is_some())?;
+    let MeasuredPlan { record, validated, cut_short, .. } =
+        call.measure_with_journal(&mut file)?.checked(path.is_some())?;
     let pooled = record.across_processes();
     let form = output.tables.table_form(&pooled, request.selection.sampling.energy);
     let is_joined = run::are_captured(&setup.kernels);
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
-    if let Some(files) = &request.kernels {
-        notes.push_str(&hints(&record, &files.kernel, &setup.kernels, host));
-    }
+    let own_kernels = request.kernels.as_ref();
+    notes.extend(own_kernels.map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
     notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
@@ -159,29 +159,6 @@ pub(super) fn measure_and_report(
     Ok(answer)
 }
 
-/// Measures the cases that the record in `file` lacks. Fails if no case ran and the record is not kept, and says how to require
-/// another sub-group size than a saved failure does, if no device has that size.
-fn measured(
-    call: MeasurementCall<'_>,
-    file: &mut RecordFile,
-    request: &Request,
-    is_kept: bool,
-) -> Result<MeasuredPlan> {
-    let mut measured = call.measure_with_journal(file)?;
-    let folders = request.kernels.as_ref().map_or(&[][..], |files| &files.kernel);
-    let sizes = |device: &DeviceInfo| u64::from(device.subgroup.min_size)..=u64::from(device.subgroup.max_size);
-    let is_lacking = |size: &u64| !measured.record.devices.iter().any(|device| sizes(device).contains(size));
-    let required = folders.iter().find_map(|folder| failures::required_subgroup(folder)).filter(is_lacking);
-    if let (Some(crate::Error::Usage(reason)), Some(size)) = (&mut measured.all_skipped, required) {
-        let _ = write!(
-            reason,
-            "\nthe saved kernel requires sub-groups of {size}, as on its device; `--set kernel.subgroup=SIZE` requires \
-             another size"
-        );
-    }
-    measured.checked(is_kept)
-}
-
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
 fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
     let Some(path) = request.tuned.as_ref().filter(|_| request.uses_tuned()) else { return String::new() };
@@ -200,11 +177,6 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
             "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver\n",
         );
         return hints;
-    }
-    if record.cases.iter().any(wrote_outside_buffers) {
-        hints.push_str(
-            "note      does the kernel check its bounds, does `groups` start too many work-groups, or is a shape too small?\n",
-        );
     }
     if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
@@ -238,12 +210,6 @@ fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
     };
     let points = &own.problem.points;
     own.problem.has_growing_loops() && (is_wrong && points.iter().any(is_long) || points.iter().any(is_suspect))
-}
-
-/// Returns whether a user's kernel probably wrote outside its buffers: it has no answer, which otherwise happens only to
-/// kernels whose reference is a built-in algorithm.
-fn wrote_outside_buffers(case: &Case) -> bool {
-    matches!(&case.outcome, Outcome::Rejected(verification) if verification.has_no_answer())
 }
 
 /// Refuses to add to `earlier` what a driver does with other variables. Prints a line for each that says where a driver is found.

@@ -3,10 +3,9 @@
 use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
 use super::program_sizes::{self, Saved};
 use super::reproducer::Reproducer;
-use crate::basis::alike::{distinct, grouped, grouped_where};
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
-use crate::basis::printable::{self, shell_word};
+use crate::basis::printable;
 use crate::case::tile::CaseTile;
 use crate::commands::cli::InspectArgs;
 use crate::device::capability::{Requirement, requirement, vulkan_for};
@@ -14,12 +13,11 @@ use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, SlotKind};
 use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
-use crate::plan::axes;
 use crate::tuning::tuned::Configuration;
 use crate::user::options::{CASE, PROGRAM};
 use crate::{
-    BufferSpec, CATALOGUE, Case, CaseGroup, CaseOptions, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem,
-    Program, Record, Request, Result, Shown, Tuned, UserKernels, counted,
+    BufferSpec, CATALOGUE, Case, CaseGroup, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem, Program, Record,
+    Request, Result, Shown, Tuned, UserKernels, counted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -218,8 +216,7 @@ pub(super) fn save_programs(
 ) -> Result<String> {
     let mut saved = vec![];
     let mut renamed = String::new();
-    let mut predicted = vec![];
-    let mut runnable = 0;
+    let mut predicted = 0;
     for case in record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Inspected)) {
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
@@ -229,7 +226,7 @@ pub(super) fn save_programs(
             renamed += &of_earlier_run(&usual, &folder);
             let command = command(&folder, case, device, (group, tuned), args).map_err(io::Error::other)?;
             let document = ProgramFile::write(&folder, case, device, (group, &chosen), command)?;
-            runnable += usize::from(write_case(&folder, case, device, (group, &chosen), &document).is_some());
+            write_case(&folder, case, device, (group, &chosen), &document);
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(folder.join(PROGRAM), printable::json(text))?;
             Ok(Saved { case, group, is_auto: chosen.automatic.is_some(), folder, document })
@@ -240,35 +237,17 @@ pub(super) fn save_programs(
         })?);
         let results = tuned.results(device, &group.algorithm, &group.spec);
         let is_timed = results.iter().any(|own| own.variant == chosen.variant.name && own.gflops.is_some());
-        if chosen.automatic.is_some() && !is_timed {
-            predicted.push(group);
-        }
+        predicted += usize::from(chosen.automatic.is_some() && !is_timed);
     }
     let sizes = program_sizes::write(folder, &saved, record, kernels)?;
-    let saved = saved.len();
-    let runs = match runnable {
-        0 => String::new(),
-        all if all == saved => "; `gpukern run FOLDER` verifies and times one".into(),
-        _ => format!("; `gpukern run FOLDER` verifies and times {runnable} of them"),
-    };
-    let text = format!("saved     {} with SPIR-V in '{}'{runs}\n", counted(saved, "program"), folder.shown());
-    Ok(text
-        + &sizes
-        + &renamed
-        + &devices_without(record)
-        + &untimed_choices(&predicted, saved, args).unwrap_or_default())
-}
-
-/// Names the devices of which no program was saved, with the reason.
-fn devices_without(record: &Record) -> String {
-    let mut notes = String::new();
-    for cases in grouped(&record.cases, |case| case.device) {
-        let is_saved = cases.iter().any(|case| case.outcome == Outcome::Inspected);
-        let Some(reason) = cases.iter().find_map(|case| case.outcome.reason()).filter(|_| !is_saved) else { continue };
-        let device = printable::printable(&record.device_name(cases[0].device)).into_owned();
-        let _ = writeln!(notes, "note      nothing was saved for {device}: {}", printable::printable(&reason));
+    let mut text = format!("saved     {} with SPIR-V in '{}'\n", counted(saved.len(), "program"), folder.shown());
+    text += &(sizes + &renamed);
+    // Nobody has run them on this device.
+    if predicted > 0 {
+        let programs = counted(predicted, "program");
+        let _ = writeln!(text, "note      auto chose {programs} by a model, without timing: run `gpukern tune` first");
     }
-    notes
+    Ok(text)
 }
 
 /// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
@@ -307,18 +286,21 @@ fn command(
     Ok(Some(request.command()))
 }
 
-/// Writes the description with which `run` repeats an exported case; `None` for a user's kernel, and for what
-/// no description has: fills between kernels, special inputs.
+/// Writes the description with which `run` repeats an exported case; none for a user's kernel, and for what no description
+/// has: fills between kernels, special inputs.
 fn write_case(
     folder: &Path,
     case: &Case,
     device: &DeviceInfo,
     (group, chosen): (&CaseGroup, &Configuration<'_>),
     document: &ProgramFile,
-) -> Option<()> {
-    CATALOGUE.find(&case.algorithm).ok()?;
-    let problem = (group.algorithm.problem)(&group.spec).ok()?;
-    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device).ok()?;
+) {
+    if CATALOGUE.find(&case.algorithm).is_err() {
+        return;
+    }
+    let Ok(problem) = (group.algorithm.problem)(&group.spec) else { return };
+    let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
+    let Ok(program) = program else { return };
     let sources: Vec<_> = document.dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
     let reproducer = Reproducer {
         folder,
@@ -334,40 +316,10 @@ fn write_case(
         needs_reference: false,
         axes: extents_as_axes(&group.spec.size.extents()),
     };
-    let written = reproducer.write();
-    if written.is_err() {
+    if reproducer.write().is_err() {
         // A description that does not repeat the case must not be taken for one that does; there may be none.
         let _ = std::fs::remove_file(folder.join(CASE));
     }
-    written.ok()
-}
-
-/// Warns that a model chose these of `saved` programs: nobody has run them on this device. `None` without any.
-fn untimed_choices(predicted: &[&CaseGroup], saved: usize, args: &InspectArgs) -> Option<String> {
-    let mut commands = vec![];
-    let problem = |group: &CaseGroup| (group.algorithm.name.clone(), group.spec.options);
-    for alike in grouped_where(predicted, |a, b| problem(a) == problem(b)) {
-        let (name, options) = &problem(alike[0]);
-        let sizes = distinct(alike.iter().map(|group| group.spec.size.to_string())).join(",");
-        let usual = CaseOptions::plain(options.dtype);
-        let columns = axes::tile_columns().filter(|column| column.name != "dtype");
-        let typed = columns.filter(|column| column.text(options) != column.text(&usual));
-        let typed = typed.map(|column| format!(" --{} {}", column.name, column.text(options)));
-        let devices = (!args.on.device.is_empty()).then(|| format!(" -d {}", shell_word(&args.on.device.join(","))));
-        let tuned = args.tuned.as_ref().map(|path| format!(" --tuned {}", shell_word(&path.shown())));
-        let caches = args.cache.as_ref().map(|state| format!(" --cache {}", shell_word(state)));
-        let more: String = typed.chain(caches).chain(devices).chain(tuned).collect();
-        commands.push(format!("`gpukern tune {name} -s {sizes} -t {}{more}`", options.dtype));
-    }
-    let (programs, them) = match predicted.len() {
-        0 => return None,
-        1 if saved == 1 => ("the program".into(), "it"),
-        1 => (format!("one of the {saved} programs"), "it"),
-        count if count == saved => (format!("all {saved} programs"), "them"),
-        count => (format!("{count} of the {saved} programs"), "them"),
-    };
-    let commands = commands.join(" and ");
-    Some(format!("note      auto chose {programs} by a model, without timing {them} here: run {commands} first\n"))
 }
 
 impl ProgramFile {
@@ -603,19 +555,6 @@ impl Bindings {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_device_of_which_nothing_was_saved_is_named_with_the_reason() {
-        let mut record = crate::record::fixture::four_cases();
-        record.cases.truncate(2);
-        for case in &mut record.cases {
-            case.outcome = Outcome::Skipped { reason: "needs f16".into(), unsupported: true };
-        }
-        let note = devices_without(&record);
-        assert!(note.starts_with("note      nothing was saved for ") && note.ends_with(": needs f16\n"), "{note}");
-        record.cases[1].outcome = Outcome::Inspected;
-        assert_eq!(devices_without(&record), "");
-    }
 
     #[test]
     fn the_committed_program_schema_is_that_of_the_types() {

@@ -7,7 +7,6 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination::{self, Destination};
 use crate::basis::input_file;
 use crate::basis::printable;
-use crate::basis::units::in_words;
 use crate::kernel::interface::ArgumentKind;
 use crate::plan::axes;
 use crate::{Case, CaseGroup, Error, Record, Result, Shown, UserKernels, counted};
@@ -115,21 +114,6 @@ enum What {
     Buffer,
 }
 
-impl What {
-    /// Returns the plural for a note.
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Steps => "steps",
-            Self::Kernel => "kernels",
-            Self::Groups => "grids",
-            Self::SubgroupSize => "sub-group sizes",
-            Self::Constant => "specialization constants",
-            Self::PushConstant => "push constants",
-            Self::Buffer => "buffers",
-        }
-    }
-}
-
 /// Value of a property.
 #[derive(Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -202,13 +186,9 @@ impl<'a> SizesFile<'a> {
         let is_free = |path: &PathBuf| !path.exists() || is_ours(path);
         let path = [usual.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
         // A program that reads the usual file must not get that of an earlier run.
-        let replaced = if path.exists() { ", in place of an earlier run's" } else { "" };
         Destination::open(&path)?.write(text.as_bytes())?;
-        let changing = distinct(self.changes.iter().map(|change| change.property.what.plural()));
-        let changes =
-            if changing.is_empty() { String::new() } else { format!("; {} change", in_words(&changing, "and")) };
         let (sizes, pipelines) = (self.sizes.len(), counted(self.pipelines.len(), "pipeline"));
-        let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}{changes}{replaced}\n", path.shown());
+        let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}\n", path.shown());
         Ok(note + &of_earlier_run(&usual, &path))
     }
 }

@@ -38,8 +38,6 @@ struct Forecast {
     expected: BTreeMap<String, CaseEstimate>,
     /// Expected time of all cases.
     total: Nanos,
-    /// Whether earlier runs corrected most of it.
-    is_learned: bool,
     /// Expected and actual time of the finished cases, by kind of work.
     times: BTreeMap<String, [Nanos; 2]>,
     /// Expected time of the finished work.
@@ -65,12 +63,6 @@ struct Forecast {
 const PRIOR_WEIGHT: Nanos = Nanos(3e9);
 /// Expected time from which a run is announced as long.
 const MIN_ANNOUNCED_TIME: Nanos = Nanos(10e9);
-/// Ends of the interval that holds nine of ten runs, as multiples of the expected time, without and with earlier runs.
-const FIRST_BAND: [f64; 2] = [0.25, 4.0];
-const LEARNED_BAND: [f64; 2] = [0.25, 2.0];
-/// Time that any run may take besides: to open the device, and for limits of which it turns out late that they have to be
-/// measured again.
-const MAX_UNFORESEEN: Nanos = Nanos(5e9);
 /// Width of the bar, in columns.
 const BAR_COLUMNS: usize = 24;
 const BAR_STEPS: u64 = 1000;
@@ -86,14 +78,12 @@ const LIMITS: &str = "measuring the device's limits";
 impl Forecast {
     fn new(cases: usize, expected: &[CaseEstimate], limits: &[Nanos]) -> Self {
         let one_process: Nanos = expected.iter().map(|case| case.time).sum();
-        let learned: Nanos = expected.iter().filter(|case| case.is_learned).map(|case| case.time).sum();
         // Each process measures every case once more.
         let total = Nanos(one_process.0 * cases as f64 / expected.len().max(1) as f64) + limits.iter().copied().sum();
         let started = Instant::now();
         Self {
             expected: expected.iter().map(|case| (case.id.clone(), case.clone())).collect(),
             total,
-            is_learned: learned.0 > 0.5 * one_process.0,
             times: BTreeMap::new(),
             done: Nanos::default(),
             cases,
@@ -265,15 +255,12 @@ impl Forecast {
         format!("{} % after {}", 100 * self.current_position() / BAR_STEPS, self.current_text(usize::MAX))
     }
 
-    /// Returns the expected duration if it is at least `shortest`: `22 cases, about 40 s (20 s to 80 s)`.
+    /// Returns the expected duration if it is at least `shortest`: `22 cases, about 40 s`.
     fn announcement(&self, what: &str, shortest: Nanos) -> Option<String> {
         if self.total.0 <= 0.0 || self.total.0 < shortest.0 {
             return None;
         }
-        let band = if self.is_learned { LEARNED_BAND } else { FIRST_BAND };
-        let [total, least, most] = [1.0, band[0], band[1]].map(|factor| Nanos(factor * self.total.0));
-        let [total, least, most] = [total, least, most + MAX_UNFORESEEN].map(about);
-        Some(format!("{}, about {total} ({least} to {most})", counted(self.cases, what)))
+        Some(format!("{}, about {}", counted(self.cases, what), about(self.total)))
     }
 }
 
@@ -639,14 +626,12 @@ mod tests {
 
     #[test]
     fn a_long_measurement_is_announced() {
-        let announced = |seconds: f64, limits: &[Nanos], is_learned| {
-            let forecast = Forecast::new(27, &[CaseEstimate { is_learned, ..estimate("a", seconds) }], limits);
-            forecast.announcement("case", MIN_ANNOUNCED_TIME)
+        let announced = |seconds: f64, limits: &[Nanos]| {
+            Forecast::new(27, &[estimate("a", seconds)], limits).announcement("case", MIN_ANNOUNCED_TIME)
         };
-        assert_eq!(announced(1.5, &[], false).as_deref(), Some("27 cases, about 40 s (10 s to 3 min)"));
-        let with_limits = "27 cases, about 48 s (12 s to 2 min)";
-        assert_eq!(announced(1.5, &[Nanos(4e9); 2], true).as_deref(), Some(with_limits));
-        assert_eq!(announced(0.3, &[], true), None);
+        assert_eq!(announced(1.5, &[]).as_deref(), Some("27 cases, about 40 s"));
+        assert_eq!(announced(1.5, &[Nanos(4e9); 2]).as_deref(), Some("27 cases, about 48 s"));
+        assert_eq!(announced(0.3, &[]), None);
         assert_eq!(Forecast::new(3, &[], &[]).announcement("case", Nanos::default()), None);
     }
 

@@ -146,7 +146,6 @@ fn write_page(
     if let Some(folder) = &args.svg {
         create_folder(folder, "write charts to", "--svg folder")?;
         write_files(["a chart", "--svg"], folder, &charts)?;
-        answer.notes += &other_charts(folder, &charts);
     }
     if let Some(target) = target {
         answer.output = target.deliver(&page.html)?.unwrap_or_default();
@@ -157,23 +156,6 @@ fn write_page(
     };
     let _ = writeln!(answer.notes, "{what}, {count}");
     Ok(())
-}
-
-/// Names the charts in a folder that are not among `written`: a document would mix them with those.
-fn other_charts(folder: &Path, written: &[(String, String)]) -> String {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut others: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let is_chart = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "svg");
-    others.retain(|name| is_chart(name) && written.iter().all(|(own, _)| own != name));
-    others.sort();
-    let Some(first) = others.first() else { return String::new() };
-    let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
-    format!(
-        "note      '{}' also has charts that this report does not have: '{}'{more}; delete them if they are of an \
-         earlier report\n",
-        folder.shown(),
-        printable(first)
-    )
 }
 
 /// Refuses names of files that are no pages.
@@ -221,11 +203,6 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut answer = CommandOutput::document(String::new(), notes);
     if args.output.is_none() {
         answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host)?;
-        if json.is_some() && choices(&runs).is_empty() {
-            answer.notes.push_str(
-                "note      there are no choices: no problem has two variants with a verified answer and a time\n",
-            );
-        }
         answer.deliver_json(json, &choices(&runs));
     }
     if args.output.is_some() || args.svg.is_some() {

@@ -9,13 +9,13 @@ use crate::basis::command_line::stated;
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
-use crate::compare::{Compared, Comparison, Obstacle, Verdict, compare};
+use crate::compare::{Comparison, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
 use crate::{
     CaseGroup, Error, Exit, Host, Nanos, Plan, PlanSection, Record, Request, Result, Settings, Setup, Shown, about,
     counted, report,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,12 +115,7 @@ impl ComparisonRounds {
                 (Some(record), Some(path)) => recipe::completed(&host.program_name(), record, path, recipe::ENOUGH),
                 _ => None,
             };
-            let edited = self.baseline.iter().any(|record| kernels_changed(record, plan));
-            let remedy = match &command {
-                Some(_) if edited => "Add more first, with the kernels and the description that it measured:",
-                Some(_) => "Add more first:",
-                None => "Measure it again with --processes 5.",
-            };
+            let remedy = if command.is_some() { "Add more first:" } else { "Measure it again with --processes 5." };
             text += &report::table::prose(&format!("{has} {remedy}"), width, 10);
             if let Some(command) = &command {
                 for line in report::compare::shell_lines(command, width.saturating_sub(10)) {
@@ -166,8 +161,7 @@ impl ComparisonRounds {
         // An error in a round must not lose the earlier measurements.
         let remeasured = self.remeasure(&mut candidate, &mut comparison, call);
         let kept = self.keep(&candidate);
-        let has_rounds = *kept.as_ref().unwrap_or(&false);
-        let remeasured = remeasured.and_then(|too_long| kept.map(|_| too_long));
+        let remeasured = remeasured.and_then(|too_long| kept.map(|()| too_long));
         let too_long = *remeasured.as_ref().unwrap_or(&None);
         let paths: Vec<&Path> = self.comparing.compare.iter().map(PathBuf::as_path).collect();
         let sides = [
@@ -182,8 +176,9 @@ impl ComparisonRounds {
             command: &|processes, [baseline, _]| self.repeating_command(processes, baseline, too_long, host),
         };
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &again);
-        // Reasons come before the commands that the recipe suggests.
-        comparison.remarks.splice(0..0, prospects(&comparison));
+        if comparison.cases.iter().any(|case| case.verdict == Verdict::Undecided && case.wants_more()) {
+            comparison.remarks.insert(0, "A longer --budget may decide more cases.".into());
+        }
         let ruling = Ruling::default();
         let verdict = judging::exit_of_comparison(&comparison, &ruling);
         if verdict == Exit::Success {
@@ -196,7 +191,7 @@ impl ComparisonRounds {
             (exit, Ok(_)) => exit,
         };
         let mut text = report::compare::text(&comparison, &ruling, host.width());
-        text += &self.summary(candidate.len() - 1, has_rounds, host.since(started), too_long);
+        text += &self.summary(candidate.len() - 1, host.since(started), too_long);
         if let Err(error) = remeasured {
             host.messages.line(&format!("error: {error}"));
         }
@@ -282,91 +277,29 @@ impl ComparisonRounds {
         Ok(Some(record))
     }
 
-    /// Adds the further rounds to the record, which then has all that the verdicts rest on. Returns whether it has them: one
-    /// that was sent to a stream cannot be written again.
-    fn keep(&self, candidate: &[Record]) -> Result<bool> {
-        let Some(path) = self.record.as_deref().filter(|path| candidate.len() > 1 && path.is_file()) else {
-            return Ok(false);
-        };
-        let target = Target::open(JSON, path)?;
-        if target.file().is_none() {
-            return Ok(false);
+    /// Adds the further rounds to the record, which then has all that the verdicts rest on. One that was sent to a stream
+    /// cannot be written again.
+    fn keep(&self, candidate: &[Record]) -> Result<()> {
+        match self.record.as_deref() {
+            Some(path) if candidate.len() > 1 && path.is_file() => {
+                Target::open(JSON, path)?.write_unfinished(&Record::pooled(candidate.to_vec()))
+            }
+            _ => Ok(()),
         }
-        target.deliver_json(&Record::pooled(candidate.to_vec()))?;
-        Ok(true)
     }
 
-    /// Returns how many further rounds there were, and where they are kept: `has_rounds` if in the record. Says why there are
-    /// no more if the next would be `too_long`.
-    fn summary(&self, rounds: usize, has_rounds: bool, taken: Duration, too_long: Option<Duration>) -> String {
+    /// Returns how many further rounds there were, and why there are no more if the next would be `too_long`.
+    fn summary(&self, rounds: usize, taken: Duration, too_long: Option<Duration>) -> String {
         let mut text = String::new();
         if rounds > 0 {
-            let records = match self.folder {
-                _ if has_rounds => "the record has them as further processes",
-                Some(_) => "their records are in the folder of --rounds",
-                None => "no record has them; --json FILE or --rounds DIR keeps them",
-            };
-            let _ = writeln!(text, "{} in {}; {records}", counted(rounds, "further round"), Nanos::from(taken));
+            let _ = writeln!(text, "{} in {}", counted(rounds, "further round"), Nanos::from(taken));
         }
         if let Some(duration) = too_long {
-            let another = if rounds == 0 { "A further round" } else { "Another round" };
             let [duration, budget] = [duration, self.budget].map(|time| about(time.into()));
-            let _ = writeln!(text, "{another}, of about {duration}, would exceed --budget {budget}.");
+            let _ = writeln!(text, "A further round, of about {duration}, would exceed --budget {budget}.");
         }
         text
     }
-}
-
-/// Returns whether users' kernels or their descriptions changed since `record` measured the cases of `plan`.
-fn kernels_changed(record: &Record, plan: &Plan) -> bool {
-    let mut groups = plan.sections.iter().flat_map(|section| &section.groups);
-    if !groups.any(|group| group.algorithm.fingerprint.is_some()) {
-        return false;
-    }
-    let measured: BTreeSet<String> = record.cases.iter().map(|case| case.id.clone()).collect();
-    let same_cases = measured == plan.ids().into_iter().collect();
-    same_cases && record.plan.as_ref().is_some_and(|hash| *hash != plan.hash())
-}
-
-/// Returns whether further rounds could decide the undecided cases, or why not. The recipe explains the remaining reasons.
-fn prospects(comparison: &Comparison) -> Vec<String> {
-    let mut undecided: Vec<&Compared> = comparison.cases.iter().collect();
-    undecided.retain(|case| case.verdict == Verdict::Undecided);
-    if !undecided.is_empty() && undecided.iter().all(|case| case.wants_more()) {
-        let cases = match comparison.cases.len() {
-            1 => "it",
-            all if all == undecided.len() => "them",
-            _ => "the rest",
-        };
-        return vec![format!("A longer --budget may decide {cases}, and so may more processes of the baseline.")];
-    }
-    let mut on_another_board = 0;
-    let mut unverified = 0;
-    let mut too_few_samples = 0;
-    let mut slower_now = 0;
-    for case in undecided.into_iter().filter(|case| !case.wants_more()) {
-        if case.obstacle == Some(Obstacle::AnotherBoard) {
-            on_another_board += 1;
-        } else if matches!(case.obstacle, Some(Obstacle::Unverified | Obstacle::WeakerCheck)) {
-            unverified += 1;
-        } else if !case.saw_another_speed() {
-            too_few_samples += 1;
-        } else if case.obstacle == Some(Obstacle::AnotherSpeed { baseline: false }) && !case.is_stuck() {
-            slower_now += 1;
-        }
-    }
-    let mut lines = vec![];
-    for (count, reason) in [
-        (on_another_board, "the baseline was measured on another board"),
-        (unverified, "the answers are no longer verified, or less strictly"),
-        (too_few_samples, "the baseline has too few processes or samples"),
-        (slower_now, "the device is slower or busier than beside the baseline"),
-    ] {
-        if count > 0 {
-            lines.push(format!("More rounds cannot decide {}: {reason}.", counted(count, "case")));
-        }
-    }
-    lines
 }
 
 /// Returns the ids of the cases that further rounds may decide; `None` if there are none.
@@ -460,31 +393,6 @@ mod tests {
         let ids: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
         assert_eq!(round_duration(&record, &ids[..1]), Duration::from_secs(6));
         assert_eq!(round_duration(&record, &["none"]), Duration::ZERO);
-    }
-
-    #[test]
-    fn cases_that_no_further_round_can_decide_are_explained() {
-        let record = fixture();
-        let side = std::slice::from_ref(&record);
-        let slower = Obstacle::AnotherSpeed { baseline: false };
-        for (obstacle, processes, expected) in [
-            // The recipe says that it needs a new baseline.
-            (Obstacle::AnotherSpeed { baseline: true }, 1, ""),
-            (
-                Obstacle::FewProcesses { baseline: true },
-                1,
-                "More rounds cannot decide 1 case: the baseline has too few processes or samples.",
-            ),
-            (slower, 1, "A longer --budget may decide it, and so may more processes of the baseline."),
-            (slower, 5, "More rounds cannot decide 1 case: the device is slower or busier than beside the baseline."),
-        ] {
-            let mut comparison = compare(side, side, &Settings::default());
-            comparison.cases.truncate(1);
-            let case = &mut comparison.cases[0];
-            (case.verdict, case.obstacle) = (Verdict::Undecided, Some(obstacle));
-            case.candidate.processes = processes;
-            assert_eq!(prospects(&comparison).join("\n"), expected);
-        }
     }
 
     fn fixture() -> Record {

@@ -6,7 +6,6 @@ use crate::{CATALOGUE, Format, brief};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// Words of other tools that share an equivalent: a line of `suggest.txt`.
@@ -67,7 +66,10 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let tip = and_list(&tip.unwrap_or_default(), &format!("{typed} --help"));
             format!("unknown option '{}'; {tip}", brief(word))
         }
-        ErrorKind::UnknownArgument => word_too_many(word, command, &usage),
+        ErrorKind::UnknownArgument if CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok()) => {
+            format!("'{word}' is a variant; name it after -V, several with commas between them")
+        }
+        ErrorKind::UnknownArgument => format!("'{}' is one word too many; usage: {usage}", brief(word)),
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             format!("{word} lacks its value; `{typed} --help` explains it")
         }
@@ -114,22 +116,6 @@ fn in_range(message: &str) -> Option<String> {
     // A limit of the type is none that matters.
     let is_limit = [u64::MAX.to_string(), u32::MAX.to_string()].iter().any(|limit| limit == most);
     Some(if is_limit { format!("write {least} or more") } else { format!("write a number from {least} to {most}") })
-}
-
-/// Answers a word that no argument takes: a record or a variant has its own place.
-fn word_too_many(word: &str, command: Option<&str>, usage: &str) -> String {
-    let is_record = Path::new(word).extension().is_some_and(|ending| ending == "json");
-    let is_variant = CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok());
-    match command {
-        Some("ab") if is_record => {
-            format!("'{}' is a record; `gpukern compare before.json after.json` compares two", brief(word))
-        }
-        Some("ab") if is_variant => format!("'{word}' is a variant; write -V {word} --against another"),
-        Some("bench" | "verify" | "tune" | "inspect") if is_variant => {
-            format!("'{word}' is a variant; name it after -V, several with commas between them")
-        }
-        _ => format!("'{}' is one word too many; usage: {usage}", brief(word)),
-    }
 }
 
 /// Offers code that stands alone: ``try `gpukern bench` ``; other tips are sentences.
@@ -263,50 +249,27 @@ fn extension(word: &str) -> &str {
     Path::new(word).extension().and_then(|ending| ending.to_str()).unwrap_or_default()
 }
 
-/// Returns the message for a command line that names the user's kernels where a command takes built-in algorithms. `refused`
-/// is the argument that clap refused: the second kernel of a command that takes one algorithm.
-pub(super) fn kernels_elsewhere(matches: &ArgMatches, refused: Option<&ContextValue>) -> Option<String> {
+/// Returns the message for a command line that names the user's kernels where a command takes built-in algorithms.
+pub(super) fn kernels_elsewhere(matches: &ArgMatches) -> Option<String> {
     let (command, matches) = matches.subcommand()?;
     if command == "ab" && ["a_driver", "b_driver", "a_env", "b_env"].iter().any(|option| matches.contains_id(option)) {
         return None;
     }
-    let (option, effect) = match command {
-        "ab" => (" --ab", "says which of two is faster"),
-        "tune" => (" --tune", "finds the best of the lists in its [spec]"),
-        "bench" | "verify" => ("", "verifies and measures it"),
+    let option = match command {
+        "ab" => " --ab",
+        "tune" => " --tune",
+        "bench" | "verify" => "",
         _ => return None,
     };
-    let is_kernel = |word: &&String| crate::user::ENDINGS.contains(&extension(word)) || extension(word) == "toml";
-    let refused = match refused {
-        Some(ContextValue::String(word)) => Some(word),
-        _ => None,
+    // `ab` takes a description for two drivers.
+    let is_kernel = |word: &&String| {
+        crate::user::ENDINGS.contains(&extension(word)) || command != "ab" && extension(word) == "toml"
     };
-    let algorithms = matches.get_many::<String>("algorithm").into_iter().flatten();
-    let mut kernels: Vec<_> = algorithms.filter(is_kernel).collect();
-    let first = *kernels.first()?;
-    // A description is what `ab` takes: wrong is the option.
-    if command == "ab" && extension(first) == "toml" && refused.is_some_and(|word| word.starts_with('-')) {
-        return None;
-    }
-    kernels.extend(refused.filter(|word| !word.starts_with('-')).filter(is_kernel));
-    let first = brief(first);
-    let mut words: Vec<_> = kernels.iter().map(|kernel| shell_word(kernel).to_string()).collect();
-    if command == "ab" {
-        if extension(kernels[0]) != "toml" {
-            words.insert(0, "k.toml".into());
-        }
-        if kernels.len() == 1 {
-            words.push("other.comp".into());
-        }
-    }
-    let mut message = format!(
-        "'{first}' is not a built-in algorithm, which `{command}` takes: `gpukern run {}{option}` {effect}",
-        words.join(" ")
-    );
-    if extension(kernels[0]) == "toml" && command == "bench" {
-        let _ = write!(message, "; a configuration is named with --config={first}");
-    }
-    Some(message)
+    let kernel = matches.get_many::<String>("algorithm").into_iter().flatten().find(is_kernel)?;
+    let kernel = brief(kernel);
+    Some(format!(
+        "'{kernel}' is not a built-in algorithm, which `{command}` takes; `gpukern run{option}` takes kernels of your own"
+    ))
 }
 
 #[cfg(test)]
@@ -434,13 +397,13 @@ mod tests {
 
     #[test]
     fn users_kernels_named_for_a_command_of_built_in_algorithms_get_the_right_command() {
-        assert!(
-            message("ab a.comp b.comp").contains("`gpukern run k.toml a.comp b.comp --ab` says which of two is faster")
-        );
-        assert!(message("ab -s 512 a.comp b.spv").contains("`gpukern run k.toml a.comp b.spv --ab`"));
-        assert!(message("-q tune k.toml --budget 5s").contains("`gpukern run k.toml --tune` finds"));
-        assert!(message("bench k.wgsl").contains("`gpukern run k.wgsl` verifies and measures it"));
-        assert!(message("bench sweep.toml").contains("; a configuration is named with --config=sweep.toml"));
+        for (line, expected) in [
+            ("ab -s 512 a.comp b.spv", "`gpukern run --ab` takes"),
+            ("-q tune k.toml --budget 5s", "`gpukern run --tune` takes"),
+            ("bench k.wgsl", "'k.wgsl' is not a built-in algorithm, which `bench` takes; `gpukern run` takes kernels"),
+        ] {
+            assert!(message(line).contains(expected), "{line}: {}", message(line));
+        }
         assert!(message("verify --output x").contains("`--json run.json` writes"), "{}", message("verify --output x"));
         for right in [
             "ab matmul -V naive --a-spirv a.spv --b-spirv=b.spv -s 512",

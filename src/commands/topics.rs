@@ -77,22 +77,12 @@ pub(super) const MAX_WIDTH: usize = 100;
 pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     let width = host.width().min(MAX_WIDTH);
     let lowercase = name.to_lowercase();
-    let name = topic_of(&lowercase);
+    let name = &*lowercase;
     if name == LIST {
         return Ok(CommandOutput::success(list(width)));
     }
-    let part = match name {
-        "cite" | "citation" | "bibtex" => {
-            section("pages", PAPER).map(|text| bibtex().trim_start().to_string() + "\n" + &text)
-        }
-        "paper" | "reproduce" | "reproducing" | "reproducibility" | "repeat" => {
-            section("pages", PAPER).map(|text| text + &bibtex())
-        }
-        _ => part_of(name).and_then(|(page, heading)| {
-            section(page, heading).map(|text| text + &format!("\n`gpukern help {page}` prints all.\n"))
-        }),
-    };
-    if let Some(text) = part {
+    if name == CITE {
+        let text = bibtex().trim_start().to_string() + "\n" + &section("pages", PAPER).unwrap_or_default();
         return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
@@ -129,47 +119,8 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
     Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)))
 }
 
-/// Returns the topic that a word stands for, by default its own.
-fn topic_of(word: &str) -> &str {
-    match word {
-        "roofline" | "hardware" | "shares" => "limits",
-        "sizes" => "cli",
-        "svg" | "page" | "chart" | "charts" | "plot" | "plots" | "figure" | "figures" | "pdf" => "pages",
-        "junit" | "dashboard" | "action" | "github" => "ci",
-        "quantized" | "inference" | "shapes" => "tuning",
-        "barriers" => "races",
-        "glossary" => "words",
-        "w" => "weak-checks",
-        "method" | "methods" | "methodology" | "timing" => "times",
-        "c" => "noise",
-        "choices" | "variants" => "fleet",
-        "studies" => LIST,
-        _ => word,
-    }
-}
-
-/// Returns the page and the heading of the part that answers a word.
-fn part_of(word: &str) -> Option<(&'static str, &'static str)> {
-    Some(match word {
-        "ship" | "shipping" | "deploy" => ("programs", "Ship a kernel"),
-        "uncertainty" | "confidence" | "interval" => ("pages", "± is the longer half of an interval"),
-        "tie" | "ties" | "tied" => ("pages", "Too close to tell"),
-        "latex" => ("pages", "Numbers for a paper"),
-        "marks" | "legend" | "?" | "d" | "u" | "i" | "p" | "!" => ("times", "What is marked"),
-        "csv" | "formats" | "exports" => ("cli", "Exports and pages"),
-        "exit" | "exit-code" | "exit-codes" => ("cli", "Exit codes"),
-        "environment" | "variables" => ("cli", "In the environment"),
-        "defaults" => ("cli", "Your defaults"),
-        "crash" | "crashes" | "hang" | "hangs" | "timeout" => ("drivers", "Does it crash?"),
-        "known" | "known-failures" => ("drivers", "Known failures"),
-        "bisect" | "bisecting" | "bisection" => ("drivers", "Bisect"),
-        "registers" | "spills" | "occupancy" | "compile" | "compiling" | "compile-time" | "compile-times" => {
-            ("compilers", "What a compiler makes of a kernel")
-        }
-        "isa" | "disassembly" => ("compilers", "Machine code"),
-        _ => return None,
-    })
-}
+/// Name that prints how to cite this version.
+const CITE: &str = "cite";
 
 /// Heading of the part of its page about papers.
 const PAPER: &str = "Numbers for a paper";
@@ -288,25 +239,16 @@ mod tests {
     #[test]
     fn the_topic_of_ci_is_what_to_do_first_and_its_path_the_page() {
         let page = |name: &str| print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
-        let [first, whole, dashboards] = ["ci", "docs/ci/README.md", "junit"].map(page);
+        let [first, whole] = ["ci", "docs/ci/README.md"].map(page);
         assert!(
             first.lines().count() <= 70 && first.ends_with("`gpukern help docs/ci/README.md` prints all.\n"),
             "{first}"
         );
         assert!(whole.contains("Dashboards") && !whole.contains("<!--"), "{whole}");
-        assert_eq!(whole, dashboards);
     }
 
     #[test]
-    fn a_paper_has_its_part_of_the_page_and_an_entry_of_this_version() {
-        let words = ["shipping", "uncertainty", "tie", "latex", "?", "csv", "exit", "variables", "defaults", "timeout"];
-        for name in words.into_iter().chain(["known", "bisect", "spills", "compile", "isa"]) {
-            let (_, heading) = part_of(name).expect("it has a part");
-            let text = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
-            assert!(text.starts_with(&format!("{heading}\n")) && text.lines().count() < 100, "{text}");
-            assert!(text.ends_with("` prints all.\n"), "{text}");
-            assert_eq!(text.contains("vkCmdDispatch"), name == "shipping", "only who ships a kernel reads C: {text}");
-        }
+    fn a_paper_has_an_entry_of_this_version() {
         let text = print("cite", &Host::in_memory([], [], "gpukern")).expect("a page").output;
         assert!(text.starts_with("    @misc{gpukern,\n") && text.contains("\n\nNumbers for a paper\n"), "{text}");
         let [author, version] = ["author = {{The gpukern authors}}", concat!("Version ", env!("CARGO_PKG_VERSION"))];
@@ -314,10 +256,6 @@ mod tests {
         let released = concat!("## [", env!("CARGO_PKG_VERSION"), "] - ");
         let (_, date) = include_str!("../../CHANGELOG.md").split_once(released).expect("it has this version");
         assert!(text.contains(&format!("year = {{{}}}", &date[..4])) && text.contains(BUILT_FROM), "{text}");
-        for (name, title) in [("method", "Can the time be trusted?\n"), ("reproduce", "Numbers for a paper\n")] {
-            let page = print(name, &Host::in_memory([], [], "gpukern")).expect("a page").output;
-            assert!(page.starts_with(title), "{page}");
-        }
     }
 
     #[test]

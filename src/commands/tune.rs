@@ -84,8 +84,6 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
         remaining: count as u32,
         progress,
         has_saved: false,
-        timeout,
-        has_timed_out: false,
         others: 0.0,
         tables: vec![],
         answer: CommandOutput::new(String::new(), unsupported_types(&section), Exit::Success),
@@ -119,9 +117,6 @@ struct Tuning<'a> {
     progress: Progress,
     /// Whether any result was saved.
     has_saved: bool,
-    /// Longest time of a driver call, and whether a tile exceeded it.
-    timeout: Duration,
-    has_timed_out: bool,
     /// Largest share of the processors that other programs used while a CPU device was timed.
     others: f64,
     /// Table of each device on which tiles were found.
@@ -155,11 +150,7 @@ impl Tuning<'_> {
                 inspected.extend(self.inspect_tiles(executor, &search));
                 continue;
             }
-            let row = self.time_tiles(executor, &search);
-            if host.is_interrupted() {
-                self.note_interruption(&search, row.as_ref());
-            }
-            timed.extend(row);
+            timed.extend(self.time_tiles(executor, &search));
         }
         let width = self.host.width();
         if !timed.is_empty() {
@@ -313,7 +304,6 @@ impl Tuning<'_> {
             }
         };
         self.others = self.others.max(result.others.unwrap_or_default());
-        self.answer.notes.extend(slow_preparation(&name, result.preparation, self.host.since(started)));
         for (tile, refusal) in &result.refused {
             self.note_refusal(&format!("{name}, tile {tile}"), refusal);
         }
@@ -406,30 +396,12 @@ impl Tuning<'_> {
         self.answer.note_error(saved);
     }
 
-    /// Notes how far an interrupted search got.
-    fn note_interruption(&mut self, search: &SearchTask<'_>, row: Option<&TunedRow>) {
-        let progress = match row {
-            None => "interrupted before a tile was timed".into(),
-            Some(TunedRow { found: SearchResult { tried, space, .. }, .. }) => {
-                format!("interrupted after {tried} of {space} tiles; the next search starts from the fastest of them")
-            }
-        };
-        let notes = &mut self.answer.notes;
-        let _ = writeln!(notes, "note      {}: {progress}", search.name());
-        match self.remaining {
-            0 => {}
-            1 => notes.push_str("note      1 search was not begun\n"),
-            remaining => drop(writeln!(notes, "note      {remaining} searches were not begun")),
-        }
-    }
-
     /// Notes why a tile, or every tile, was refused. A wrong answer decides the exit code.
     fn note_refusal(&mut self, subject: &str, refusal: &Refusal) {
         let CommandOutput { notes, exit, .. } = &mut self.answer;
         match refusal {
             Refusal::Rejected(_) => *exit = Exit::Rejected,
             Refusal::Failed(_) if *exit != Exit::Rejected => *exit = Exit::Failure,
-            Refusal::TimedOut(_) => self.has_timed_out = true,
             _ => {}
         }
         let _ = match refusal {
@@ -442,17 +414,9 @@ impl Tuning<'_> {
     }
 
     fn finish(self) -> Result<CommandOutput> {
-        let Self { path, mut answer, has_saved, tables, host, timeout, has_timed_out, others, .. } = self;
+        let Self { path, mut answer, has_saved, tables, host, others, .. } = self;
         if let Some(busy) = busy_sentence(others, true) {
             let _ = writeln!(answer.notes, "note      {busy}; tune again when it is idle");
-        }
-        if has_timed_out {
-            let _ = writeln!(
-                answer.notes,
-                "note      a driver call of a search may take {}: a quarter of --budget (10 s at least), or --timeout if that is \
-                 shorter; more --budget lets slow tiles finish",
-                about(timeout.into())
-            );
         }
         if answer.exit == Exit::Success && tables.is_empty() {
             let others = "other types and layouts have other tiles, and `gpukern bench -V all` times all variants";
@@ -465,15 +429,6 @@ impl Tuning<'_> {
             if tables.is_empty() && host.is_interrupted() { NOTHING_TIMED.into() } else { tables.join("\n") };
         Ok(answer)
     }
-}
-
-/// Returns a note about a search that spent most of its time before it timed tiles.
-fn slow_preparation(name: &str, preparation: Duration, spent: Duration) -> Option<String> {
-    let [of, whole] = [preparation, spent].map(|time| about(time.into()));
-    let note = format!(
-        "note      {name}: compiling and checking tiles took {of} of {whole}; more --budget tries more tiles\n"
-    );
-    (2 * preparation > spent).then_some(note)
 }
 
 /// Compiles a tile of a variant. Returns its case, if the device has one.
@@ -743,13 +698,5 @@ mod tests {
             [("texel", true), ("naive", false)].map(|(name, tie)| (name.to_string(), true, tie, false));
         assert_eq!(of(Err(Refusal::Failed("SIGILL".into()))), [tiled, texel, naive, gemv.clone()]);
         assert_eq!(of(Ok(None)), [gemv]);
-    }
-
-    #[test]
-    fn a_search_that_mostly_compiled_says_so() {
-        let note = |seconds| slow_preparation("tiled f32 64", Duration::from_secs(seconds), Duration::from_secs(10));
-        assert_eq!(note(5), None);
-        let said = note(8).expect("a note");
-        assert!(said.starts_with("note      tiled f32 64: ") && said.contains(" took 8 s of 10 s; "), "{said}");
     }
 }

@@ -192,24 +192,11 @@ fn judge_known(
         let _ = writeln!(notes, "{} as expected", counted(expected.len(), "known failure"));
     }
     for known in known {
-        let mut mismatches = unexpected.cases.iter().filter_map(|case| known.mismatch(case));
-        let Some(first) = mismatches.next() else { continue };
-        let others = match mismatches.count() {
-            0 => String::new(),
-            count => format!(" ({} too)", counted(count, "other case")),
-        };
-        let _ = writeln!(notes, "note      {first}{others}");
+        let mismatch = unexpected.cases.iter().find_map(|case| known.mismatch(case));
+        notes.extend(mismatch.map(|mismatch| format!("note      {mismatch}\n")));
     }
-    match &absent[..] {
-        [first, _, ..] => {
-            let count = absent.len();
-            let _ =
-                writeln!(notes, "note      {count} known failures match no case of this run, such as {}", first.text());
-        }
-        [known] => {
-            let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
-        }
-        [] => {}
+    for known in absent {
+        let _ = writeln!(notes, "note      the known failure {} matches no case of this run", known.text());
     }
     for known in known {
         if let Some((passing, all)) = known.passing(record) {

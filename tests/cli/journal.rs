@@ -325,14 +325,6 @@ fn an_interrupted_record_is_resumed_and_a_finished_one_leaves_no_journal() {
     let entries = std::fs::read_dir(folder.path()).expect("a folder");
     let names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(names, ["run.json"]);
-    // A new record says what it replaces, and a file without one nothing.
-    let output = expect_exit(bench("8,16").arg("--json").arg(&path), 0);
-    let said = stderr(&output);
-    let replaced = line(&said, "replaced ");
-    assert!(replaced.contains("run.json', which held 4 cases of 20") && replaced.ends_with(" UTC"), "{replaced}");
-    std::fs::write(folder.path().join("other.json"), "{}").expect("written");
-    let output = expect_exit(bench("8").arg("--json").arg(folder.path().join("other.json")), 0);
-    assert!(!stderr(&output).contains("replaced"), "{output:?}");
     // An interruption leaves cases without a time, and one that was cut short.
     let mut record = read_json(&path);
     record["cases"][1]["outcome"] = serde_json::json!({ "status": "interrupted" });

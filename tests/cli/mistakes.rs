@@ -94,10 +94,6 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
             "configuration '@/config.toml' measures nothing; add a [[run]] table for a kernel of yours, or a [[bench]] table",
         ),
         (
-            "bench = []",
-            "configuration '@/config.toml' measures nothing; add a [[run]] table for a kernel of yours, or a [[bench]] table",
-        ),
-        (
             "[[bench]]\nalgorithm = 'matmul'\nvariants = 'all'",
             "@/config.toml:3: unknown field 'variants'; did you mean 'variant'? available: …",
         ),
@@ -270,20 +266,10 @@ fn pipes_and_huge_files_are_refused_at_once() {
 #[test]
 fn variables_of_the_environment_that_make_no_sense_are_refused() {
     let mut command = gpukern(&["list"]);
-    for (value, message) in [
-        (
-            "rubbish",
-            "malformed value 'rubbish' for '--validation'; set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, \
-             no or off",
-        ),
-        (
-            "2",
-            "malformed value '2' for '--validation'; set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or \
-             off",
-        ),
-    ] {
-        expect_refusal(command.env("GPUKERN_VALIDATION", value), message);
-    }
+    expect_refusal(
+        command.env("GPUKERN_VALIDATION", "2"),
+        "malformed value '2' for '--validation'; set GPUKERN_VALIDATION to 1, true, yes or on, or to 0, false, no or off",
+    );
     for value in ["", "0", "Off", "1", "TRUE"] {
         expect_exit(command.env("GPUKERN_VALIDATION", value), 0);
     }

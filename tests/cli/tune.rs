@@ -158,8 +158,7 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     check_text(
         &stderr(&output),
-        "searching tiles for 2 problems, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\nnote      tiled f32 32: interrupted before a tile was \
-         timed\nnote      1 search was not begun\n",
+        "searching tiles for 2 problems, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\n",
     );
     // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
     std::fs::remove_file(folder.path().join("sign")).expect("there");
@@ -167,10 +166,6 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     let (text, said) = (stdout(&output), stderr(&output));
     assert_eq!(text.lines().next(), Some("matmul f32, the best tiles tried"), "{said}");
     assert!(text.contains(" 32×32×8 in 16×32 in 8×8"), "{text}");
-    let note = replaced(line(&said, "note      tiled f32 64: "), r"of \d+", "of #");
-    let expected =
-        "note      tiled f32 64: interrupted after 1 of # tiles; the next search starts from the fastest of them";
-    assert_eq!(note, expected);
     check_text(line(&said, "saved in "), "saved in @/tuned.toml");
     assert_eq!(results(&std::fs::read_to_string(&path).expect("kept"))[0]["variant"].as_str(), Some("tiled"));
 }

@@ -160,21 +160,12 @@ pub(super) fn judge_run(
     for group in sections.into_iter().flat_map(|section| section.groups) {
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
-            let problem = match names[..] {
-                [name] if !args.variant.is_empty() => format!("-V selects only {name}"),
-                [name] => format!("only {name} was given (a kernel on the command line replaces the description's)"),
-                _ => format!("size {} has {}: {}", group.spec.size, names.len(), names.join(", ")),
-            };
-            let example = match names[..] {
-                [first, second, ..] => format!("--ab -V {}", shown_word(&format!("{first},{second}"))),
-                [_] if !args.against.is_empty() => {
-                    "--set spec.NAME=VALUE in place of -V, for one of your own choices".into()
-                }
-                _ => "gpukern run k.toml old.comp new.comp --ab".into(),
-            };
             return Err(usage!(
                 "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant \
-                 (--against); {problem}; write `{example}`"
+                 (--against), and size {} has {}: {}; choose two with -V",
+                group.spec.size,
+                names.len(),
+                names.join(", ")
             ));
         };
         // As in `gpukern ab`, what `--against` names is the baseline. It comes last, unless -V gives the order.
@@ -354,7 +345,7 @@ impl<'a> Contest<'a> {
         setup: &Setup,
         host: &Host,
     ) -> Result<String> {
-        let mut are_runnable = vec![];
+        let mut saved = 0;
         for ((current, trial), answer) in self.matches.iter().zip(&trials.cases).zip(answers) {
             let environment = &origin::environment(host);
             let mut variables = [environment.clone(), environment.clone()];
@@ -380,18 +371,13 @@ impl<'a> Contest<'a> {
             let sides = trial.sides().into_iter().zip(&kernels);
             for (((side, kernel), variables), problem) in sides.zip(&variables).zip(problems) {
                 if failures::is_failure(&side.1.case.outcome) {
-                    are_runnable.push(failures::save_side(
-                        folder,
-                        side,
-                        (kernel, &self.tuned),
-                        problem,
-                        trials,
-                        [environment, variables],
-                    )?);
+                    let of_side = (kernel, &self.tuned);
+                    failures::save_side(folder, side, of_side, problem, trials, [environment, variables])?;
+                    saved += 1;
                 }
             }
         }
-        Ok(failures::note(&are_runnable, folder))
+        Ok(failures::note(saved, folder))
     }
 
     /// Lets the sides of each match take turns. Returns the verdicts as the result of the command.

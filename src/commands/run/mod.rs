@@ -18,7 +18,7 @@ use crate::plan::axes::{AXES, SEED};
 use crate::plan::options::cache;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close, within_spread};
+use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -118,14 +118,7 @@ fn draft(args: &RunArgs, host: &Host) -> Result<CommandOutput> {
     for described in read_descriptions(args)?.iter().flatten() {
         text += &init::init(described, output_folder().as_deref())?;
     }
-    let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
-    let note = match args.kernel.iter().find(is_description) {
-        Some(path) => {
-            format!("note      this is a new draft from the source; of '{}' it keeps nothing\n", path.shown())
-        }
-        None => String::new(),
-    };
-    Ok(CommandOutput::document(text, note))
+    Ok(CommandOutput::document(text, String::new()))
 }
 
 /// Returns the text that `run` adds below the tables: the best choices of `--tune`, and the times of captured kernels in
@@ -354,7 +347,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
     let planned = plan.ids();
     let processes = record.processes.iter().filter(|process| process.order.is_some()).count().max(1);
     for cases in grouped_where(&record.cases, |a, b| (a.device, &a.size) == (b.device, &b.size)) {
-        let (cases, built_in): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| kernels.is_own(&case.variant));
+        let cases: Vec<_> = cases.into_iter().filter(|case| kernels.is_own(&case.variant)).collect();
         // The order of a record is that of its ids if it has several processes; the first choice is the default.
         let mut timed: Vec<_> = cases.iter().filter_map(|case| Some((*case, median(case)?))).collect();
         timed.sort_by_key(|(case, _)| planned.iter().position(|id| *id == case.id));
@@ -363,8 +356,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let choice = kernels.choice(&best.variant);
         let left_out = match cases.len() - timed.len() {
             0 => String::new(),
-            1 => " with a time (1 other has none)".into(),
-            count => format!(" with a time ({count} others have none)"),
+            count => format!(" with a time ({count} without)"),
         };
         let (first, _) = &timed[0];
         let is_tied = |case: &&&Case| case.id != best.id && is_too_close(record, best, case);
@@ -380,7 +372,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
                  apart from it{within} (--processes {} may)",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
-            ) + &beside_built_in(record, best, &built_in);
+            );
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;
         }
@@ -390,7 +382,6 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         {
             let _ = write!(line, ", {ratio:.2}× the speed of {}", kernels.choice(&first.variant));
         }
-        line += &beside_built_in(record, best, &built_in);
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -406,24 +397,6 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
     let is_own = |case: &&Case| kernels.is_own(&case.variant);
     let own = Record { cases: record.cases.iter().filter(is_own).cloned().collect(), ..record.clone() };
     text + &best_for_all_sizes(&own, kernels, width)
-}
-
-/// Compares the best choice with the fastest of the built-in variants at its size; empty without one that has a time.
-fn beside_built_in(record: &Record, best: &Case, built_in: &[&Case]) -> String {
-    let timed = built_in.iter().filter_map(|case| Some((*case, median(case)?)));
-    let Some((rival, _)) = timed.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)) else { return String::new() };
-    let name = match &rival.chosen_by_auto {
-        Some(chosen) => format!("{} ({chosen})", rival.variant),
-        None => rival.variant.clone(),
-    };
-    let others = if built_in.len() > 1 { ", the fastest built-in one" } else { "" };
-    let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, rival) else { return String::new() };
-    let [faster, slower] = if ratio < 1.0 { [rival, best] } else { [best, rival] };
-    if is_too_close(record, faster, slower) {
-        let why = within_spread(record, faster, slower).unwrap_or_default();
-        return format!("; too close to {name}{others} to tell which is faster{why}");
-    }
-    format!("; {ratio:.2}× the speed of {name}{others}")
 }
 
 /// Returns the one choice for several sizes, and those too close to it to tell; empty for one size.

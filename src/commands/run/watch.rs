@@ -1,11 +1,10 @@
 //! Implements `run --watch`: measures again whenever a file changes, and prints a line per case.
 
 use super::{CommandOutput, RunArgs, check_commands, named_kernels, plan_section, read_descriptions, resolve_problems};
-use crate::basis::alike::distinct;
 use crate::basis::units::ratio;
 use crate::case::accepted::AcceptedMutation;
 use crate::commands::MeasurementCall;
-use crate::compare::{self, Comparison, Obstacle, State, Verdict};
+use crate::compare::{self, Comparison, State, Verdict};
 use crate::report::long::share_text;
 use crate::user::options::CASE;
 use crate::user::resolved::ResolvedProblem;
@@ -41,7 +40,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let request = args.request(vulkan);
     let mut files = files_to_watch(args);
     let mut last: Option<Record> = None;
-    let mut told = vec![];
+    let mut is_told = false;
     loop {
         let problems = resolve_and_watch(args, &mut files);
         match problems.and_then(|problems| measure(problems, &request, setup, host)) {
@@ -53,11 +52,9 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
                 for case in &record.cases {
                     print_line(&case_line(case, comparison.as_ref(), &record), host);
                 }
-                for step in next_steps(comparison.as_ref()) {
-                    if !told.contains(&step) {
-                        host.messages.line(&format!("          {step}"));
-                        told.push(step);
-                    }
+                if comparison.is_none() && !std::mem::replace(&mut is_told, true) {
+                    host.messages
+                        .line("          save a file to measure it again, against the line above; Ctrl-C ends");
                 }
                 if record.cases.iter().any(|case| case.measured().is_some()) {
                     last = Some(record);
@@ -196,22 +193,6 @@ fn verdict_text(case: &Case, comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Says what the user can do after this comparison with the previous record, or after the first record.
-fn next_steps(comparison: Option<&Comparison>) -> Vec<&'static str> {
-    let Some(comparison) = comparison else {
-        return vec!["save a file to measure it again, against the line above; Ctrl-C ends"];
-    };
-    let steps = comparison.cases.iter().filter_map(|case| match (case.verdict, case.ratio, case.obstacle) {
-        (Verdict::Slower, ..) => Some("undo the change, or go on: the next save is compared with this time"),
-        (Verdict::Undecided, None, _) => Some("for a verdict, watch again with a longer --max-time"),
-        (Verdict::Undecided, _, Some(Obstacle::FewProcesses { .. })) => {
-            Some("for a verdict, keep a copy of the old kernel: `gpukern run DESCRIPTION OLD NEW --ab`")
-        }
-        _ => None,
-    });
-    distinct(steps)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,18 +216,6 @@ mod tests {
             (compared.ratio, compared.interval) = (Some(1.94), Some([1.49, 2.46]));
             (compared.verdict, compared.test) = (verdict, "only 1 process".into());
             assert_eq!(verdict_text(case, &comparison).as_deref(), Some(expected));
-        }
-        assert_eq!(next_steps(None), ["save a file to measure it again, against the line above; Ctrl-C ends"]);
-        for (verdict, ratio, expected) in [
-            (Verdict::Slower, Some(2.0), "undo the change, or go on: "),
-            (Verdict::Undecided, None, "for a verdict, watch again with a longer --max-time"),
-            (Verdict::Undecided, Some(2.0), "for a verdict, keep a copy of the old kernel: "),
-        ] {
-            comparison.cases.truncate(1);
-            let compared = &mut comparison.cases[0];
-            (compared.verdict, compared.ratio) = (verdict, ratio);
-            compared.obstacle = Some(Obstacle::FewProcesses { baseline: true });
-            assert!(next_steps(Some(&comparison))[0].starts_with(expected), "{expected}");
         }
         comparison.cases.clear();
         assert_eq!(verdict_text(case, &comparison), None, "nothing to compare it with");
