@@ -8,7 +8,7 @@ use super::loaded::stem;
 use super::resolve::check_name;
 use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief, printable, shell_word};
+use crate::basis::printable::{Shown, brief, shell_word};
 use crate::basis::units::counted;
 use crate::plan::request::FieldOptions;
 use std::path::{Path, PathBuf};
@@ -111,24 +111,6 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
     Ok(named.iter().copied().zip(extents).collect())
 }
 
-/// Refuses what lists shapes of built-in algorithms: the axes of a user's kernel have values of their own, and a run measures
-/// each with each.
-fn refuse_shapes(text: &str) -> Result<(), String> {
-    let is_shape =
-        |text: &str| text.contains('x') && text.split('x').all(|extent| extent.trim().parse::<u64>().is_ok());
-    let shapes: Vec<&str> = text.split(',').map(str::trim).collect();
-    let listed = match text.strip_prefix('@') {
-        Some(file) => format!("$(cat {})", shell_word(file)),
-        None if shapes.len() > 1 && shapes.iter().all(|shape| is_shape(shape)) => shapes.join(" "),
-        None => return Ok(()),
-    };
-    Err(format!(
-        "--size '{}' lists shapes, and a run of your own kernel takes one, or each value of an axis with each of the others; \
-         run each: for s in {listed}; do gpukern run KERNEL -s $s; done",
-        brief(text)
-    ))
-}
-
 /// Asks for the description or the kernel in the folder of `path` whose name is nearest to the file's.
 pub(crate) fn similar(path: &Path) -> Option<String> {
     similar_file(path, &[&ENDINGS[..], &["toml"]].concat())
@@ -174,16 +156,7 @@ fn exported(folder: &Path) -> String {
     if folder.join(CASE).exists() {
         return format!("`gpukern run {}` runs what it describes", shell_word(&folder.shown()));
     }
-    let text = input_file::read_text(&folder.join(PROGRAM)).unwrap_or_default();
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    match document["command"].as_str() {
-        Some(command) => format!(
-            "it is an export without case.toml, as its kernels need fills, copies or inputs that no description has; `{}` \
-             measures the same kernel",
-            printable(command)
-        ),
-        None => "it is an export of your own kernel: run that with the description that `inspect` was given".into(),
-    }
+    "it is an export of `inspect --save`, without case.toml: `bench` or `run` measure the same kernel".into()
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,
@@ -275,7 +248,6 @@ impl Described {
                 }
                 continue;
             }
-            refuse_shapes(text)?;
             // The values of the only axis need no name.
             let only = match (&axes[..], &independent[..]) {
                 ([only], _) => only,
