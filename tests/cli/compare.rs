@@ -671,10 +671,8 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     "#);
     // Two records are two sides; any other number is not compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
-    assert_eq!(
-        verdict(&two(&["--force"])).lines().next(),
-        Some(r#"<p class="verdict">c.json compared with a0.json: 2 same (changes below 2 % do not matter).</p>"#)
-    );
+    let same = r#"<p class="verdict">c.json compared with a0.json: 2 same (changes below 2 % do not matter).</p>"#;
+    assert!(verdict(&two(&["--force"])).starts_with(same));
     let none = verdict(&two(&[]));
     assert_eq!(
         none.split('(').next(),
