@@ -111,15 +111,34 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
     commented.remark("dispatch.groups", "(…)");
     let groups = analyzed.grid_groups();
-    commented.tail = optional_tables(&groups);
+    commented.tail = optional_tables(&commented, &groups);
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });
     Ok(commented)
 }
 
-/// Returns the end of a description whose dispatch has these groups.
-fn optional_tables(groups: &[Formula]) -> String {
+/// Returns the end of a description whose dispatch has these groups; of a product, with its operations and the roles of its
+/// buffers.
+fn optional_tables(commented: &Commented, groups: &[Formula]) -> String {
     let extents: Vec<String> = groups.iter().map(|extent| line(&extent.to_string())).collect();
-    OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")))
+    let mut tail = OPTIONAL_TABLES.replace("GROUPS", &format!("[{}]", extents.join(", ")));
+    if ["M", "N", "K"].iter().all(|axis| commented.description.axes.get(axis).is_some()) {
+        tail = tail.replace("\"2*N\"               # for example", "\"2*M*N*K\"           # for example");
+        let names = [["M", "K"], ["K", "N"], ["M", "N"]].map(|shape| buffer_of_shape(commented, shape));
+        if let [Some(a), Some(b), Some(c)] = names {
+            let roles = format!("{{ A = \"{a}\", B = \"{b}\", C = \"{c}\" }}");
+            tail = tail.replace("{ C = \"D\" }", &roles);
+        }
+    }
+    tail
+}
+
+/// Names the first buffer of a shape.
+fn buffer_of_shape<'c>(commented: &'c Commented, shape: [&str; 2]) -> Option<&'c str> {
+    let has_shape = |fields: &DescribedBuffer| {
+        let own = fields.shape.iter().flat_map(OneOrMany::values).map(ToString::to_string);
+        own.eq(shape.map(String::from))
+    };
+    commented.description.buffer.iter().find(|(_, fields)| has_shape(fields)).map(|(name, _)| name)
 }
 
 /// Adds the blocks of parameters, the buffers that slots bind, and those that addresses refer to.
@@ -700,10 +719,11 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
         fields_of("spec").filter(|(name, _)| commented.remark_on(&format!("spec.{name}")).starts_with("(…) "));
     words.extend(guessed.map(|(name, value)| set_option("spec", name, value)));
     words.extend(fields_of("dispatch").map(|(name, value)| set_option("dispatch", name, value)));
-    // In the working folder, to which paths in the draft are relative; not the name of a file that is there.
+    // In the working folder, to which paths in the draft are relative; never the name of a file that is there.
     let stem = Path::new(&source).file_stem().unwrap_or_default().to_string_lossy();
-    let plain = format!("{stem}.toml");
-    let description = shown_word(&if Path::new(&plain).exists() { format!("{stem}-new.toml") } else { plain });
+    let names = ["", "-new", "-draft"].map(|end| format!("{stem}{end}.toml"));
+    let free = names.iter().find(|name| !Path::new(name).exists()).unwrap_or(&names[2]);
+    let description = shown_word(free);
     let beside = Path::new(&source).with_extension("toml");
     let known = if beside.exists() {
         format!("if {} describes it, name that in place of it; else ", shown_word(&beside.to_string_lossy()))

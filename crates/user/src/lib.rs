@@ -21,6 +21,7 @@ mod fill;
 pub mod fixture;
 pub mod fossilize;
 pub mod front_end;
+mod guards;
 mod images;
 pub mod init;
 pub mod loaded;

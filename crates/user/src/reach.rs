@@ -1,13 +1,16 @@
 //! Finds what a kernel does with its parameters, and how far its indices reach, by abstract interpretation of its
 //! SPIR-V: each integer has an upper bound, a polynomial of the axes. Branches are not followed; an index that the kernel
-//! compares with a parameter stays below it everywhere.
+//! compares with a parameter stays below it everywhere, and below a tighter limit where that guards the code (`guards.rs`).
 
-use super::access::{LOCAL_CLASSES, Root};
+use super::access::Root;
+use super::guards::{Guard, find_guards};
 use super::polynomial::Polynomial;
 use crate::kernel::instructions::{Instruction, instructions};
 use crate::kernel::interface::Scalar;
 use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most bytes from a column of a matrix of f32 to the next, or from a row.
 const COLUMN_BYTES: u32 = 16;
@@ -154,6 +157,14 @@ struct TracedPointer {
 /// Variable or value whose comparisons bound it, with the component of a vector.
 type Bearer = (u32, Option<u32>);
 
+/// Comparison of a number, plus a constant, with a limit by its id.
+#[derive(Clone, Copy, Debug)]
+struct Comparison {
+    op: Op,
+    added: f64,
+    limit: u32,
+}
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Analysis<'a> {
     assumed: &'a Assumed<'a>,
@@ -170,6 +181,10 @@ struct Analysis<'a> {
     contents: HashMap<u32, Vec<Bounded>>,
     /// Largest value of what is compared with a limit.
     limits: HashMap<Bearer, Polynomial>,
+    /// Comparisons that hold for a part of the code, by what they compare; known after the first passes.
+    comparisons: HashMap<Bearer, Vec<(Range<usize>, Comparison)>>,
+    /// Position in the module of what is followed.
+    at: usize,
     used: ParameterSet,
     extents: ParameterSet,
     is_checked: [bool; 3],
@@ -185,6 +200,8 @@ struct Analysis<'a> {
     elements: Vec<Option<(String, u64)>>,
     /// First of the sums of the same numbers, by each of them.
     first_sums: HashMap<u32, u32>,
+    /// First sum of two numbers, known after the first passes.
+    sums: HashMap<[Bearer; 2], u32>,
     /// Axis of each value that is below a limit, by id and component, and the elements along it from one invocation to the
     /// next.
     strides: HashMap<(u32, u32), Option<(usize, f64)>>,
@@ -207,6 +224,9 @@ const MAX_COMPONENTS: usize = 16;
 /// Most steps from a value to the variable that holds it.
 const MAX_STEPS: usize = 16;
 
+/// Most conditions within each other that are followed: each may have two.
+const MAX_CONDITIONS: usize = 8;
+
 /// Analyzes the kernel `words`; `None` if it is damaged or takes too long.
 pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
     let all: Vec<_> = instructions(words).collect::<Result<_, _>>().ok()?;
@@ -225,6 +245,8 @@ pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
             analysis.follow(*instruction);
         }
         if !analysis.changed && !analysis.has_limits {
+            analysis.find_addends(&all);
+            analysis.find_comparisons(&all);
             analysis.restart();
         } else if !analysis.changed && !analysis.is_last {
             analysis.is_last = true;
@@ -254,6 +276,8 @@ impl<'a> Analysis<'a> {
             pointers: HashMap::new(),
             contents: HashMap::new(),
             limits: HashMap::new(),
+            comparisons: HashMap::new(),
+            at: 0,
             used: 0,
             extents: 0,
             is_checked: [false; 3],
@@ -263,6 +287,7 @@ impl<'a> Analysis<'a> {
             rounds: 0,
             positions: 0,
             first_sums: HashMap::new(),
+            sums: HashMap::new(),
             strides: HashMap::new(),
             bytes: vec![Accessed::Nothing; roots],
             is_array_used: vec![false; roots],
@@ -383,6 +408,7 @@ impl<'a> Analysis<'a> {
     fn follow(&mut self, instruction: Instruction<'a>) {
         let words = instruction.operands();
         let Some(op) = instruction.op() else { return };
+        self.at = instruction.at;
         match (op, words) {
             (Op::Constant | Op::SpecConstant, &[kind, id, value, ref rest @ ..]) => {
                 let is_small = rest.iter().all(|word| *word == 0);
@@ -489,6 +515,10 @@ impl<'a> Analysis<'a> {
         }
     }
 }
+
+/// Storage classes of variables that are local to an invocation or a work-group.
+const LOCAL_CLASSES: [u32; 3] =
+    [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 /// Joins two values; bounds that still grow in late passes become unknown.
 fn joined(old: Option<&Vec<Bounded>>, new: &[Bounded], pass: usize) -> Vec<Bounded> {
@@ -634,7 +664,7 @@ impl Analysis<'_> {
             self.elements[root] = Some((self.scalar_name(element), stride.into()));
         }
         let unknown = self.is_last.then(Bounded::default);
-        let Some(index) = self.values.get(&index).and_then(|value| value.first().cloned()).or(unknown) else { return };
+        let Some(index) = self.value_here(index).and_then(|value| value.first().cloned()).or(unknown) else { return };
         let stride = self.decoration(pointer.pointee, None, Decoration::ArrayStride).unwrap_or(4);
         let bytes = index.bound.as_ref().map(|bound| bound.plus_constant(1.0).times(stride.into()));
         let old = self.bytes[root].clone();
@@ -809,8 +839,8 @@ impl Analysis<'_> {
                     joined(self.values.get(&id), &value, self.pass)
                 })
             }
-            (Op::Select, [condition, a, b]) => get(a).zip(get(b)).map(|(a, b)| {
-                let mut value = joined(Some(a), b, 0);
+            (Op::Select, [condition, a, b]) => self.chosen(*condition, [*a, *b]).map(|[a, b]| {
+                let mut value = joined(Some(&a), &b, 0);
                 let varies = get(condition).and_then(|condition| condition.first()).map_or(0, |part| part.varies);
                 for part in &mut value {
                     part.varies |= varies;
@@ -838,7 +868,7 @@ impl Analysis<'_> {
         operands: &[u32],
         bound: impl Fn(&[&Bounded]) -> Option<Polynomial>,
     ) -> Option<Vec<Bounded>> {
-        let known: Vec<_> = operands.iter().filter_map(|id| self.values.get(id)).collect();
+        let known: Vec<_> = operands.iter().filter_map(|id| self.value_here(*id)).collect();
         if known.len() < operands.len() && !self.is_last {
             return None;
         }
@@ -863,6 +893,11 @@ impl Analysis<'_> {
                 part.bound = Some(limit.clone());
             }
         }
+        if component == 0
+            && let Some(regrouped) = self.regrouped(id)
+        {
+            part.bound = Some(regrouped);
+        }
         // A sum of what is below a limit already tells nothing of the grid.
         if let Some(definition) = self.definitions.get(&id)
             && matches!(definition.op(), Some(Op::IAdd | Op::ISub))
@@ -873,6 +908,28 @@ impl Analysis<'_> {
         if let Some((before, after)) = unlimited.zip(part.bound.as_ref()).filter(|(before, after)| before != *after) {
             self.strides.insert((id, component), before.ratio_along_axis(after));
         }
+    }
+
+    /// Returns the bound of a sum of which a part is below a limit that the sum's own grouping hides: of `row * n + k + x`,
+    /// which is `(row * n + k) + x`, behind `k + x < n`.
+    fn regrouped(&self, id: u32) -> Option<Polynomial> {
+        let parts = |id: u32| match self.definition_behind(id).map(|sum| (sum.op(), sum.operands())) {
+            Some((Some(Op::IAdd), &[_, _, a, b])) => vec![(a, b), (b, a)],
+            _ => vec![],
+        };
+        for (inner, last) in parts(id) {
+            for (first, middle) in parts(inner) {
+                let [middle, last] = [middle, last].map(|part| self.bearer(part, MAX_STEPS));
+                let sum = self.sums.get(&[middle, last]).or_else(|| self.sums.get(&[last, middle]));
+                if let Some(limit) = sum.and_then(|sum| self.limits.get(&(*sum, None)))
+                    && let Some(Bounded { bound: Some(bound), .. }) =
+                        self.values.get(&first).and_then(|value| value.first())
+                {
+                    return Some(bound.plus(limit));
+                }
+            }
+        }
+        None
     }
 
     /// Whether a value is below a limit that grows with an axis.
@@ -887,6 +944,17 @@ impl Analysis<'_> {
             if let (Some(op @ (Op::IAdd | Op::ISub)), &[_, id, a, b]) = (instruction.op(), instruction.operands()) {
                 let sum = (op, self.bearer(a, MAX_STEPS), self.bearer(b, MAX_STEPS));
                 self.first_sums.insert(id, *first.entry(sum).or_insert(id));
+            }
+        }
+    }
+
+    /// Lists the sums by what they add, as it is known now: behind pointers too.
+    fn find_addends(&mut self, all: &[Instruction<'_>]) {
+        for instruction in all {
+            if let (Some(Op::IAdd), &[_, id, a, b]) = (instruction.op(), instruction.operands()) {
+                let addends = [a, b].map(|part| self.bearer(part, MAX_STEPS));
+                let sum = self.first_sums.get(&id).copied().unwrap_or(id);
+                self.sums.entry(addends).or_insert(sum);
             }
         }
     }
@@ -922,23 +990,41 @@ impl Analysis<'_> {
         }
     }
 
-    /// Follows a comparison of either side with the other. Below `i + 1 < n` and `i + 1 <= n`, `i < n`.
+    /// Follows a comparison of either side with the other.
     fn compare(&mut self, op: Op, x: u32, y: u32) {
         for (target, limit, op) in [(x, y, op), (y, x, mirrored(op))] {
-            self.compare_index(op, target, limit);
-            if let Some(index) = self.without_constant(target) {
-                self.compare_index(strict(op), index, limit);
+            // The larger of several indices is compared for each of them; below `i + 1 < n` and `i + 1 <= n`, `i < n`.
+            let mut targets = vec![(target, op)];
+            for at in 0..MAX_STEPS {
+                let Some(&(id, op)) = targets.get(at) else { break };
+                let Some(definition) = self.definition_behind(id) else { continue };
+                match (definition.op(), definition.operands()) {
+                    (Some(Op::ExtInst), &[_, _, _, number, a, b]) if MAXIMUMS.contains(&number) => {
+                        targets.extend([(a, op), (b, op)]);
+                    }
+                    (Some(Op::IAdd), &[_, _, a, b]) => {
+                        let is_positive = |id: &u32| self.constant(*id).is_some_and(|constant| constant > 0.0);
+                        targets.extend(
+                            [(a, b), (b, a)].into_iter().find(|(_, b)| is_positive(b)).map(|(a, _)| (a, strict(op))),
+                        );
+                    }
+                    _ => {}
+                }
+            }
+            for (target, op) in targets {
+                self.compare_index(op, target, limit);
             }
         }
     }
 
-    /// Returns the number to which a sum adds a constant above zero.
-    fn without_constant(&self, sum: u32) -> Option<u32> {
-        let (held, _) = self.bearer(sum, MAX_STEPS);
-        let definition = self.definitions.get(&held).filter(|definition| definition.op() == Some(Op::IAdd))?;
-        let &[_, _, a, b] = definition.operands() else { return None };
-        let is_positive = |id: u32| self.constant(id).is_some_and(|constant| constant > 0.0);
-        [(a, b), (b, a)].into_iter().find(|(_, constant)| is_positive(*constant)).map(|(number, _)| number)
+    /// Returns the instruction that computes a value, behind the only variable that it is stored to.
+    fn definition_behind(&self, id: u32) -> Option<Instruction<'_>> {
+        let (held, _) = self.bearer(id, MAX_STEPS);
+        self.definitions
+            .get(&id)
+            .filter(|own| own.op() != Some(Op::Load))
+            .or_else(|| self.definitions.get(&held))
+            .copied()
     }
 
     /// Follows a comparison of an index, or of each component of a vector of indices, with a limit.
@@ -1020,8 +1106,141 @@ impl Analysis<'_> {
     }
 }
 
+/// Comparisons that hold for a part of the code.
+impl Analysis<'_> {
+    /// Lists what the conditions compare under which code runs, as it is known now: behind pointers too.
+    fn find_comparisons(&mut self, all: &[Instruction<'_>]) {
+        let guards = find_guards(all);
+        for guard in &guards {
+            for (bearer, comparison) in self.holding(guard.condition, guard.holds, &guards, MAX_CONDITIONS) {
+                self.comparisons.entry(bearer).or_default().push((guard.code.clone(), comparison));
+            }
+        }
+    }
+
+    /// Returns the comparisons that follow from a condition that holds or does not.
+    fn holding(&self, condition: u32, holds: bool, guards: &[Guard], steps: usize) -> Vec<(Bearer, Comparison)> {
+        let Some(definition) = self.definition_behind(condition).filter(|_| steps > 0) else { return vec![] };
+        let both = |parts: [u32; 2]| parts.map(|part| self.holding(part, holds, guards, steps - 1)).concat();
+        match (definition.op(), definition.operands()) {
+            (Some(Op::LogicalNot), &[_, _, negated]) => self.holding(negated, !holds, guards, steps - 1),
+            (Some(Op::LogicalAnd), &[_, _, a, b]) if holds => both([a, b]),
+            (Some(Op::LogicalOr), &[_, _, a, b]) if !holds => both([a, b]),
+            // `a && b` and `a || b` evaluate b in a block of its own, under a or under its opposite.
+            (Some(Op::Phi), &[_, _, a, _, b, block]) => {
+                let is_under_a = guards.iter().filter(|guard| guard.block == block).any(|guard| {
+                    let negated =
+                        self.definition_behind(guard.condition).filter(|own| own.op() == Some(Op::LogicalNot));
+                    match negated.map(Instruction::operands) {
+                        Some(&[_, _, negated]) => negated == a && guard.holds != holds,
+                        _ => guard.condition == a && guard.holds == holds,
+                    }
+                });
+                if is_under_a { both([a, b]) } else { vec![] }
+            }
+            (Some(op), &[_, _, x, y]) => {
+                let op = if holds { op } else { negated(op) };
+                [self.compared(op, x, y), self.compared(mirrored(op), y, x)].concat()
+            }
+            _ => vec![],
+        }
+    }
+
+    /// Returns a comparison of a number, and of that to which it adds a constant.
+    fn compared(&self, op: Op, number: u32, limit: u32) -> Vec<(Bearer, Comparison)> {
+        let is_upper =
+            [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual, Op::INotEqual].contains(&op);
+        let of = |id, added| (self.bearer(id, MAX_STEPS), Comparison { op, added, limit });
+        let mut compared = vec![of(number, 0.0)];
+        if let Some((Some(Op::IAdd), &[_, _, a, b])) =
+            self.definition_behind(number).map(|sum| (sum.op(), sum.operands()))
+        {
+            let is_added = |(_, b): &(u32, u32)| self.constant(*b).is_some_and(|constant| constant > 0.0);
+            let sum = [(a, b), (b, a)].into_iter().find(is_added);
+            compared.extend(sum.and_then(|(a, b)| Some(of(a, self.constant(b)?))));
+        }
+        // A variable that is set again need not be what was compared.
+        let is_set_once = |bearer: &Bearer| self.stored.get(&bearer.0).is_none_or(|values| values.len() < 2);
+        compared.retain(|(bearer, _)| is_upper && is_set_once(bearer));
+        compared
+    }
+
+    /// Returns a value with the bounds that hold for it in the instruction that is followed.
+    fn value_here(&self, id: u32) -> Option<Cow<'_, [Bounded]>> {
+        let value = self.values.get(&id)?;
+        let comparisons = self.comparisons.get(&self.bearer(id, MAX_STEPS));
+        let here = comparisons.into_iter().flatten().filter(|(code, _)| code.contains(&self.at));
+        Some(self.lowered(value, here.map(|(_, comparison)| *comparison)))
+    }
+
+    /// Lowers the bound of a number by comparisons that hold.
+    fn lowered<'a>(&self, value: &'a [Bounded], here: impl Iterator<Item = Comparison>) -> Cow<'a, [Bounded]> {
+        let mut value = Cow::Borrowed(value);
+        for Comparison { op, added, limit: id } in here {
+            let Some([Bounded { varies: 0, bound: Some(limit), .. }]) = self.values.get(&id).map(Vec::as_slice) else {
+                continue;
+            };
+            // A parameter's number is a guess, which whoever replaces it would not repeat in a shape.
+            if limit.value().is_some() && self.constant(id).is_none() {
+                continue;
+            }
+            let ([own], limit) = (&*value, limit.plus_constant(-added)) else { continue };
+            let last = match op {
+                Op::ULessThanEqual | Op::SLessThanEqual => limit,
+                Op::INotEqual if own.bound.as_ref() != Some(&limit) => continue,
+                _ => limit.plus_constant(-1.0),
+            };
+            let bound = own.bound.as_ref().map_or(last.clone(), |bound| bound.lower(&last));
+            value = Cow::Owned(vec![Bounded { bound: Some(bound), ..own.clone() }]);
+        }
+        value
+    }
+
+    /// Returns the two values that a condition chooses between, each with the bounds that hold when it is chosen.
+    fn chosen(&self, condition: u32, choices: [u32; 2]) -> Option<[Vec<Bounded>; 2]> {
+        let choose = |id: u32, holds: bool| {
+            let holding = if self.has_limits { self.holding(condition, holds, &[], MAX_CONDITIONS) } else { vec![] };
+            let lowered = |id: u32| {
+                let bearer = self.bearer(id, MAX_STEPS);
+                let here = holding.iter().filter(|(own, _)| *own == bearer).map(|(_, comparison)| *comparison);
+                Some(self.lowered(self.values.get(&id)?, here).into_owned())
+            };
+            let whole = lowered(id)?;
+            let sum = self.definition_behind(id).map(|sum| (sum.op(), sum.operands()));
+            let (Some((Some(op @ Op::IAdd), &[_, _, a, b])), [own]) = (sum, whole.as_slice()) else {
+                return Some(whole);
+            };
+            let parts = [lowered(a)?, lowered(b)?];
+            let bound = operation(op, &[parts[0].first()?, parts[1].first()?]);
+            let bound = own.bound.as_ref().zip(bound).map(|(own, bound)| own.lower(&bound));
+            Some(vec![Bounded { bound, ..own.clone() }])
+        };
+        Some([choose(choices[0], true)?, choose(choices[1], false)?])
+    }
+}
+
+/// Returns the comparison that holds where another does not.
+fn negated(op: Op) -> Op {
+    match op {
+        Op::IEqual => Op::INotEqual,
+        Op::INotEqual => Op::IEqual,
+        Op::ULessThan => Op::UGreaterThanEqual,
+        Op::SLessThan => Op::SGreaterThanEqual,
+        Op::UGreaterThan => Op::ULessThanEqual,
+        Op::SGreaterThan => Op::SLessThanEqual,
+        Op::ULessThanEqual => Op::UGreaterThan,
+        Op::SLessThanEqual => Op::SGreaterThan,
+        Op::UGreaterThanEqual => Op::ULessThan,
+        Op::SGreaterThanEqual => Op::SLessThan,
+        op => op,
+    }
+}
+
 /// `UMin`, `SMin`, `UClamp` and `SClamp` of GLSL.std.450.
 const BOUNDING_INSTRUCTIONS: [u32; 4] = [38, 39, 44, 45];
+
+/// `UMax` and `SMax` of GLSL.std.450.
+const MAXIMUMS: [u32; 2] = [41, 42];
 
 /// Returns the comparison without equality: that of `i` with `n` if `i + 1` is compared.
 fn strict(op: Op) -> Op {

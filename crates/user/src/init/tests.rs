@@ -147,11 +147,28 @@ fn a_stencil_has_the_shape_that_its_guards_allow() {
             .map(|l| l[..12].trim_end().to_string())
             .collect::<Vec<_>>()
     };
-    for neighbour in ["s += x[min(i + 1, n - 1)];", "if (i > 0 && i + 1 < n) s += x[i - 1] + x[i + 1];"] {
+    for neighbour in [
+        "if (i < n - 1) s += x[i + 1];",
+        "s += i < n - 1 ? x[i + 1] : 0.0;",
+        "s += x[i < n - 1 ? i + 1 : i];",
+        "s += x[i == n - 1 ? i : i + 1];",
+        "s += x[min(i + 1, n - 1)];",
+        "if (i > 0 && i + 1 < n) s += x[i - 1] + x[i + 1];",
+        "if (!(i == 0 || i == n - 1)) s += x[i + 1];",
+        "if (i == n - 1) { y[i] = s; return; } s += x[i + 1];",
+        "uint j = i; if (i + 2 < n) j = i + 2; s += x[j];",
+    ] {
         let text = along_n(&format!(
             "uint i = gl_GlobalInvocationID.x; if (i >= n) return; float s = x[i]; {neighbour} y[i] = s;"
         ));
         assert_eq!(shapes(&text), ["[\"N\"]"; 2], "{neighbour}\n{text}");
+    }
+    // What no guard covers: behind the end of a branch, and of a variable that changes within.
+    for neighbour in ["if (i < n - 1) s += 1.0; s += x[i + 1];", "if (i < n - 1) { i++; s += x[i + 1]; }"] {
+        let text = along_n(&format!(
+            "uint i = gl_GlobalInvocationID.x; if (i >= n) return; float s = x[i]; {neighbour} y[i] = s;"
+        ));
+        assert_ne!(shapes(&text)[0], "[\"N\"]", "{neighbour}\n{text}");
     }
     for (guard, down) in [
         ("x < width && y < height", "min(y + 1, height - 1)"),
@@ -199,7 +216,8 @@ fn axes_have_the_order_in_which_the_kernel_declares_their_extents() {
         let (text, problem) = described("comp", &source);
         assert_eq!(problem.axes.join("x"), expected, "{text}");
         assert!(text.contains(&format!("# names for expressions below; -s {expected} sets them\n")), "{text}");
-        for line in ["shape = [\"M\", \"K\"]", "shape = [\"K\", \"N\"]", "shape = [\"M\", \"N\"]"] {
+        let roles = "roles = { A = \"A\", B = \"B\", C = \"C\" }";
+        for line in ["shape = [\"M\", \"K\"]", "shape = [\"K\", \"N\"]", "shape = [\"M\", \"N\"]", roles] {
             assert!(text.contains(line), "{line}\n{text}");
         }
     }
@@ -207,6 +225,11 @@ fn axes_have_the_order_in_which_the_kernel_declares_their_extents() {
 
 #[test]
 fn a_shape_that_names_an_axis_is_a_guess() {
+    let text = along_n(
+        "uint i = gl_GlobalInvocationID.x, l = gl_LocalInvocationID.x;\n\
+         for (uint k = 0; k < n; k += 16) if (i < n && k + l < n) y[i * n + k + l] = x[i * n + k + l];",
+    );
+    assert_eq!(text.matches("shape = [\"N*N\"]               # (…)\n").count(), 2, "{text}");
     let text = along_n("uint i = gl_GlobalInvocationID.x; if (i > 0 && i < n) y[i] = x[i - 1] + x[i + 2];");
     for line in [
         "shape = [\"N + 2\"]             # (…) as far as indices may reach\n",
@@ -280,6 +303,22 @@ fn no_two_guesses_are_equal_so_that_exchanged_parameters_change_the_answer() {
     for line in ["\nto = 1 ", "\nfrom = 2 ", "\nfirst = 3 ", "\nscale = 0.75 ", "\nbias = 0.625 "] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn the_larger_of_two_indices_is_compared_for_both() {
+    let source = "#version 460
+        layout(local_size_x = 16, local_size_y = 16) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) writeonly buffer B { float b[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() {
+            uvec2 i = gl_GlobalInvocationID.xy;
+            if (max(i.x, i.y) < n) b[i.x * n + i.y] = a[i.y * n + i.x];
+        }";
+    let (text, problem) = described("comp", source);
+    let size = problem.points[0].values[0] as u64;
+    assert_eq!([bytes(&problem, "A"), bytes(&problem, "B")], [4 * size * size; 2], "{text}");
 }
 
 /// Elements of generated buffers, with their strides in the layouts `scalar`, `std430` and `std140`.

@@ -631,6 +631,12 @@ impl Page {
         // On a phone, the last column has a line of its own.
         let has_caveats = table.ends_with(FASTER_WITH_CAVEAT);
         self.table_below(end, table, total, if has_caveats { "figures won caveats" } else { "figures won" });
+        for (source, leaders) in indices.iter().zip(&leaders) {
+            let name = if sources.len() > 1 { &*leaders.source.name } else { "" };
+            let table = means(&join_filled(&[&group.title(), name], ": "), leaders, &group.cases[*source]);
+            let total = table.len();
+            self.table_below(end, table, total, "figures won");
+        }
     }
 
     /// Writes the charts and the tables of a group, as far as they end below `end` bytes.
@@ -835,6 +841,33 @@ fn winners_of_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
     }
     table.leave_out_empty(&["of hardware", FASTER_WITH_CAVEAT, "mark"], "–");
     table.unify_units(&["time"]);
+    table
+}
+
+/// Returns a table of the geometric means, over sizes, of each variant's time relative to that of the size's winner.
+/// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
+fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
+    let sizes = leaders.by_row.len();
+    let ratio = |case: &Case| Some(TimeRatio::of(fastest::best_of(leaders.of_row(&row(case)))?, case)?.ratio.ln());
+    let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
+    let mut variants = vec![];
+    for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
+        let mean = (ratios.iter().map(|(_, ratio)| ratio).sum::<f64>() / ratios.len() as f64).exp();
+        variants.push((ratios.len(), mean, ratios[0].0));
+    }
+    // A mean over some of the sizes does not compare with the others.
+    variants.sort_by(|(sizes, mean, _), (others, other, _)| others.cmp(sizes).then(mean.total_cmp(other)));
+    let mut table = Table::captioned(format!("{title}, {sizes} sizes")).text(["variant"]);
+    let has_caveats = variants.iter().any(|(_, _, case)| !Class::of(case).is_exact());
+    let fastest = if has_caveats { "fastest without a caveat" } else { "fastest" };
+    table = table.numbers([format!("time ÷ {fastest} (geometric mean)")]).text(["sizes"]);
+    if sizes > 1 && variants.len() > 1 {
+        for (measured, mean, case) in variants {
+            let measured = if measured < sizes { format!("{measured} of {sizes}") } else { String::new() };
+            table.row([Cell::from(series(case)), fastest::ratio_text(mean).into(), measured.into()]);
+        }
+    }
+    table.leave_out_empty(&["sizes"], "");
     table
 }
 
@@ -1349,6 +1382,23 @@ mod tests {
         record.cases[0].share = Some(Share { limit: Limit::Memory, ..record.cases[1].share.expect("a share") });
         let expected = format!("software; {intervals}, local, 125.0 µs, naive, 250.0 µs");
         assert!(bars(&record).ends_with(&expected), "{}", bars(&record));
+    }
+
+    #[test]
+    fn means_over_sizes_are_relative_to_the_fastest_and_name_missing_sizes() {
+        let mut record = large(3, 4, false);
+        for (index, case) in record.cases.iter_mut().enumerate() {
+            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            m.summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
+        }
+        record.cases.remove(1);
+        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("it is measured") };
+        m.summary.median = Nanos(6e3);
+        let html = page_of(record).html;
+        let means = html.split("<table").find(|table| table.contains("4 sizes</caption>")).expect("means");
+        let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
+        let expected = ["varianttime ÷ fastest (geometric mean)sizes", "v01.19", "v22.3", "v12.03 of 4"];
+        assert_eq!(texts(&means, "tr"), expected);
     }
 
     #[test]
