@@ -848,7 +848,8 @@ fn winners_of_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
 /// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
 fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
     let sizes = leaders.by_row.len();
-    let ratio = |case: &Case| Some(TimeRatio::of(fastest::best_of(leaders.of_row(&row(case)))?, case)?.ratio.ln());
+    let ratio =
+        |case: &Case| Some(fastest::TimeRatio::of(fastest::best_of(leaders.of_row(&row(case)))?, case)?.ratio.ln());
     let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
     let mut variants = vec![];
     for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
