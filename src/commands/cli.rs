@@ -682,7 +682,7 @@ pub struct RunArgs {
 
     /// Keep the text of your kernels in the record
     ///
-    /// `export --to sources` writes the files, to measure them again from the record alone. It has only hashes otherwise.
+    /// `export --to sources` writes the files, to measure them again from the record alone. Otherwise a record has only hashes.
     #[arg(long)]
     pub sources: bool,
 
@@ -933,8 +933,8 @@ pub struct TuneArgs {
 
     /// Caches before each run: hot or cold [default: hot]
     ///
-    /// `bench` prefers the results of its own `--cache`. Inference reads each layer's weights once per token, from cold
-    /// caches.
+    /// Choose cold for inference, which reads each layer's weights once per token. `bench` prefers the results of its own
+    /// `--cache`.
     #[arg(long, value_name = "STATE", conflicts_with = "by_inspection")]
     pub cache: Option<String>,
 
@@ -996,7 +996,7 @@ pub struct InspectArgs {
     #[arg(long, value_name = "FILE", env = "GPUKERN_TUNED", hide_env = true)]
     pub tuned: Option<PathBuf>,
 
-    /// Take tiles and the choice of `auto` for hot or cold caches [default: hot]
+    /// Use the tiles, and the choice of `auto`, for hot or cold caches [default: hot]
     #[arg(long, value_name = "STATE")]
     pub cache: Option<String>,
 
@@ -1135,7 +1135,7 @@ pub struct VerifyArgs {
 
     /// Keep the text of your kernels in the record
     ///
-    /// `export --to sources` writes the files, to measure them again from the record alone. It has only hashes otherwise.
+    /// `export --to sources` writes the files, to measure them again from the record alone. Otherwise a record has only hashes.
     #[arg(long, requires = "config")]
     pub sources: bool,
 
@@ -1162,7 +1162,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
-    /// Fail if a kernel has no reference, or one that cannot show an error
+    /// Fail if a kernel has no reference, or one too weak to reveal an error
     #[arg(long, requires = "config")]
     pub require_reference: bool,
 
@@ -1496,7 +1496,7 @@ pub struct ReportArgs {
     #[serde(serialize_with = "command_line::path")]
     pub output: Option<PathBuf>,
 
-    /// Write what to ship as JSON: the fastest variants of each problem and device, and the fewest that lose little
+    /// Write, as JSON, which variants to ship: the fastest of each problem and device, and small sets that lose little
     ///
     /// docs/choices.schema.json describes it. `-` is standard output, in place of the tables.
     #[arg(long, value_name = "PATH|-", conflicts_with_all = ["baseline", "output"])]

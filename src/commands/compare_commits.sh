@@ -327,7 +327,7 @@ finish() {
 
 echo "$sides"
 : > "$scratch/baseline.messages"
-accepted='Only the new check accepts these answers (--allow check):'
+accepted='Answers that the check of the baseline does not accept (--allow check):'
 why=
 lost=
 unreadable=

@@ -115,13 +115,14 @@ impl RecordFile {
 /// Whether a record lacks cases, samples or processes because its run was interrupted.
 fn is_interrupted(record: &Record) -> bool {
     let planned = record.request.as_ref().and_then(|request| request.processes).unwrap_or(1) as usize;
-    // Each process has an entry for a case, however it ended, or one entry has their medians. A skipped case needs no process.
+    // Each process has an entry for a case, or one entry has their medians.
     let mut entries: HashMap<(&str, usize), usize> = HashMap::new();
     for case in &record.cases {
         let processes = match &case.outcome {
-            Outcome::Skipped { .. } => planned,
             Outcome::Measured(measured) => measured.process_medians.len().max(1),
-            _ => 1,
+            Outcome::Interrupted => 1,
+            // The other processes skip what was wrong or failed in one.
+            _ => planned,
         };
         *entries.entry((&case.id, case.device)).or_default() += processes;
     }

@@ -187,8 +187,8 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
     if let Some(most) = limit.filter(|most| kernels.iter().any(|own| may_be_stopped(record, own, *most))) {
         let _ = writeln!(
             hints,
-            "note      does a loop never end? This driver silently stops an invocation after {most} loop iterations, also one of a \
-             reference"
+            "note      is a loop very long? This driver silently stops an invocation, even a reference's, after {most} loop \
+             iterations"
         );
     }
     hints

@@ -164,9 +164,11 @@ fn sources() -> Vec<Entry<Request>> {
             "Read what to measure from this TOML file\n\nOptions override its fields. benches-config/ has examples.",
             |target: &mut Request| &mut target.config,
         ),
-        flag("no-commands", "Refuse descriptions that run commands, as of strangers", |target: &mut Request| {
-            &mut target.no_commands
-        }),
+        flag(
+            "no-commands",
+            "Refuse descriptions that run commands (for files that you do not trust)",
+            |target: &mut Request| &mut target.no_commands,
+        ),
         flag("sources", "Keep the text of own kernels in the record", |target: &mut Request| &mut target.sources),
         text(
             "shard I/N",

@@ -67,8 +67,8 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let count: usize = devices.iter().map(|device| searches(algorithm, &section, device).count()).sum();
     let progress = Progress::new(count, &host.messages);
     progress.line(&format!(
-        "searching tiles for {}, for {} in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a \
-         sub-group, in M×N of an invocation)",
+        "searching tiles for {}; no new tile is tried after {} (a tile: M×N×K per work-group, in parts of M×N per sub-group, \
+         in parts of M×N per invocation)",
         counted(count, "problem"),
         about(budget.into())
     ));
@@ -221,7 +221,7 @@ impl Tuning<'_> {
             refused.push((variant, refusal));
         }
         self.note_variants(spec, &device, &refused, !times.is_empty());
-        let tied = tuning::tied(&times);
+        let tied = tuning::tied(&times, device.kind);
         let timed = times.into_iter().map(|(variant, time, _)| (variant, time)).collect();
         let work = (self.algorithm.problem)(spec).map(|problem| problem.work()).unwrap_or_default();
         let empty = TuningResult { cache: self.cache, ..empty_result(&device, group, "") };
@@ -297,7 +297,7 @@ impl Tuning<'_> {
                     let left = budget.saturating_sub(self.host.since(started));
                     self.time_variants(executor, group, left, &refused.collect::<Vec<_>>())
                 } else {
-                    report::choice(&group.spec, &rivals.timed, work, [&rivals.tied(), &[]], self.cache)
+                    report::choice(&group.spec, &rivals.timed, work, [&rivals.tied(device.kind), &[]], self.cache)
                 };
                 self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
@@ -627,7 +627,7 @@ fn results(
         }
         Err(refusal) => {
             let own = failed(&empty, refusal).map(|own| TuningResult { tried: Some(0), ..own });
-            (own, &rivals.timed, rivals.tied())
+            (own, &rivals.timed, rivals.tied(device.kind))
         }
         // An interruption, or no time for the built-in tile: the search has no result.
         Ok(None) => (None, &vec![], vec![]),

@@ -158,7 +158,7 @@ fn an_interrupt_keeps_the_first_tile_if_it_was_timed_although_the_driver_hangs()
     assert_eq!(stdout(&output), "interrupted before a tile was timed: nothing was kept\n");
     check_text(
         &stderr(&output),
-        "searching tiles for 2 problems, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\n",
+        "searching tiles for 2 problems; no new tile is tried after 60 s (a tile: M×N×K per work-group, in parts of M×N per sub-group, in parts of M×N per invocation)\ndevice 0: llvmpipe\n",
     );
     // Without time for a second tile, the first one runs against `auto`'s choice, whose first run hangs.
     std::fs::remove_file(folder.path().join("sign")).expect("there");
@@ -370,7 +370,7 @@ fn by_inspection_nothing_is_kept_where_the_driver_tells_nothing_of_spills() {
     let said = stderr(&expect_exit(tune.env("GPUKERN_TUNED", &path), 2));
     check_text(
         &said,
-        "searching tiles for 1 problem, for 60 s in all and until the last tile is timed (a tile: M×N×K of a work-group, in M×N of a sub-group, in M×N of an invocation)\ndevice 0: llvmpipe\nerror: no tile was found; other types and layouts have other tiles, and `gpukern bench -V all` times all variants\nskipped   tiled f32 64: the \
+        "searching tiles for 1 problem; no new tile is tried after 60 s (a tile: M×N×K per work-group, in parts of M×N per sub-group, in parts of M×N per invocation)\ndevice 0: llvmpipe\nerror: no tile was found; other types and layouts have other tiles, and `gpukern bench -V all` times all variants\nskipped   tiled f32 64: the \
          driver does not tell what a kernel spills\n",
     );
     assert!(!std::fs::read_to_string(path).expect("the file").contains("[[result]]"));

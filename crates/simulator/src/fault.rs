@@ -84,7 +84,7 @@ impl FaultKind {
             Self::Uninitialised => "write the value before it is read, or do not use it",
             Self::OutOfBounds => "check the index against the length, or enlarge the array",
             Self::DivergentBarrier => {
-                "let every invocation reach the barrier: guard the work, not the barrier, and loop equally often in each"
+                "let every invocation reach the barrier: put conditions around the work, not the barrier, and loop equally often"
             }
             Self::InactiveLane => "take values only of lanes that are active and exist",
             Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",

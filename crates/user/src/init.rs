@@ -726,14 +726,14 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = shown_word(free);
     let beside = Path::new(&source).with_extension("toml");
     let known = if beside.exists() {
-        format!("if {} describes it, name that in place of it; else ", shown_word(&beside.to_string_lossy()))
+        format!("If {0} describes it: gpukern run {0}\nOtherwise draft", shown_word(&beside.to_string_lossy()))
     } else {
-        String::new()
+        "Draft".to_string()
     };
     Ok(Some(format!(
-        "{} does not say what its buffers hold, its sizes, or how many work-groups run; {known}draft a description, edit it, and \
-         name it in place of {shown}:\n  gpukern run {shown} --init > {description}\nor give these options to `run` or \
-         `sanitize`, after a look at every value:\n  {}",
+        "{} alone does not say what its buffers hold, how long they are, or how many work-groups run.\n{known} a description, \
+         edit it, and run that:\n  gpukern run {shown} --init > {description}\nor give these options to `run` or `sanitize` \
+         (check every value):\n  {}",
         printable(&source),
         words.join(" \\\n    ")
     )))

@@ -237,10 +237,16 @@ pub(super) fn named_kernels(
     // `matmul:tiled` and `tiled` are equivalent: the reference determines the algorithm.
     let against: Vec<_> = against.iter().map(|name| name.rsplit(':').next().unwrap_or(name).to_string()).collect();
     if !against.is_empty() && !problem.points.iter().all(is_builtin) {
+        let named = against.join(",");
+        if Path::new(&named).is_file() {
+            return Err(usage!(
+                "--against takes built-in variants, and '{named}' is a file; to compare two kernels of yours, name both: \
+                 `gpukern run k.toml old.comp new.comp --ab`"
+            ));
+        }
         return Err(usage!(
-            "--against {} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \"matmul\", \
-             size and roles",
-            against.join(",")
+            "--against {named} needs a built-in algorithm that solves the same problem; add [reference] with builtin = \
+             \"matmul\", size and roles"
         ));
     }
     let is_builtin_name = CATALOGUE.known(&problem.name).is_some();
@@ -366,10 +372,10 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let within = if processes == 1 { " within one process" } else { "" };
         // If the default may be as fast, nobody knows whether another choice gains anything.
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
-            let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join("; ");
+            let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join(" or ");
             let line = format!(
-                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median, but {others} cannot be told \
-                 apart from it{within} (--processes {} may)",
+                "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median, but {others} may be as \
+                 fast{within} (--processes {} may tell)",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
             );
@@ -409,13 +415,13 @@ fn best_for_all_sizes(record: &Record, kernels: &UserKernels, width: usize) -> S
     {
         let loss = match worst {
             ..1.005 => "the shortest median at each".into(),
-            _ => format!("{geometric_mean:.2} times the shortest in the mean, {worst:.2} at {worst_size}"),
+            _ => format!("{geometric_mean:.2} times the shortest on average, {worst:.2} at {worst_size}"),
         };
         let mut line = format!("one choice for the {sizes} sizes: {}, {loss}", kernels.choice(&variants[0]));
         let tied: Vec<_> =
             tied_in_the_mean(record, &variants[0]).into_iter().map(|tied| kernels.choice(tied)).collect();
         if !tied.is_empty() {
-            let _ = write!(line, "; in the mean, {} cannot be told apart from it", tied.join(" and "));
+            let _ = write!(line, "; on average, {} may be as fast", tied.join(" or "));
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
     }

@@ -208,7 +208,7 @@ mod tests {
         let mut comparison = compare::compare(side, side, &Settings::default());
         let case = &record.cases[0];
         for (verdict, expected) in [
-            (Verdict::Slower, "SLOWER: 1.9400 (1.4900 … 2.4600)"),
+            (Verdict::Slower, "SLOWER: 1.940 (1.490 … 2.460)"),
             (Verdict::Undecided, "undecided: only 1 process"),
             (Verdict::Same, "same"),
         ] {

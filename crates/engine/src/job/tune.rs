@@ -161,7 +161,7 @@ impl Executor<'_> {
             ..TriedTiles::default()
         };
         let space = algorithm.tiles(tunable, spec, &self.device).len();
-        tiles.decide((&variants[0].name, built_in), space, &[]).ok()?
+        tiles.decide((&variants[0].name, built_in), space, &[], self.device.kind).ok()?
     }
 }
 
@@ -472,7 +472,7 @@ impl<'a> TileSearch<'a> {
         }
         let others = load_before.and_then(|before| HostLoad::now()?.others_since(before));
         let rivals: Vec<_> = self.rivals().into_iter().map(|(name, _)| name).collect();
-        let result = self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries)?;
+        let result = self.tiles.decide((&self.variant.name, self.built_in), self.space, &entries, self.info.kind)?;
         Ok(result.map(|result| {
             let is_timed = |name: &String| result.rivals.iter().any(|(timed, _)| timed == name);
             let untimed = rivals.into_iter().filter(|name| !is_timed(name)).collect();
@@ -654,7 +654,13 @@ impl TriedTiles {
     /// Returns the result by the medians of the run-off or, without any, the times of the search. A tile replaces the built-in
     /// one only if the two took turns, and the interval of their ratio is beyond [`MIN_GAIN`]; that of an earlier search stays
     /// until then.
-    fn decide(mut self, (variant, built_in): (&str, Tile), space: usize, entries: &[RunOffEntry]) -> TuneResult {
+    fn decide(
+        mut self,
+        (variant, built_in): (&str, Tile),
+        space: usize,
+        entries: &[RunOffEntry],
+        kind: DeviceKind,
+    ) -> TuneResult {
         let (ranked, rivals) = self.rank(entries);
         let is_usable = !self.is_built_in_dead && self.refused.iter().all(|(tile, _)| *tile != built_in);
         let gain = |tile| gain(entries, built_in, tile);
@@ -685,7 +691,7 @@ impl TriedTiles {
             (name.clone(), *time, interval(&|entry| entry.tile.is_none() && entry.name == *name))
         };
         let times: Vec<_> = rivals.iter().map(of_rival).chain([own]).collect();
-        let tied = tuning::tied(&times);
+        let tied = tuning::tied(&times, kind);
         let Self { refused, tried, preparation, .. } = self;
         Ok(Some(SearchResult {
             best,
@@ -784,7 +790,10 @@ mod tests {
 
     /// Returns the result for these times of the search and participants of the run-off.
     fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> SearchResult {
-        tiles(timed, &[]).decide(("tiled", BUILT_IN), 7, entries).expect("not fruitless").expect("a tile")
+        tiles(timed, &[])
+            .decide(("tiled", BUILT_IN), 7, entries, DeviceKind::DiscreteGpu)
+            .expect("not fruitless")
+            .expect("a tile")
     }
 
     #[test]
@@ -837,7 +846,10 @@ mod tests {
             assert_eq!((result.unclear, result.gain), (Some((OTHER, Nanos(50.0), None)), None));
             assert_eq!(result.rivals, [("texel".to_string(), Nanos(20.0))]);
             let tiles = TriedTiles { earlier: Some(Tile::Columns(32)), ..tiles(&timed, &[]) };
-            let result = tiles.decide(("tiled", BUILT_IN), 7, &entries).expect("not fruitless").expect("a tile");
+            let result = tiles
+                .decide(("tiled", BUILT_IN), 7, &entries, DeviceKind::DiscreteGpu)
+                .expect("not fruitless")
+                .expect("a tile");
             assert_eq!((result.best.0, result.gain), (Tile::Columns(32), None), "an earlier search proved it");
         }
     }
@@ -846,7 +858,10 @@ mod tests {
     fn a_run_off_that_decides_replaces_the_tile_of_an_earlier_search() {
         let entries = [entry(Some(OTHER), Some(101.0)), entry(Some(BUILT_IN), Some(100.0))];
         let tiles = TriedTiles { earlier: Some(OTHER), ..tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]) };
-        let result = tiles.decide(("tiled", BUILT_IN), 7, &entries).expect("not fruitless").expect("a tile");
+        let result = tiles
+            .decide(("tiled", BUILT_IN), 7, &entries, DeviceKind::DiscreteGpu)
+            .expect("not fruitless")
+            .expect("a tile");
         assert_eq!((result.best.0, result.unclear), (BUILT_IN, None));
     }
 
@@ -861,11 +876,14 @@ mod tests {
 
     #[test]
     fn nothing_replaces_a_built_in_tile_that_was_not_timed_unless_it_cannot_run() {
-        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(("tiled", BUILT_IN), 7, &[]), Ok(None));
+        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu), Ok(None));
         let died = TriedTiles { is_built_in_dead: true, ..tiles(&[(OTHER, 50.0)], &[]) };
         let refused = tiles(&[(OTHER, 50.0)], &[(BUILT_IN, Refusal::Failed("too large".into()))]);
         for tiles in [died, refused] {
-            let result = tiles.decide(("tiled", BUILT_IN), 7, &[]).expect("not fruitless").expect("a tile");
+            let result = tiles
+                .decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu)
+                .expect("not fruitless")
+                .expect("a tile");
             assert_eq!((result.best.0, result.built_in), (OTHER, (BUILT_IN, None)));
         }
     }
@@ -936,10 +954,12 @@ mod tests {
     fn a_fruitless_search_reports_a_wrong_answer_before_a_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
-        let Err(Refusal::Rejected(why)) = tiles(&[], &refused).decide(("tiled", BUILT_IN), 7, &[]) else {
+        let Err(Refusal::Rejected(why)) =
+            tiles(&[], &refused).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu)
+        else {
             panic!("rejected");
         };
         assert!(why.starts_with("none of 2 tiles worked, for example") && why.ends_with("C[0] is 3"), "{why}");
-        assert_eq!(tiles(&[], &[]).decide(("tiled", BUILT_IN), 7, &[]), Ok(None));
+        assert_eq!(tiles(&[], &[]).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu), Ok(None));
     }
 }

@@ -334,7 +334,7 @@ const MAX_NAMED: usize = 3;
 const UNCERTAIN: [[&str; 2]; 3] = [
     ["whose interval includes its max-slowdown", "; more processes narrow it"],
     ["beyond its max-slowdown, but without enough evidence for a verdict", ""],
-    ["without an interval of its ratio", "; a longer --max-time takes more samples"],
+    ["whose ratio has no interval", "; a longer --max-time takes more samples"],
 ];
 
 /// Returns the index in [`UNCERTAIN`] for a case that does not certainly meet a `max-slowdown` of `most`.

@@ -694,7 +694,7 @@ impl CasePair<'_> {
 
     /// Describes the difference in speed during the candidate, for a column.
     fn speed_label(&self) -> String {
-        let Some(load) = self.load() else { return format!("device {}", self.slowness_text()) };
+        let Some(load) = self.load() else { return format!("candidate's device {}", self.slowness_text()) };
         let sign = if load > 0.0 { '+' } else { '−' };
         format!("CPU load {sign}{:.0} points", 100.0 * load.abs())
     }
@@ -704,7 +704,7 @@ impl CasePair<'_> {
         let Some(load) = self.load() else {
             let slowness = self.slowness();
             let side = if slowness >= 0.0 { "candidate" } else { "baseline" };
-            return format!("the device took {} during the {side}", units::longer(slowness.abs().exp()));
+            return format!("a fixed test kernel took {} during the {side}", units::longer(slowness.abs().exp()));
         };
         let word = if load > 0.0 { "more" } else { "less" };
         let points = 100.0 * load.abs();

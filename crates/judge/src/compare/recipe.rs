@@ -94,7 +94,7 @@ pub fn recipe(
     for (baseline, [side, other]) in [(true, SIDES), (false, [SIDES[1], SIDES[0]])] {
         if remeasured[usize::from(!baseline)] {
             remarks.push(format!(
-                "Measure the {side} again: in {} of {}, the device was slower or busier during it than during the {other}.",
+                "Measure the {side} again: the device was slower or busier than for the {other} ({} of {}).",
                 slow_cases(comparison, baseline),
                 counted(comparison.cases.len(), "case")
             ));

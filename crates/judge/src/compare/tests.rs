@@ -554,7 +554,8 @@ fn what_another_program_did_to_a_side_on_the_host_is_no_verdict_however_many_pro
         (3, Obstacle::AnotherSpeed { baseline: false }),
         (5, Obstacle::AnotherSpeed { baseline: false }),
     ] {
-        let slower = ["the device took 1.667 times as long during the candidate", "device 1.7× slower"];
+        let slower =
+            ["a fixed test kernel took 1.667 times as long during the candidate", "candidate's device 1.7× slower"];
         let busier = "the candidate ran while other programs used 48 percentage points more CPU";
         for (loaded, [sentence, short]) in [
             (seen(1000.0, Some(0.02)), slower),
@@ -996,7 +997,7 @@ fn where_a_driver_may_slow_down_the_canary_too_no_more_processes_are_asked_for_b
     }
     // A driver cannot slow its own canary down: the device was busy.
     let (remarks, commands) = advice_for("old.json", 1.8);
-    assert!(remarks[0].starts_with("Measure the candidate again: in 2 of 2 cases, the device"), "{remarks:?}");
+    assert!(remarks[0].starts_with("Measure the candidate again: the device was slower"), "{remarks:?}");
     insta::assert_snapshot!(commands.expect("commands"), @"
     # about 7 s
     VK_DRIVER_FILES=old.json gpukern bench lu --size=64 --processes 5 --json b-again.json
@@ -1021,9 +1022,8 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
         (0.5, 0.0, ["baseline", "candidate"], ["a-again.json", "as-it-was"]),
     ] {
         let (remarks, commands) = advice_for(before, after, [&[a], &[b]]);
-        let expected = format!(
-            "Measure the {name} again: in 2 of 2 cases, the device was slower or busier during it than during the {other}."
-        );
+        let expected =
+            format!("Measure the {name} again: the device was slower or busier than for the {other} (2 of 2 cases).");
         assert_eq!(remarks, [expected]);
         let commands = commands.expect("commands");
         let file = fresh.iter().find(|file| file.contains("again")).expect("a new file");
@@ -1046,7 +1046,7 @@ fn further_rounds_need_a_new_baseline_where_the_device_was_slower_beside_it() {
     let sides_with_files = [SideFiles { records: a, paths: &old }, SideFiles { records: b, paths: &[] }];
     let (remarks, commands) = recipe(&compare(a, b, &settings), sides_with_files, &settings, &again());
     assert!(
-        remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: in 2 of 2 cases, the"),
+        remarks.len() == 1 && remarks[0].starts_with("Measure the baseline again: the device was slower"),
         "{remarks:?}"
     );
     let commands = commands.expect("commands");
@@ -1131,7 +1131,7 @@ fn a_verdict_names_the_test_that_decided_or_failed() {
     };
     assert_eq!(verdict_and_test(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
     assert_eq!(verdict_and_test(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
-    assert_eq!(verdict_and_test(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "device 5 % slower".into()));
+    assert_eq!(verdict_and_test(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "candidate's device 5 % slower".into()));
     assert_eq!(verdict_and_test(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process on a side".into()));
     let (verdict, test) = verdict_and_test(3, 1.05e6, 0.9, 1.0);
     assert_eq!(verdict, Verdict::Undecided);

@@ -3,6 +3,7 @@
 use crate::device::capability::Feature;
 use crate::error_bound;
 use crate::prelude::*;
+use std::borrow::Cow;
 
 /// Sweeps of the algorithms on matrices.
 pub(super) const MATRIX_SIZES: Sweeps = Sweeps { gpu: "256..4096", cpu: "128,256" };
@@ -30,9 +31,9 @@ pub(super) fn has_float_atomics(device: &DeviceInfo) -> bool {
     device.features.contains(&Feature::ShaderBufferFloat32AtomicAdd)
 }
 
-/// Returns the note for the record about the form of atomic float additions.
-pub(super) fn float_atomics_note(device: &DeviceInfo) -> &'static str {
-    if has_float_atomics(device) { "float atomics: native" } else { "float atomics: compare-exchange" }
+/// Returns the note for the record on a device that does not add floats atomically.
+pub(super) fn float_atomics_note(device: &DeviceInfo) -> Option<Cow<'static, str>> {
+    (!has_float_atomics(device)).then(|| "float atomics: compare-exchange".into())
 }
 
 // Buffer numbers of `eigen`.

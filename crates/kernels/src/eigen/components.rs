@@ -50,7 +50,7 @@ pub static ROW_SUM: Algorithm = Algorithm {
 fn row_sum_program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) -> Program {
     let shader = if has_float_atomics(device) { shaders[0] } else { shaders[1] };
     let steps = row_sum_steps(shader, 0, 1, case, device).to_vec();
-    Program { steps, note: Some(float_atomics_note(device).into()), ..Program::default() }
+    Program { steps, note: float_atomics_note(device), ..Program::default() }
 }
 
 /// Builds the program of `streaming`: teams of sub-groups sum rows in quads.

@@ -5,7 +5,7 @@
 //! convergence return at once.
 
 use super::common::{D, LAMBDA, M, ONE, ROUNDS, STOP, V};
-use super::streaming::{Teams, over_rows, quads_note, uses_texels};
+use super::streaming::{Teams, over_rows, uses_texels};
 use crate::case::StopTest;
 use crate::elements::{buffers, extent, scratch};
 use crate::kernel::program::Rounds;
@@ -63,7 +63,6 @@ pub(super) fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &Dev
     Program {
         steps: [&start[..], &[fill(X, ONE)]].concat(),
         rounds: rounds_of(body.collect(), BATCH),
-        note: Some(quads_note(uses_texels).into()),
         scratch: vec![
             scratch("x", DType::F32, copies),
             scratch("y", DType::F32, copies),

@@ -95,7 +95,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo) ->
         ],
         // Rounds are updates of the matrix; the last pass, which finds equal row sums, makes no update.
         rounds: Some(Rounds { body, stop: BufferId(STOP), bound: case.stop_rule().max_rounds.saturating_add(1) }),
-        note: Some(float_atomics_note(device).into()),
+        note: float_atomics_note(device),
         ..Program::default()
     }
 }

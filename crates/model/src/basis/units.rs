@@ -229,14 +229,14 @@ pub fn apart_from_one(value: f64, decimals: usize, interval: Option<[f64; 2]>) -
     (decimals..=most).map(text).find(|shown| trimmed(shown) != "1").unwrap_or_else(|| text(decimals))
 }
 
-/// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.0498`.
+/// Formats a ratio of times with as many digits as its 95 % interval can justify: `1.050`.
 pub fn ratio(value: f64) -> String {
     ratio_within(value, None)
 }
 
 /// Formats like [`ratio`]; if the interval excludes 1, with more digits where it would read as 1.
 pub fn ratio_within(value: f64, interval: Option<[f64; 2]>) -> String {
-    if (0.001..1000.0).contains(&value) { apart_from_one(value, 4, interval) } else { format!("{value:.2e}") }
+    if (0.001..1000.0).contains(&value) { apart_from_one(value, 3, interval) } else { format!("{value:.2e}") }
 }
 
 /// Size in bytes.

@@ -21,7 +21,7 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Rounds to run after the steps, if the algorithm iterates.
     pub rounds: Option<Rounds>,
-    /// Device-specific choice that matters to a reader of the figures: `float atomics: native`.
+    /// Device-specific choice that matters to a reader of the figures: `float atomics: compare-exchange`.
     pub note: Option<Cow<'static, str>>,
     /// Variant that the rule of `auto` chose, as if it had been named, if it did: `matmul:gemv`.
     pub chosen_by_auto: Option<String>,

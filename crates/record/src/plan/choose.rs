@@ -45,9 +45,10 @@ pub(super) fn with_variants(
     mut algorithms: Vec<&'static Algorithm>,
     names: &[String],
 ) -> Result<Vec<&'static Algorithm>, String> {
-    // Other names than patterns are checked for each algorithm later.
+    // A name that no algorithm has is refused for each later, with what it may have meant.
+    let all = algorithms.clone();
     let may_have = |algorithm: &Algorithm, name: &str| {
-        !is_pattern(name) || algorithm.variants.iter().any(|variant| matches(name, &variant.name))
+        has_variant(algorithm, name) || !is_pattern(name) && !all.iter().any(|other| has_variant(other, name))
     };
     for name in names {
         if !algorithms.iter().any(|algorithm| may_have(algorithm, name)) {
@@ -59,6 +60,20 @@ pub(super) fn with_variants(
     }
     algorithms.retain(|algorithm| names.is_empty() || names.iter().any(|name| may_have(algorithm, name)));
     Ok(algorithms)
+}
+
+fn has_variant(algorithm: &Algorithm, name: &str) -> bool {
+    match name {
+        "all" | AUTO => true,
+        name if is_pattern(name) => algorithm.variants.iter().any(|variant| matches(name, &variant.name)),
+        name => algorithm.variant(name).is_ok(),
+    }
+}
+
+/// Returns the `names` for one of several algorithms: without those that only others of them have.
+pub(super) fn names_for(algorithm: &Algorithm, algorithms: &[&'static Algorithm], names: &[String]) -> Vec<String> {
+    let others_have = |name: &String| algorithms.iter().any(|other| has_variant(other, name));
+    names.iter().filter(|name| has_variant(algorithm, name) || !others_have(name)).cloned().collect()
 }
 
 /// Selected variants.

@@ -406,8 +406,9 @@ impl PlanSection {
         check_iterates(selection, &algorithms)?;
         // A mistake in the options of any algorithm is reported before an impossible size.
         let mut cases = vec![];
-        for algorithm in algorithms {
-            cases.push(Cases::new(catalogue, algorithm, selection, purpose)?);
+        for algorithm in &algorithms {
+            let variant = choose::names_for(algorithm, &algorithms, &selection.variant);
+            cases.push(Cases::new(catalogue, algorithm, &Selection { variant, ..selection.clone() }, purpose)?);
         }
         let mut groups = vec![];
         for cases in &cases {
@@ -430,14 +431,14 @@ impl PlanSection {
 pub fn left_out(catalogue: &Catalogue, selection: &Selection, plan: &Plan) -> Vec<String> {
     let mut remarks = vec![];
     let groups: Vec<_> = plan.sections.iter().flat_map(|section| &section.groups).collect();
-    for name in distinct(groups.iter().map(|group| &*group.algorithm.name))
-        .into_iter()
-        .filter(|_| !selection.variant.is_empty())
-    {
+    let names = distinct(groups.iter().map(|group| &*group.algorithm.name));
+    let algorithms: Vec<_> = names.iter().filter_map(|name| catalogue.known(name)).collect();
+    for name in names.into_iter().filter(|_| !selection.variant.is_empty()) {
         let specs: Vec<_> =
             groups.iter().filter(|group| group.algorithm.name == name).map(|group| &group.spec).collect();
         let Some(algorithm) = catalogue.known(name) else { continue };
-        let Ok(Variants { all, named, .. }) = choose::variants(catalogue, algorithm, &selection.variant) else {
+        let own_names = choose::names_for(algorithm, &algorithms, &selection.variant);
+        let Ok(Variants { all, named, .. }) = choose::variants(catalogue, algorithm, &own_names) else {
             continue;
         };
         let reaches = |variant: &Variant, spec: &CaseSpec| variant.reaches(spec.goal, spec.dtype);
@@ -741,6 +742,13 @@ mod tests {
         assert!(names("s*,split", dtype("f16")).expect("cases").contains(&"matmul/split".to_string()));
         let error = "no chosen variant of matmul has dtype f16; available: f32";
         assert_eq!(names("spli*", dtype("f16")), Err(error.into()));
+        // A name, too, is for those of several algorithms that have it.
+        let of_both = |variant: &str| ids_of(&["row-sum", "matmul"], variant, dtype("f32"), Purpose::Bench);
+        assert_eq!(of_both("tiled,streaming").expect("cases"), ["matmul/tiled", "row-sum/streaming"]);
+        assert_eq!(of_both("tiled").expect("cases"), ["matmul/tiled"]);
+        assert!(
+            of_both("tiled,blocked").is_err_and(|error| error.starts_with("'blocked' is a variant of lu, not of "))
+        );
         // A pattern has to match in at least one of several algorithms.
         let both = ["matmul", "lu"];
         assert_eq!(ids_of(&both, "blocked-piv*", dtype("f32"), Purpose::Bench).expect("cases").len(), 2);

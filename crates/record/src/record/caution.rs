@@ -44,8 +44,8 @@ impl Warning {
             Self::TimeLimit => "stopped at --max-time or 1000 samples, before --precision was reached",
             Self::Interrupted => "interrupted while sampling",
             Self::Stopped { .. } => "the process was suspended during sampling; the samples around that were dropped",
-            Self::Drift { .. } => "the device's speed changed by more than 2 % during sampling, by its canary kernel",
-            Self::SlowClock { .. } => "the device took over 5 % longer than at its best, by its canary kernel",
+            Self::Drift { .. } => "a fixed test kernel beside the samples changed by more than 2 %",
+            Self::SlowClock { .. } => "a fixed test kernel took over 5 % longer than at its best",
             Self::AboveLimit { .. } => {
                 "faster than the measured limit: the limit is wrong (rerun `gpukern peak`), or the operations or bytes of `[work]` are"
             }
@@ -102,8 +102,8 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): another process can differ by {:.0} % or more, which ± does not include \
-                 (`--processes 5` measures it)",
+                "device {device} (CPU): ± is of this process; medians of another may differ by {:.0} % or more \
+                 (`--processes 5` measures this)",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

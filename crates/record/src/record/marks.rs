@@ -275,7 +275,7 @@ impl DeviceConditions {
             (low, high) => format!("{low} to {high} % longer than"),
         };
         let clock = self.clock_mhz.map_or_else(String::new, |mhz| format!(", at {} GHz", significant(mhz / 1000.0)));
-        Some(format!("the device took {longer} at its best{clock}"))
+        Some(format!("a fixed test kernel took {longer} at its best{clock}"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.
@@ -340,7 +340,7 @@ mod tests {
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "the device took 7 % longer than at its best, at 1.900 GHz");
+        assert_eq!(sentence, "a fixed test kernel took 7 % longer than at its best, at 1.900 GHz");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -359,7 +359,7 @@ mod tests {
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "the device took up to 9 % longer than at its best");
+        assert_eq!(sentence, "a fixed test kernel took up to 9 % longer than at its best");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);

@@ -6,7 +6,9 @@ pub mod tuned;
 use crate::algorithms::tile::Tile;
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
+use crate::device::capability::DeviceKind;
 use crate::plan::shuffle;
+use crate::stats::noise;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -110,9 +112,9 @@ impl Rivals {
         self.refused.push((name, refusal));
     }
 
-    /// Names those that may be as fast as the fastest, as far as times without intervals tell.
-    pub fn tied(&self) -> Vec<String> {
-        tied(&self.timed.iter().map(|(name, time)| (name.clone(), *time, None)).collect::<Vec<_>>())
+    /// Names those that may be as fast as the fastest on this kind of device, as far as times without intervals tell.
+    pub fn tied(&self, kind: DeviceKind) -> Vec<String> {
+        tied(&self.timed.iter().map(|(name, time)| (name.clone(), *time, None)).collect::<Vec<_>>(), kind)
     }
 
     /// Whether a variant was left out.
@@ -125,16 +127,18 @@ impl Rivals {
 /// `bench`.
 const MOMENT: f64 = 2.0;
 
-/// Names the variants whose intervals begin before that of the one with the shortest median ends. One without an interval has
-/// too few samples: its time may be off by a factor of two.
-pub fn tied(times: &[(String, Nanos, Option<[Nanos; 2]>)]) -> Vec<String> {
+/// Names the variants whose intervals begin before that of the one with the shortest median ends, or by less after it than
+/// another process on this kind of device is assumed to differ. One without an interval has too few samples: its time may be off
+/// by a factor of two.
+pub fn tied(times: &[(String, Nanos, Option<[Nanos; 2]>)], kind: DeviceKind) -> Vec<String> {
+    let apart = 1.0 + noise::assumed(kind.runs_on_host_cores());
     let Some(fastest) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { return vec![] };
     let others = times.iter().filter(|(name, ..)| *name != fastest.0);
     let ends = |(_, time, interval): &(String, Nanos, Option<[Nanos; 2]>)| {
         interval.map_or([time.0 / MOMENT, time.0 * MOMENT], |ends| ends.map(|end| end.0))
     };
     let [_, end] = ends(fastest);
-    others.filter(|other| ends(other)[0] <= end).map(|(name, ..)| name.clone()).collect()
+    others.filter(|other| ends(other)[0] <= end * apart).map(|(name, ..)| name.clone()).collect()
 }
 
 /// Result of a search that only compiles tiles.

@@ -565,8 +565,7 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     if let Some((reason, day)) = failure(first) {
         return Some((by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))));
     }
-    let remedy = format!("`gpukern tune {}` times what it chooses from", algorithm.name);
-    Some((by_model, format!("by the model, untimed: {remedy}")))
+    Some((by_model, format!("by prediction; `gpukern tune {}` chooses by measured times", algorithm.name)))
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
@@ -920,7 +919,7 @@ mod tests {
             choose(&auto_group, &device, &tuned).remove(0)
         };
         let untimed =
-            "texel chosen by auto, by the model, untimed: `gpukern tune matmul` times what it chooses from".to_string();
+            "texel chosen by auto, by prediction; `gpukern tune matmul` chooses by measured times".to_string();
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
         assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec![untimed], None));
         // A rate without one of the rule's choice does not count.

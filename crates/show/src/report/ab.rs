@@ -100,8 +100,8 @@ const RATIO_MEANING: &str =
     "B's time ÷ A's (below 1, B is faster), the median over rounds, so not exactly the ratio of the medians";
 
 /// Why p may be large beside an interval that leaves out 1.
-const P_MEANING: &str = "p is corrected for the number of cases and of interim checks, and for how far A lies from itself; the \
-                         interval is not";
+const P_MEANING: &str = "p: the chance of such a difference between equal kernels, allowing for the number of cases, repeated \
+                         checks and the noise of A against A; the interval allows for none of these";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {
@@ -196,7 +196,8 @@ fn verdict_line(trial: &Trial, trials: &Trials) -> String {
         Verdict::Undecided if runs_same_code(trial, turns) => format!("undecided, but {SAME_SPIRV}"),
         Verdict::Undecided => "undecided".into(),
     };
-    format!("{word}: B/A {ratio:.4}, 95 % interval {low:.4} … {high:.4}, {rounds}")
+    let [ratio, low, high] = [ratio, low, high].map(|value| units::ratio_within(value, Some([low, high])));
+    format!("{word}: B/A {ratio}, 95 % interval {low} … {high}, {rounds}")
 }
 
 /// Describes what a verdict needs, of which an undecided case lacks something.
@@ -295,7 +296,8 @@ pub(super) fn control(trials: &Trials) -> Option<String> {
     let controls = trials.cases.iter().filter_map(|trial| Some(trial.finding?.control));
     let [low, high] = controls.reduce(|[low, high], control| [low.min(control[0]), high.max(control[1])])?;
     let cases = if trials.cases.len() > 1 { " over all cases" } else { "" };
-    Some(format!("A against A, to show the noise: ratio {low:.4} … {high:.4}{cases}"))
+    let [low, high] = [low, high].map(units::ratio);
+    Some(format!("A against A, to show the noise: ratio {low} … {high}{cases}"))
 }
 
 /// Shows a row for each case, the reasons for missing verdicts, and a summary.
@@ -444,11 +446,11 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
     } else {
         String::new()
     };
-    let case = format!("{variant}{} against {}, {}", printable(&b.label), printable(&a.label), names.join(" "));
+    let case = format!("{variant}{} against {} at {}", printable(&b.label), printable(&a.label), names.join(" "));
     let failure = trial.sides().into_iter().rev().find_map(|(name, side)| Some((name, describe_failure(side)?)));
     match (trial.finding, failure) {
         (Some(finding), _) => format!(
-            "{case}: {}, {}",
+            "{case}: {}, ratio {}",
             verdict(finding.verdict),
             units::ratio_within(finding.ratio, Some(finding.interval))
         ),
@@ -521,7 +523,7 @@ mod tests {
         one.not_measured = 1;
         insta::assert_snapshot!([batches, processes, text(&one, 120), text(&one, 64)].join("========\n"));
         let page = super::super::html::trials(&one);
-        for text in ["time of B (tiled) ÷ time of A (naive)", "A against A, to show the noise: ratio 1.0000 … 1.0000"]
+        for text in ["time of B (tiled) ÷ time of A (naive)", "A against A, to show the noise: ratio 1.000 … 1.000"]
         {
             assert!(
                 page.charts[0].1.contains(text) && page.column_charts[0].1.contains("A (naive)"),
@@ -568,9 +570,9 @@ mod tests {
         let trial = trial(0.5);
         let mut other = trial.a.case.options;
         let line = |other: &CaseOptions| brief(&trial, [&trial.a.case.options, other].into_iter());
-        assert_eq!(line(&other), "tiled against naive, 64: SLOWER, 1.0100");
+        assert_eq!(line(&other), "tiled against naive at 64: SLOWER, ratio 1.010");
         other.dtype = crate::basis::dtype::DType::F64;
-        assert_eq!(line(&other), "tiled against naive, f32 64: SLOWER, 1.0100");
+        assert_eq!(line(&other), "tiled against naive at f32 64: SLOWER, ratio 1.010");
     }
 
     #[test]

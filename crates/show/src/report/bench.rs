@@ -201,13 +201,17 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
     distinct(variants.filter(|variants| variants.len() > 1))
 }
 
+/// Most reasons for which cases of an algorithm did not run that have a line each.
+const MAX_REASONS: usize = 4;
+
 /// Explains missing and wrong answers; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
     outcomes_except(record, |_| false)
 }
 
 /// Does the same, but leaves out skipped cases that `is_listed` elsewhere. Cases with the same reason share a line, as do those
-/// of a kernel that failed alike, whose reasons differ in figures: the smallest, which is the first to repeat, tells its own.
+/// of a kernel that failed alike, whose reasons differ in figures, and those of an algorithm that did not run for many reasons:
+/// the smallest, which is the first to repeat, tells its own.
 fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) -> String {
     let cases = record.cases.iter().filter(|case| !is_listed(case) && case.outcome.reason().is_some());
     // Kernels of several problems fail for one reason, but lack it each for itself.
@@ -215,18 +219,26 @@ fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) ->
         let algorithm = has_not_run(case).then_some(case.algorithm.as_str());
         (case.outcome.status(), case.outcome.reason(), algorithm)
     });
+    let not_run = |algorithm: &str| {
+        by_reason.iter().filter(|cases| has_not_run(cases[0]) && cases[0].algorithm == algorithm).count()
+    };
     let key = |cases: &Vec<&'r Case>| {
         let kind = cases[0].failure_kind();
-        let is_of_one = cases.iter().all(|case| case.failure_kind() == kind) && !has_not_run(cases[0]);
-        if is_of_one { Ok(kind) } else { Err(std::ptr::from_ref(cases[0])) }
+        let alone = (None, None, Some(std::ptr::from_ref(cases[0])));
+        match has_not_run(cases[0]) {
+            true if not_run(&cases[0].algorithm) > MAX_REASONS => (None, Some((kind.0, kind.1, kind.5)), None),
+            false if cases.iter().all(|case| case.failure_kind() == kind) => (Some(kind), None, None),
+            _ => alone,
+        }
     };
+    let keys: Vec<_> = by_reason.iter().map(key).collect();
     let mut lines = String::new();
-    for groups in grouped(by_reason, key) {
-        let mut cases = groups.concat();
+    for groups in grouped(keys.into_iter().zip(by_reason), |(key, _)| key.clone()) {
+        let mut cases: Vec<_> = groups.iter().flat_map(|(_, cases)| cases).copied().collect();
         cases.sort_by_key(|case| case.effort());
         let mut reason = cases[0].outcome.reason().unwrap_or_default();
         if groups.len() > 1 {
-            reason.push_str(" (the smallest; --json has the other reasons)");
+            reason.push_str(" (of the smallest; --json has the others)");
         }
         let more = and_more(cases.len() - 1);
         let kernels = distinct(cases.iter().map(|case| (case.algorithm.as_str(), case.variant.as_str())));
@@ -411,7 +423,7 @@ pub mod tests {
         let other = Case { variant: "tiled".into(), id: "matmul/tiled/f32/9".into(), ..failed(9) };
         record.cases = vec![failed(64), failed(8), failed(32), other];
         insta::assert_snapshot!(outcomes(&record), @"
-        failed    matmul/naive/f32/8 and 2 more: reason 8 (the smallest; --json has the other reasons)
+        failed    matmul/naive/f32/8 and 2 more: reason 8 (of the smallest; --json has the others)
         failed    matmul/tiled/f32/9: reason 9
         ");
     }

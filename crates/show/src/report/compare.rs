@@ -217,6 +217,10 @@ pub fn ratio_notes(cases: &[(usize, &Compared)]) -> Vec<String> {
     if cases.iter().any(|(_, case)| !case.of_cpu_time && differs_from_medians(case)) {
         notes.push("ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into());
     }
+    let leaves_one_out = |case: &Compared| case.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+    if cases.iter().any(|(_, case)| case.verdict == Verdict::Undecided && leaves_one_out(case)) {
+        notes.push("p allows for the number of cases and for repeated checks; the interval does not".into());
+    }
     notes
 }
 

@@ -175,7 +175,7 @@ impl<'a> DeviceCard<'a> {
 
     /// Returns a table of the variants, with the element types that each runs with and the reasons against the others.
     fn support_table(&self) -> Table {
-        let mut table = Table::default().text(["algorithm", "variant"]).prose(["runs with"]);
+        let mut table = Table::default().text(["algorithm", "variant"]).prose(["element types"]);
         let mut last_algorithm = "";
         for supports in grouped_where(&self.variants, |a, b| a.algorithm == b.algorithm && a.variant == b.variant) {
             let Support { algorithm, variant, .. } = supports[0];
@@ -187,13 +187,13 @@ impl<'a> DeviceCard<'a> {
     }
 }
 
-/// Lists the element types of a variant, each reason against some once: `f32; not f16, bf16: needs …`.
+/// Lists the element types of a variant, each reason against some once: `f32; not f16, bf16 (needs …)`.
 fn runs_with(mut supports: Vec<&Support>) -> String {
     supports.sort_by_key(|support| support.missing.is_some());
     let mut parts = vec![];
     for group in grouped_where(supports, |a, b| a.missing == b.missing) {
         let names = group.iter().map(|support| support.dtype.name()).collect::<Vec<_>>().join(", ");
-        parts.push(group[0].missing.as_ref().map_or_else(|| names.clone(), |reason| format!("not {names}: {reason}")));
+        parts.push(group[0].missing.as_ref().map_or_else(|| names.clone(), |reason| format!("not {names} ({reason})")));
     }
     parts.join("; ")
 }
@@ -438,6 +438,6 @@ mod tests {
         };
         assert_eq!([DType::F32, DType::F64].map(missing), [None, Some("needs feature shaderFloat64")]);
         let card = report.card(false, None, 80).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(card.contains("i32, i8; not f64: needs feature shaderFloat64"), "{card}");
+        assert!(card.contains("i32, i8; not f64 (needs feature shaderFloat64)"), "{card}");
     }
 }

@@ -9,7 +9,7 @@ use crate::algorithms::tile::Tile;
 use crate::basis::units::{Nanos, uncertainty};
 use crate::case::CaseOptions;
 use crate::case::method::CacheState;
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::{CaseGroup, axes};
 use crate::stats::Summary;
 use crate::tuning;
@@ -32,6 +32,8 @@ pub struct Explanation {
     /// Why `auto` takes the first candidate: `tiled chosen by auto, by the model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<String>,
+    #[serde(skip)]
+    kind: DeviceKind,
 }
 
 /// Ratio of times from which a choice of `auto` calls for measured ones.
@@ -93,12 +95,13 @@ impl Explanation {
             candidates: timed.collect(),
             not_considered,
             choice,
+            kind: device.kind,
         }
     }
 
     /// Prints the times of each candidate, the reasons for missing ones, and the loss due to the choice of `auto`.
     pub fn text(&self, width: usize) -> String {
-        let Self { device, algorithm, size, cache, options, candidates, not_considered, choice } = self;
+        let Self { device, algorithm, size, cache, options, candidates, not_considered, choice, kind } = self;
         let mut document = Document::default();
         let heading = axes::heading(&format!("{algorithm} {size}"), options, |_| true);
         let caches = if *cache == CacheState::Cold { ", caches cold" } else { "" };
@@ -132,7 +135,7 @@ impl Explanation {
         document.gap();
         document.lines(failures);
         if let Some((TimedCandidate { variant, measured: Some(own), .. }, best)) = candidates.first().zip(fastest) {
-            document.lines(verdict(variant, algorithm, *cache, own, &best));
+            document.lines(verdict(variant, algorithm, (*cache, *kind), [own, &best]));
             document.lines(choice.as_deref());
         }
         if !not_considered.is_empty() {
@@ -145,13 +148,18 @@ impl Explanation {
 }
 
 /// Says how the first candidate, which `auto` takes, compares with the fastest, and what to do about a loss.
-fn verdict(variant: &str, algorithm: &str, cache: CacheState, own: &Summary, best: &Summary) -> Vec<String> {
+fn verdict(
+    variant: &str,
+    algorithm: &str,
+    (cache, kind): (CacheState, DeviceKind),
+    [own, best]: [&Summary; 2],
+) -> Vec<String> {
     let lost = own.median.0 / best.median.0;
     let cold = if cache.is_hot() { "" } else { " --cache cold" };
     let has_intervals = own.interval.is_some() && best.interval.is_some();
     // As in searches, a time without an interval is off by a factor of two at most.
     let sides = [("own".into(), own.median, own.interval), ("best".into(), best.median, best.interval)];
-    let is_clear = lost > 1.0 && tuning::tied(&sides).is_empty();
+    let is_clear = lost > 1.0 && tuning::tied(&sides, kind).is_empty();
     let mut sentences = vec![match lost {
         _ if is_clear => {
             let about = if has_intervals { "" } else { "about " };

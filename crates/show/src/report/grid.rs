@@ -5,6 +5,7 @@
 use super::bench::{self, Section, heading, main_sections, median, row, size_heading};
 use super::document::Document;
 use super::fastest;
+use super::join_filled;
 use super::long::{View, metric, shown_metrics};
 use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
@@ -154,7 +155,7 @@ impl<'a> Section<'a> {
         };
         let times = match self.cases[0].chain {
             None => "median kernel time",
-            Some(_) => "time of one operation: median kernel time ÷ operations in the chain",
+            Some(_) => "time per operation: median kernel time ÷ chained operations",
         };
         // A case's other times are the device's: a ratio between the two includes what a submission costs.
         let clock = if self.host.is_empty() { "" } else { "; (host): by the host's clock" };
@@ -327,7 +328,7 @@ impl<'a> SectionTable<'a> {
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
         let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
-            _ => ("fastest of its size among variants with the same caveats", "fastest variant without caveats"),
+            _ => ("fastest of its size among variants with the same caveat", "fastest variant without caveats"),
         };
         let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
         let mut marks: Vec<Mark> = vec![];
@@ -344,7 +345,7 @@ impl<'a> SectionTable<'a> {
         let winners = section.winners(record);
         let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners);
         let fastest = fastest::sentence(record, &cases);
-        let tied = if has_ties(&winners) { "; none where times are too close to tell" } else { "" };
+        let tied = if has_ties(&winners) { "; no ★ where times are too close to tell" } else { "" };
         let star = format!("{star}{tied}");
         let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);
         let largest_error = errors.reduce(f64::max);
@@ -409,8 +410,12 @@ impl<'a> SectionTable<'a> {
 fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
     let mut reasons = vec![];
     for variant in skipped {
-        let reason = section.cases_of_variant(variant).find_map(|case| case.outcome.reason()).unwrap_or_default();
-        reasons.push((*variant, reason));
+        let by_reason = grouped(section.cases_of_variant(variant), |case| case.outcome.reason().unwrap_or_default());
+        let each = by_reason.iter().map(|cases| {
+            let sizes = if by_reason.len() > 1 { cases.iter().map(|case| case.row()).collect() } else { vec![] };
+            join_filled(&[&sizes.join(", "), &cases[0].outcome.reason().unwrap_or_default()], ": ")
+        });
+        reasons.push((*variant, each.collect::<Vec<_>>().join("; ")));
     }
     let mut parts = vec![];
     for group in grouped(reasons, |(_, reason)| reason.clone()) {

@@ -322,14 +322,14 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.position(CACHED).map_or("", |_| "; cached: the same from the cache that this left");
+    let cached = table.position(CACHED).map_or("", |_| "; cached: with the cache that this filled");
     // As llvmpipe does, whose times therefore do not compare with those of others.
     let lazy = if names.is_empty() && !rows.is_empty() {
-        ". Without statistics, a driver may generate code only when a kernel first runs"
+        ". A driver without statistics may compile when a kernel first runs, which neither time includes"
     } else {
         ""
     };
-    let median = table.position(SPREAD).map_or("", |_| " (the median of up to 11 times)");
+    let median = table.position(SPREAD).map_or("", |_| " (median of up to 11)");
     [statistics, format!("{CREATED}: time to create the pipeline with an empty cache{median}{cached}{lazy}")]
 }
 

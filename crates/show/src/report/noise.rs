@@ -52,7 +52,7 @@ pub fn text(record: &Record, width: usize) -> String {
     let devices: Vec<_> = record.devices.iter().map(|device| &*device.name).collect();
     document.verbatim(format!("{} processes of the same run on {}\n\n", record.processes().len(), devices.join(", ")));
     let sides = SIDES.map(|processes| processes.to_string()).join(", ");
-    let headings = ["median", "between", "within one", "overlapping pairs", &format!("{sides} processes detect")];
+    let headings = ["median", "spread", "within one", "overlapping pairs", &format!("detectable with {sides}")];
     let mut table = Table::default().text(["case"]).numbers(headings);
     let joined = record.across_processes();
     let mut ranks: HashMap<&str, usize> = HashMap::new();
@@ -78,7 +78,7 @@ pub fn text(record: &Record, width: usize) -> String {
     document.lines(table::hidden(&hidden, whole));
     document.gap();
     for (heading, meaning) in [
-        ("between", "standard deviation of the processes' medians"),
+        ("spread", "standard deviation of the processes' medians"),
         ("within one", "half the interval that a process gives its own median"),
         ("overlapping pairs", "pairs of processes whose intervals overlap"),
     ] {
@@ -87,8 +87,8 @@ pub fn text(record: &Record, width: usize) -> String {
         }
     }
     document.line(
-        "processes detect: the smallest change that so many processes per side detect in 80 of 100 comparisons, \
-         2.8·between·√(2/processes)",
+        "detectable: the smallest change that this many processes per side find in 80 of 100 comparisons, \
+         2.8·spread·√(2/processes)",
     );
     if let Some(floor) = median(&spreads) {
         document.verbatim(format!("noise floor of this machine, the median of the cases: {}\n", percent(floor)));

@@ -19,7 +19,7 @@ const MAX_SHOWN: usize = 20;
 
 /// Prints a row for the cases of a kernel with the same result, and then each fault once.
 pub fn text(reports: &[CaseReport], width: usize) -> String {
-    let mut table = Table::default().text(["kernel", "size", "sub-groups", "answer"]).numbers(["faults"]);
+    let mut table = Table::default().text(["kernel", "size", "sub-groups"]).prose(["answer"]).numbers(["faults"]);
     let row_key =
         |report: &&CaseReport| (report.kernel.clone(), sub_groups(report), report.answer(), report.faults.len());
     for reports in grouped(reports.iter(), row_key) {

@@ -48,7 +48,8 @@ pub fn bar(part: f64, whole: usize) -> String {
 
 /// Describes the columns that a terminal is too narrow for; `whole` is the width with all.
 pub fn hidden(headings: &[&str], whole: usize) -> Option<String> {
-    (!headings.is_empty()).then(|| format!("hidden for width: {} (COLUMNS={whole} shows all)", headings.join(", ")))
+    (!headings.is_empty())
+        .then(|| format!("columns that do not fit: {} (COLUMNS={whole} shows all)", headings.join(", ")))
 }
 
 impl<T: Into<String>> From<T> for Cell {

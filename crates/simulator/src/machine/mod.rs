@@ -361,9 +361,9 @@ impl<'a> SimulatedDevice<'a> {
             let kind = FaultKind::DivergentBarrier;
             let other = parked.get(1).copied();
             let text = if has_ended {
-                "waits for all invocations, but this one has ended"
+                "waits for all invocations, but one has ended"
             } else {
-                "waits for all invocations, but this one does not come here"
+                "waits for all invocations, but one does not come here"
             };
             self.memory.findings.report(kind, pc, other, who, || Subject::Text(text.into()));
         }

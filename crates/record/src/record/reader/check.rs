@@ -82,7 +82,7 @@ pub(super) fn check(record: &mut Record) -> Result<Vec<String>, CheckError> {
     }
     if untimed > 0 {
         let cases = counted(untimed, "case");
-        notes.push(format!("{cases} without samples, so without times"));
+        notes.push(format!("{cases} without times, such as those of `verify`"));
     }
     Ok(notes)
 }

@@ -157,7 +157,7 @@ fn samples_override_a_contradicting_summary() {
 #[test]
 fn cases_that_were_only_verified_are_noted() {
     let loaded = loaded(&with("/cases/0/outcome/samples", Value::Array(vec![])));
-    assert_eq!(loaded.notes, ["'x': 1 case without samples, so without times"]);
+    assert_eq!(loaded.notes, ["'x': 1 case without times, such as those of `verify`"]);
     assert!(matches!(loaded.record.cases[0].outcome, Outcome::Measured(_)));
 }
 
