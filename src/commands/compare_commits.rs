@@ -40,10 +40,12 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
             std::path::absolute(path).map_err(|e| usage!("--gate '{}': {e}", path.shown()))?
         }
     };
+    let count = processes.to_string();
     let stated = [
         ("config", config.as_str(), "gpukern.toml"),
         ("prepare", prepare.as_str(), ""),
         ("bench", bench.as_str(), BENCH),
+        ("processes", &count, "5"),
         ("min-effect", min_effect.as_str(), MIN_EFFECT),
         ("allow", allowed.as_str(), ""),
         ("gate", &gate.as_deref().map_or_else(String::new, Shown::shown), ""),
@@ -56,7 +58,7 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     }
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
-    command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &processes.to_string(), min_effect]);
+    command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &count, min_effect]);
     command.arg(gate_file).arg(allowed).arg(repeated);
     let program = std::env::current_exe().ok();
     if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {

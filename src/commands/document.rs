@@ -56,6 +56,7 @@ impl Files {
             .read("the loader", loader)
             .read("--config", &request.config)
             .read_sizes(&request.selection.size)
+            .read_sizes(request.kernels.as_ref().map_or(&[], |kernels| &kernels.fields.size))
             .read("the results of `tune`", request.tuned.clone().or(default_tuned))
             .read("--reference", &output.reference)
             .read("--compare", &output.comparing.compare)

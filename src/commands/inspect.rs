@@ -26,6 +26,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     let files = Files::default()
         .read("the loader", &setup.loader)
         .read("--tuned", &args.tuned)
+        .read_sizes(&args.size)
         .of_kernels(&kernels)
         .written("--json", &args.json)
         .written("--junit", &args.junit)

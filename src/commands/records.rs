@@ -203,6 +203,11 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut answer = CommandOutput::document(String::new(), notes);
     if args.output.is_none() {
         answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host)?;
+        if json.is_some() && choices(&runs).is_empty() {
+            answer.notes.push_str(
+                "note      there are no choices: no problem has several variants with a verified answer and a time\n",
+            );
+        }
         answer.deliver_json(json, &choices(&runs));
     }
     if args.output.is_some() || args.svg.is_some() {

@@ -53,7 +53,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     };
     let mut notes = String::new();
     let (groups, kernels) = groups(args, &mut notes)?;
-    let files = Files::default().read("--known", &args.known).of_kernels(&kernels);
+    let files = Files::default().read("--known", &args.known).read_sizes(&args.size).of_kernels(&kernels);
     let files = files.read("a saved failure", args.what.iter().map(|word| Path::new(word).join(failures::FAILURE)));
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let known = args.known.as_deref().map(verify::read_known).transpose()?.unwrap_or_default();

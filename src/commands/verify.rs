@@ -37,7 +37,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     let is_quick = args.config.is_none() && !args.full && (args.quick || args.size.is_empty());
     let left_out = is_quick && drop_large_sizes(&mut plan);
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
-    let files = files.read("--config", &args.config).of_kernels(&kernels);
+    let files = files.read("--config", &args.config).read_sizes(&args.size).of_kernels(&kernels);
     files
         .written("--json", &args.json)
         .written("--junit", &args.junit)

@@ -291,7 +291,7 @@ fn each_pair_has_a_verdict_at_each_size() {
         assert!(text.lines().any(|line| of(&line)), "{variant} {size}: {text}");
     }
     assert!(words(&text).contains("(differences below 2 % do not matter)"), "{text}");
-    line(&said, "4 of 4: local against naive, 24: ");
+    line(&said, "4 of 4: local against naive at 24: ");
     let document = super::read_json(&path);
     let expected = ["tile-2d 16x16x16", "tile-2d 24x24x24", "local 16x16x16", "local 24x24x24"];
     assert_eq!(cases(&document), expected.map(|case| format!("naive {case}")));

@@ -39,9 +39,9 @@ fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_
         assert_eq!(case["outcome"]["status"], expected(case), "{}: {notes}", case["id"]);
     }
     for line in [
-        "/finds-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
-        "/keeps-its-answer/f32/N=1000: its time depends on what its outputs and scratch hold: ",
-        "/stops-working/f32/N=1000: right at first, wrong after ",
+        "/finds-its-answer/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ",
+        "/keeps-its-answer/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ",
+        "/stops-working/f32/N=1000 and 1 more: right at first, wrong after ",
     ] {
         assert!(notes.contains(line), "{line}: {notes}");
     }

@@ -110,11 +110,10 @@ fn five_percent_more_is_slower_and_less_is_faster() {
     let [a, b] = [records.record("a.json", &quiet("a", 1e6)), records.record("b.json", &quiet("b", 1.05e6))];
     insta::assert_snapshot!(compare(&[&a, &b], 1), @"
     NVIDIA H100 80GB HBM3, lu f32, uniform input
-     case                  verdict   ratio    95 % interval     baseline
-    ─────────────────────────────────────────────────────────────────────
-     lu/case-0/1024x1024   SLOWER    1.0500   1.0398 … 1.0606   1.000 ms
-     lu/case-1/1024x1024   SLOWER    1.0500   1.0393 … 1.0606   1.000 ms
-    hidden for width: candidate (COLUMNS=94 shows all)
+     case                  verdict   ratio   95 % interval   baseline   candidate
+    ──────────────────────────────────────────────────────────────────────────────
+     lu/case-0/1024x1024   SLOWER    1.050   1.040 … 1.061   1.000 ms    1.050 ms
+     lu/case-1/1024x1024   SLOWER    1.050   1.039 … 1.061   1.000 ms    1.050 ms
 
     all cases: p < 0.0001
 

@@ -157,8 +157,8 @@ fn a_lost_device_fails_its_cases_and_the_record_is_written_all_the_same() {
     let output =
         expect_exit(with_failing("vkQueueSubmit", &bench, folder.path()).arg(&path).env("GPUKERN_CACHE", &cache), 3);
     check_text(
-        line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8: "),
-        "crashed   matmul/naive/f32/8x8x8: vkQueueSubmit failed: ERROR_DEVICE_LOST; the kernel hung or crashed the \
+        line(&stderr(&output), "crashed   matmul/naive/f32/8x8x8 and 1 more: "),
+        "crashed   matmul/naive/f32/8x8x8 and 1 more: vkQueueSubmit failed: ERROR_DEVICE_LOST; the kernel hung or crashed the \
          device: see the system log, in gpukern's own test whether the device executes anything (driver llvmpipe Mesa)",
     );
     assert_eq!(statuses(&read_json(&path)), ["crashed", "crashed"]);

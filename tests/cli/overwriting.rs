@@ -131,6 +131,10 @@ const COMMANDS: &[&str] = &[
     "tune matmul --shapes shapes.txt --tuned shapes.txt",
     "tune matmul --size @shapes.txt --tuned shapes.txt",
     "bench matmul --size @shapes.txt --json shapes.txt",
+    "verify matmul --size @shapes.txt --json shapes.txt",
+    "inspect matmul --size @shapes.txt --json shapes.txt",
+    "sanitize matmul -V naive --size @shapes.txt --json shapes.txt",
+    "ab matmul -V naive --against tiled --size @shapes.txt --json shapes.txt",
     "peak --loader libvulkan.so --json libvulkan.so",
 ];
 

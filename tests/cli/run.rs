@@ -695,7 +695,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let choice = cases[2]["notes"][0].as_str().expect("a note");
     let chosen =
         cases[2]["chosen_by_auto"].as_str().and_then(|chosen| chosen.strip_prefix("matmul:")).expect("a variant");
-    assert!(choice.contains(&format!("{chosen} chosen by auto, by the model")), "{choice}");
+    assert!(choice.contains(&format!("{chosen} chosen by auto, by prediction")), "{choice}");
     assert!(
         cases[1]["chosen_by_auto"].is_null() && cases[1]["notes"].as_array().is_some_and(Vec::is_empty),
         "{cases:?}"
@@ -746,7 +746,7 @@ fn built_in_kernels_beside_a_users_have_what_tune_found() {
     assert!(notes[1].contains("tile 64×64×8 in 32×16 in 8×8, tuned 20"), "{notes:?}");
     assert!(notes[2].contains(" chosen by auto, the fastest of the results of 20"), "{notes:?}");
     let notes = notes_with(&["--no-tuned"]);
-    assert!(notes[1] == "[]" && notes[2].contains(" chosen by auto, by the model"), "{notes:?}");
+    assert!(notes[1] == "[]" && notes[2].contains(" chosen by auto, by prediction"), "{notes:?}");
 }
 
 /// Description of kernels with scratch S beside A and D, with a right kernel as reference.

@@ -87,15 +87,15 @@ fn a_race_between_iterations_is_mended_at_the_end_of_the_loop() {
 
 #[test]
 fn a_barrier_is_placed_behind_the_block_that_some_invocations_skip() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels");
-    let code = std::fs::read_to_string(format!("{examples}/softmax.comp")).unwrap();
+    let code = std::fs::read_to_string(format!("{examples}/softmax.comp")).expect("an example");
     // The last barrier stands between a loop with an `if`, whose sum line 36 writes, and the line that reads the sum.
-    let (before, after) = code.rsplit_once("barrier();").unwrap();
+    let (before, after) = code.rsplit_once("barrier();").expect("a barrier");
     let kernel = folder.path().join("racy.comp");
-    std::fs::write(&kernel, format!("{before}{after}")).unwrap();
+    std::fs::write(&kernel, format!("{before}{after}")).expect("written");
     let description = format!("{examples}/softmax.toml");
-    let arguments = ["sanitize", &description, kernel.to_str().unwrap(), "-s", "ROWS=1", "-s", "COLUMNS=100"];
+    let arguments = ["sanitize", &description, kernel.to_str().expect("UTF-8"), "-s", "ROWS=1", "-s", "COLUMNS=100"];
     let text = super::stdout(&run(&mut gpukern(&arguments)));
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("remedy: barrier() after the block that begins in line 33"), "{text}");
@@ -120,7 +120,7 @@ fn a_remedy_is_for_what_the_invocation_waits_for() {
             "do in the loop what the others wait for",
         ),
         ("look-back-static", "waits for a work-group that need not run", "wait only for work-groups that have begun"),
-        ("barrier-divergent-loop", "waits for all invocations", "guard the work, not the barrier"),
+        ("barrier-divergent-loop", "waits for all invocations", "put conditions around the work, not the barrier"),
     ] {
         let kernel = format!("{FOLDER}/{name}/k.toml");
         // With few lanes, a work-group has several sub-groups, which are told apart before its lanes are.

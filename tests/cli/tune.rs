@@ -89,7 +89,7 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 
     let without = cases(&stdout(&expect_exit(&mut bench("auto,tiled", &["--no-tuned"], &path), 0)));
     assert!(without.iter().all(|case| !case.1.contains("tuned")), "{without:?}");
-    assert!(without.iter().any(|case| case.1.contains("chosen by auto, by the model")), "{without:?}");
+    assert!(without.iter().any(|case| case.1.contains("chosen by auto, by prediction")), "{without:?}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn auto_is_one_case_under_the_name_of_the_chosen_variant() {
     assert_eq!(found.len(), 2, "{found:?}");
     for (id, notes) in found {
         let variant = id.split('/').nth(1).expect("an id").to_string();
-        assert!(notes.contains(&format!("{variant} chosen by auto, by the model")), "{id}: {notes}");
+        assert!(notes.contains(&format!("{variant} chosen by auto, by prediction")), "{id}: {notes}");
     }
 }
 

@@ -189,9 +189,10 @@ impl UserKernels {
         let mut shaders = vec![];
         for (index, module) in self.problem.modules.iter().enumerate() {
             let name = format!("{}/{}#{index}", self.name, module.name);
-            shaders.push(match is_compiled_only {
-                true => shader(module, name, Interface::read_unbound)?,
-                false => load_shader(module, name)?,
+            shaders.push(if is_compiled_only {
+                shader(module, name, Interface::read_unbound)?
+            } else {
+                load_shader(module, name)?
             });
         }
         let tuned = std::mem::take(&mut self.tuned);

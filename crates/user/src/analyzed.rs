@@ -363,22 +363,35 @@ impl<'a> AnalyzedPass<'a> {
         (axes.map(|axis| Formula::Text((*axis).into())).collect(), false)
     }
 
+    /// Returns the number of elements of `stride` bytes that indices reach, if it is known.
+    fn elements(&self, root: usize, stride: u64) -> Option<Polynomial> {
+        let bytes = self.reach.as_ref()?.bytes[self.first(root)].as_ref()?;
+        Some(bytes.times(1.0 / stride.max(1) as f64))
+    }
+
+    /// Returns the axis that a guarded array has for its extent but for one element, which is a mistake more often than meant, and
+    /// the number of elements that indices reach.
+    pub(super) fn off_by_one(&self, root: usize, stride: u64) -> Option<(Polynomial, String)> {
+        let count = self.elements(root, stride).filter(|_| self.is_checked())?;
+        let mut wholes = [1.0, -1.0].into_iter().map(|excess| count.plus_constant(excess));
+        let whole = wholes.find(|whole| whole.axes().is_some_and(|axes| axes.len() == 1))?;
+        Some((whole, count.text()))
+    }
+
     /// Returns the extents of an array of elements of `stride` bytes, the slowest first; the second value tells whether
     /// they are known from the code. Those that name axes are guesses, as the axes are.
     pub(super) fn extents(&self, root: usize, stride: u64) -> (Vec<Formula>, bool) {
         if !self.is_used(root) {
             return (vec![Formula::Integer(1)], true);
         }
-        let bytes = self.reach.as_ref().and_then(|reach| reach.bytes[self.first(root)].as_ref());
-        let Some(count) = bytes.map(|bytes| bytes.times(1.0 / stride.max(1) as f64)) else {
-            return self.grid_extents();
-        };
+        let Some(count) = self.elements(root, stride) else { return self.grid_extents() };
         if let Some(count) = count.value() {
             return (vec![Formula::Integer(count.max(1.0).ceil() as i64)], true);
         }
         // A guard that is a row or an element too wide is a mistake, which an array as large as that would hide.
         let is_guarded = self.dimensions() > 1 && self.is_checked();
         let count = count.without_overrun().filter(|_| is_guarded).unwrap_or(count);
+        let count = self.off_by_one(root, stride).map_or(count, |(whole, _)| whole);
         // The first factor of a product is M×K.
         let mut axes = count.axes().unwrap_or_else(|| vec![count.text()]);
         if self.has_depth() && axes == ["K", "M"] {

@@ -137,7 +137,12 @@ impl KernelSource {
     /// Says that the file cannot be read.
     fn unreadable(&self, reason: &dyn fmt::Display) -> String {
         let text = format!("cannot read '{}': {reason}", self.path.shown());
+        let name = self.path.file_name().unwrap_or_default();
+        let beside = self.path.parent().and_then(Path::parent).map(|folder| folder.join(name));
         match similar(&self.path).filter(|_| !self.path.exists()) {
+            _ if beside.is_some_and(|path| path.exists()) => {
+                format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown())
+            }
             Some(question) => format!("{text}; {question}"),
             None => text,
         }

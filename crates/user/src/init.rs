@@ -529,6 +529,7 @@ fn array_shape(root: usize, block: &Block, element: &str, analyzed: &AnalyzedPas
     let members = block.members.iter().filter(|member| u64::from(member.offset) >= block.fixed).count() as u64;
     let mut remark = match width {
         // A guess beyond whole rows may hide an index that is out of bounds.
+        1 if let Some((_, reached)) = analyzed.off_by_one(root, stride) => format!("indices reach {reached}: one off?"),
         1 if extents.iter().any(|extent| extent.to_string().contains(" + ")) => "as far as indices may reach".into(),
         1 => String::new(),
         _ if element == "bytes" => format!("structures of {stride} bytes"),

@@ -6,11 +6,12 @@ use super::description::{Described, Description, Formula, KernelFields, OneOrMan
 use super::fill::split;
 use super::loaded::stem;
 use super::resolve::check_name;
+use crate::basis::alike::distinct;
 use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, shell_word};
 use crate::basis::units::counted;
-use crate::plan::request::FieldOptions;
+use crate::plan::{self, request::FieldOptions};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -109,6 +110,30 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
         ));
     };
     Ok(named.iter().copied().zip(extents).collect())
+}
+
+/// Returns the texts of `--size`, with the lines of a file in place of `@FILE`; and the extents by axis of each size, if all are
+/// sizes as tables show them.
+fn sizes_and_points(
+    sizes: &[String],
+    axes: &[&str],
+    independent: &[usize],
+) -> Result<(Vec<String>, Vec<Vec<(usize, String)>>), String> {
+    let text = |size: &String| match size.strip_prefix('@') {
+        Some(file) => Ok(plan::sizes_in(Path::new(file))?.join(",")),
+        None => Ok(size.clone()),
+    };
+    let texts = sizes.iter().map(text).collect::<Result<Vec<_>, String>>()?;
+    let mut points = vec![];
+    for size in texts.iter().flat_map(|text| text.split(',')) {
+        match whole_extents(size, axes, independent) {
+            Ok(extents) if !extents.is_empty() => {
+                points.push(extents.into_iter().map(|(axis, extent)| (axis, extent.to_string())).collect());
+            }
+            _ => return Ok((texts, vec![])),
+        }
+    }
+    Ok((texts, points))
 }
 
 /// Asks for the description or the kernel in the folder of `path` whose name is nearest to the file's.
@@ -231,7 +256,26 @@ impl Described {
         self.options.push((field, brief(option).into_owned()));
     }
 
-    /// Applies options `--size NAME=VALUES`.
+    /// Sets the axes to these points, each with its extents by axis, and excludes other combinations of the extents.
+    fn set_points(&mut self, points: &[Vec<(usize, String)>], axes: &[&str], option: &str) -> Result<(), String> {
+        let mut combinations = 1;
+        for (position, (axis, _)) in points[0].iter().enumerate() {
+            let extents = distinct(points.iter().map(|point| &*point[position].1));
+            combinations *= extents.len();
+            self.set_axis(axes[*axis], &extents.join(","), option, &mut vec![])?;
+        }
+        if combinations > distinct(points.iter()).len() {
+            let is_at = |point: &Vec<(usize, String)>| {
+                let terms = point.iter().map(|(axis, extent)| format!("{} == {extent}", axes[*axis]));
+                format!("({})", terms.collect::<Vec<_>>().join(" && "))
+            };
+            let condition = points.iter().map(is_at).collect::<Vec<_>>().join(" || ");
+            self.description.conditions.set("--size", Formula::Text(condition));
+        }
+        Ok(())
+    }
+
+    /// Applies options `--size NAME=VALUES`, or one with the sizes as tables show them.
     fn set_axes(&mut self, sizes: &[String]) -> Result<(), String> {
         let axes: Vec<String> = self.description.axes.names().into_iter().map(String::from).collect();
         let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
@@ -239,8 +283,12 @@ impl Described {
         if independent.is_empty() {
             independent = (0..axes.len()).collect();
         }
+        let (texts, points) = sizes_and_points(sizes, &axes, &independent)?;
+        if points.len() > 1 {
+            return self.set_points(&points, &axes, &texts.join(","));
+        }
         let mut sized = vec![];
-        for text in sizes {
+        for text in &texts {
             let extents = whole_extents(text, &axes, &independent)?;
             if !extents.is_empty() {
                 for (axis, extent) in extents {

@@ -457,6 +457,13 @@ fn the_only_independent_axis_needs_no_name() {
     // In the order of the description, as tables show them.
     let points = typed(&[&description], &["64x5"], &[]).expect("each has one").points;
     assert_eq!(points[0].values, [64, 5]);
+    // A list of sizes is no product of their extents, whether on the command line or in a file.
+    let file = write(&folder, "shapes.txt", "64x5  # rows, columns\n100x5\n64x7\n");
+    for sizes in [&["64x5,100x5,64x7"][..], &["64x5", "100x5,64x7"], &[&*format!("@{file}")]] {
+        let points = typed(&[&description], sizes, &[]).expect("each has one").points;
+        let values: Vec<_> = points.iter().map(|point| &point.values[..]).collect();
+        assert_eq!(values, [[64, 5], [64, 7], [100, 5]], "{sizes:?}");
+    }
     let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
     assert_eq!(refused, "--size states M twice; write its values in one: M=64,128");
 }

@@ -91,6 +91,7 @@ pub(super) fn run(args: &AbArgs, vulkan: &VulkanOptions, setup: &Setup, host: &H
     let files = Files::default()
         .read("the loader", &setup.loader)
         .read("--tuned", &args.tuned)
+        .read_sizes(&args.size)
         .read("--a-spirv", &args.a_spirv)
         .read("--b-spirv", &args.b_spirv)
         .read("--a-driver", &args.a_driver)

@@ -273,7 +273,10 @@ pub(super) fn sizes(
 }
 
 /// Reads the sizes in a file, one or more per line; `#` starts a comment.
-fn sizes_in(path: &Path) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// The file cannot be read, or has no sizes.
+pub fn sizes_in(path: &Path) -> Result<Vec<String>, String> {
     let name = path.shown();
     let text = input_file::read_text(path)
         .map_err(|e| format!("cannot read sizes from '{name}': {e}; name a file with one per line"))?;

@@ -10,6 +10,7 @@ pub mod request;
 mod shard;
 
 pub use cases::CaseId;
+pub use choose::sizes_in;
 pub use shard::Shard;
 
 use crate::algorithms::catalogue::Catalogue;

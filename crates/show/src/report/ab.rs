@@ -3,6 +3,7 @@
 use super::bench::named;
 use super::compare::verdict;
 use super::document::Document;
+use super::join_filled;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
@@ -127,7 +128,9 @@ pub fn busy_sentence(others: f64, on_host: bool) -> Option<String> {
 
 /// Returns the name of a side, with the caveats of its answer.
 fn label(side: &SideResult) -> String {
-    format!("{} {}", side.label, Class::of(&side.case)).trim_end().to_string()
+    let chosen = side.case.chosen_by_auto.as_deref().filter(|variant| !side.label.contains(variant));
+    let chosen = chosen.map(|variant| format!("({variant})"));
+    join_filled(&[&side.label, chosen.as_deref().unwrap_or_default(), &Class::of(&side.case).to_string()], " ")
 }
 
 /// Returns the time unit of the faster side.
