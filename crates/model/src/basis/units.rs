@@ -92,14 +92,6 @@ impl TimeUnit {
     pub fn number_within(self, time: Nanos, error: Option<f64>) -> String {
         significant_within(time.0 * self.scale(), error)
     }
-
-    /// Formats the ends of a time's interval like [`Self::number_within`] formats the time, down to the same digit.
-    pub fn ends_within(self, time: Nanos, error: f64, ends: [Nanos; 2]) -> String {
-        let scale = self.scale();
-        let place = Place::of(time.0 * scale, Some(error));
-        let [low, high] = ends.map(|end| place.map_or_else(|| significant(end.0 * scale), |p| p.round(end.0 * scale)));
-        format!("[{low}, {high}]")
-    }
 }
 
 /// Formats a range by its ends: `3 to 9`, or `5` if they are equal.

@@ -434,12 +434,6 @@ impl Verification {
         let wrong = WrongElements::default();
         Self { residual: None, tolerance: 0.0, method, worst: reason, metrics, wrong }
     }
-
-    /// Whether the outputs were no answer, as [`Self::without_answer`] says by neither having nor allowing a residual. A
-    /// check leaves out an infinite residual too, but its tolerance is above zero unless the user asks for zero.
-    pub fn has_no_answer(&self) -> bool {
-        self.residual.is_none() && matches!(self.tolerance, 0.0)
-    }
 }
 
 /// Host time by what it was spent on. Upload, inputs and oracle serve all variants of a size and are counted with
