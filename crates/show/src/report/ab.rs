@@ -82,7 +82,7 @@ fn single_case(trial: &Trial, trials: &Trials) -> Document {
     }
     if let Some(control) = control(trials) {
         document.hanging(4, format!("  {control}"));
-        document.line(format!("B/A: {RATIO_MEANING}{}", within_process(trials.turns)));
+        document.line(format!("B/A: {}{}", ratio_meaning(std::slice::from_ref(trial)), within_process(trials.turns)));
     }
     document
 }
@@ -96,9 +96,23 @@ pub fn runs_same_code(trial: &Trial, turns: Turns) -> bool {
 /// Sentence about such sides.
 const SAME_SPIRV: &str = "A and B run the same SPIR-V with the same constants";
 
-/// Meaning of the ratio, which may disagree with the two medians.
-const RATIO_MEANING: &str =
-    "B's time ÷ A's (below 1, B is faster), the median over rounds, so not exactly the ratio of the medians";
+/// Factor between a ratio and that of its medians from which times that change between rounds explain it.
+const MAX_MEDIANS_RATIO: f64 = 1.1;
+
+/// Says what the ratio is, and why it may disagree with the two medians.
+fn ratio_meaning(cases: &[Trial]) -> String {
+    let is_far = |trial: &Trial| {
+        let ratio = trial.finding.map(|finding| finding.ratio);
+        let medians = trial.b.median.zip(trial.a.median).map(|(b, a)| b.0 / a.0);
+        ratio.zip(medians).is_some_and(|(ratio, medians)| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
+    };
+    let why = if cases.iter().any(is_far) {
+        "it is far from that of the medians, since the times change between rounds by more than the kernels differ"
+    } else {
+        "so not exactly the ratio of the medians"
+    };
+    format!("B's time ÷ A's (below 1, B is faster), the median over rounds, {why}")
+}
 
 /// Why p may be large beside an interval that leaves out 1.
 const P_MEANING: &str = "p: the chance of such a difference between equal kernels, allowing for the number of cases, repeated \
@@ -392,7 +406,7 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, turn
     document.gap();
     document.lines(table::hidden(&hidden, whole));
     if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
-        document.line(format!("ratio: {RATIO_MEANING}; A is the baseline{}", within_process(turns)));
+        document.line(format!("ratio: {}; A is the baseline{}", ratio_meaning(cases), within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
         document.line(P_MEANING);
