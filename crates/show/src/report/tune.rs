@@ -104,8 +104,10 @@ pub fn text(
     document.table(table);
     document.lines(rows.iter().filter_map(unsettled));
     let is_open = |row: &&TunedRow| {
-        let SearchResult { unclear, tied, untimed, .. } = &row.found;
-        unclear.is_some() || !tied.is_empty() || !untimed.is_empty()
+        let SearchResult { best, unclear, rivals, tied, untimed, .. } = &row.found;
+        // Which of two tiles is faster does not matter where another variant is faster than both by far.
+        let is_contender = rivals.iter().all(|(_, time)| best.1.0 <= HOPELESS * time.0);
+        unclear.is_some() && is_contender || !tied.is_empty() || !untimed.is_empty()
     };
     let open: Vec<_> = rows.iter().filter(is_open).collect();
     let again = (!open.is_empty()).then(|| format!("`{}` gives what is not settled four times the time", again(&open)));
@@ -124,6 +126,9 @@ pub fn text(
     document.lines(again);
     document.terminal(width)
 }
+
+/// Ratio to the time of the fastest variant from which no tile of another is worth a further search.
+const HOPELESS: f64 = 4.0;
 
 /// Says which tile may be faster than the one that stays, and why nobody can tell.
 fn unsettled(row: &TunedRow) -> Option<String> {
