@@ -1139,11 +1139,11 @@ pub struct VerifyArgs {
     #[arg(long, requires = "config")]
     pub sources: bool,
 
-    /// Skip problems too large for a software device
+    /// Skip the largest sizes on a software device
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Run every size on a software device too; takes many minutes
+    /// Also run the largest sizes on a software device, which takes many minutes
     #[arg(long)]
     pub full: bool,
 

@@ -187,7 +187,7 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
     if let Some(most) = limit.filter(|most| kernels.iter().any(|own| may_be_stopped(record, own, *most))) {
         let _ = writeln!(
             hints,
-            "note      is a loop very long? This driver silently stops an invocation, even a reference's, after {most} loop \
+            "note      if a loop is long: this driver silently stops an invocation, even a reference's, after {most} loop \
              iterations"
         );
     }

@@ -354,7 +354,7 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
     // Its advice is about `run`, not `bench`.
     check_text(
         line(&said, "note      device 0 "),
-        "note      device 0 (CPU): ± is of this process; medians of another may differ by 20 % or more (`--processes 5` \
-         measures this)",
+        "note      device 0 (CPU): ± covers this process only; the medians of another process may differ by 20 % or more \
+         (`--processes 5` measures this)",
     );
 }

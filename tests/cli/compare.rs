@@ -168,7 +168,7 @@ fn few_or_noisy_samples_are_undecided() {
     compare(&[&a, &a, "--process-noise", "50%"], 0);
     let again = records.record("again.json", &quiet("d", 1e6));
     insta::assert_snapshot!(findings(&[&a, &again, "--process-noise", "50%"], 4), @"
-    all cases: only 1 process on a side
+    all cases: a side has only 1 process
     all cases: with fewer than 3 processes a side, ±50 % between processes is
       assumed
 

@@ -650,7 +650,7 @@ fn the_limit_of_loops_is_suspected_where_an_invocation_may_reach_it() {
     let reference = format!("--set=reference.file={file}");
     let said = |size: &str| stderr(&expect_exit(&mut run([&reference, size]), 1));
     let [small, large] = ["-s=N=40", "-s=N=100000"].map(said);
-    let note = "note      is a loop very long? This driver silently stops an invocation";
+    let note = "note      if a loop is long: this driver silently stops an invocation";
     assert!(!small.contains(note) && large.contains(note), "40³ points are fewer: {small}\n{large}");
 }
 

@@ -101,7 +101,9 @@ pub fn simulate(
     let bytes = all.iter().fold(0, |sum: u64, spec| sum.saturating_add(spec.bytes().0));
     if bytes.saturating_mul(1 + SHADOW_BYTES) > MAX_BYTES {
         let (buffers, most) = (Bytes(bytes), Bytes(MAX_BYTES / (1 + SHADOW_BYTES)));
-        return Err(SimulationError::TooLarge(format!("its buffers have {buffers}; the simulator takes {most}")));
+        return Err(SimulationError::TooLarge(format!(
+            "its buffers have {buffers}; the simulator has room for {most}"
+        )));
     }
     let memory = Memory::new(initial_contents(program, specs, inputs));
     let reporter = FaultReporter::new(all.iter().map(|spec| (*spec).clone()).collect());

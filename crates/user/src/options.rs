@@ -209,7 +209,10 @@ impl Described {
             names.push(description_path(source, self.is_in_working_folder())?);
         }
         if !self.description.pass.is_empty() {
-            return Err("a kernel stands beside a description with [[pass]]; name it in a pass".into());
+            return Err(
+                "a kernel cannot replace those of a description with [[pass]]; name it in a pass of the description"
+                    .into(),
+            );
         }
         let kernel = self.description.kernel.get_or_insert_default();
         // The problem keeps the name that it has without the option, so that records of either kernel have one problem.

@@ -664,7 +664,7 @@ impl CasePair<'_> {
             Some(Obstacle::WeakerCheck) => "a weaker check".into(),
             _ if self.is_identical() => MEASURED_ONCE.into(),
             _ if verdict == Verdict::Undecided && self.has_few_processes() => {
-                format!("only {} on a side", counted(self.fewest_processes(), "process"))
+                format!("a side has only {}", counted(self.fewest_processes(), "process"))
             }
             _ => evidence(ratio, verdict, min_effect),
         }

@@ -244,8 +244,9 @@ fn command_lines(
 /// Explains that a record has no request from which a command could be made.
 fn unrepeatable_remark(side: &str, path: &Path, lacks: usize, processes: usize) -> String {
     format!(
-        "The {side} lacks {lacks} of {processes} processes, and '{}' has no request to repeat: measure it again with \
-         --processes {processes}.",
+        "The {side} needs {processes} processes and has {}, but '{}' does not say which command made it: measure it again \
+         with --processes {processes}.",
+        processes.saturating_sub(lacks),
         printable(&path.to_string_lossy())
     )
 }

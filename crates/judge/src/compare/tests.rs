@@ -126,7 +126,7 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     assert_eq!(comparison.cases[0].verdict, Verdict::Undecided);
     let assumed = "with fewer than 3 processes a side, ±20 % between processes is assumed";
     assert_eq!(comparison.cases[0].why[0], assumed);
-    assert_eq!(comparison.cases[0].test, "only 1 process on a side");
+    assert_eq!(comparison.cases[0].test, "a side has only 1 process");
     // Another program might double the time.
     let comparison = compare(from_ref(&a), &[on_host("b", 2, 2e6)], &Settings::default());
     assert_eq!((comparison.cases[0].verdict, comparison.cases[0].wants_more()), (Verdict::Undecided, false));
@@ -876,7 +876,7 @@ fn a_recipe_that_would_measure_nothing_is_none() {
     let (remarks, commands) = advice([&[a], &[b]], ["a.json", "b.json"]);
     assert_eq!((remarks.len(), commands), (2, None), "{remarks:?}");
     let asks_for_processes =
-        |remark: &String| remark.ends_with("has no request to repeat: measure it again with --processes 5.");
+        |remark: &String| remark.ends_with("does not say which command made it: measure it again with --processes 5.");
     assert!(remarks.iter().all(asks_for_processes), "{remarks:?}");
     // With several processes, only those of the last command count.
     let mut whole = completable("a", 1e6, lu(&[]));
@@ -1132,7 +1132,7 @@ fn a_verdict_names_the_test_that_decided_or_failed() {
     assert_eq!(verdict_and_test(3, 1.2e6, 0.005, 1.0), (Verdict::Slower, "p < 0.0001".into()));
     assert_eq!(verdict_and_test(3, 1e6, 0.005, 1.0), (Verdict::Same, "within ±2 %".into()));
     assert_eq!(verdict_and_test(3, 1.05e6, 0.005, 1.05), (Verdict::Undecided, "candidate's device 5 % slower".into()));
-    assert_eq!(verdict_and_test(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "only 1 process on a side".into()));
+    assert_eq!(verdict_and_test(1, 1.03e6, 0.8, 1.0), (Verdict::Undecided, "a side has only 1 process".into()));
     let (verdict, test) = verdict_and_test(3, 1.05e6, 0.9, 1.0);
     assert_eq!(verdict, Verdict::Undecided);
     assert!(test.starts_with("not significant (p = ") || test == "interval wider than ±2 %", "{test}");

@@ -102,8 +102,8 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): ± is of this process; medians of another may differ by {:.0} % or more \
-                 (`--processes 5` measures this)",
+                "device {device} (CPU): ± covers this process only; the medians of another process may differ by {:.0} % or \
+                 more (`--processes 5` measures this)",
                 100.0 * apart
             ),
             Self::Disturbed { device, ratio } => write!(

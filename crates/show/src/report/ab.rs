@@ -122,7 +122,7 @@ const P_MEANING: &str = "p: the chance of such a difference between equal kernel
 fn within_process(turns: Turns) -> &'static str {
     match turns {
         Turns::Processes => "",
-        Turns::Batches => ". The interval is of this process; another may differ",
+        Turns::Batches => ". The interval covers this process only",
     }
 }
 

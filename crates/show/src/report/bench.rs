@@ -295,7 +295,8 @@ fn repeated(record: &Record) -> String {
         let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
     }
     if steady > 0 {
-        let _ = writeln!(lines, "note      {} gave the same bits in {runs} runs", counted(steady, "case"));
+        let _ =
+            writeln!(lines, "note      {} had the same answer, bit by bit, in {runs} runs", counted(steady, "case"));
     }
     lines
 }

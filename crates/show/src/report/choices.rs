@@ -625,7 +625,7 @@ mod tests {
         let told: Vec<_> = untimed.iter().map(|own| [&own["status"], &own["reason"]]).collect();
         assert_eq!(told, [["failed", "SIGILL"], ["not measured", "not measured on phone at 512"]], "{document}");
         let text = crate::report::fleet::text(&[&record, &phone], 200);
-        assert!(text.contains("local is not counted on where it has no time: not measured on phone at 512"), "{text}");
+        assert!(text.contains("no set relies on local where it has no time: not measured on phone at 512"), "{text}");
     }
 
     #[test]

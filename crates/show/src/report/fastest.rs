@@ -239,7 +239,7 @@ pub fn within_spread(record: &Record, best: &Case, other: &Case) -> Option<Strin
         return None;
     }
     let spread = percent(spread);
-    Some(format!(", by less than the {spread} that another process may differ: --processes 5 tells"))
+    Some(format!(": they differ by less than {spread}, as two processes may; --processes 5 may tell"))
 }
 
 /// Whether two variants are too close to order by the geometric means of their times: `best` and `other` have a case each
@@ -490,7 +490,7 @@ mod tests {
         let of = |times: &[(u64, &str, f64)]| sentence_on(times).expect("a sentence");
         assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, 2.5 times as fast as naive");
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
-        let within = ", by less than the 20 % that another process may differ: --processes 5 tells";
+        let within = ": they differ by less than 20 %, as two processes may; --processes 5 may tell";
         assert_eq!(of(&close), format!("local and naive are too close to tell apart{within}"));
     }
 

@@ -167,7 +167,7 @@ fn gaps(records: &[&Record]) -> Vec<String> {
     let line = |gap: &choices::Gap| {
         let (variant, reason) = (printable(&gap.variant), printable(&gap.reasons[0]));
         let more = and_more(gap.reasons.len() - 1);
-        format!("{}: {variant} is not counted on where it has no time: {reason}{more}", printable(&gap.problem))
+        format!("{}: no set relies on {variant} where it has no time: {reason}{more}", printable(&gap.problem))
     };
     gaps.iter().filter(has_sets).map(line).collect()
 }

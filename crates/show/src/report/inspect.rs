@@ -322,7 +322,7 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
     } else {
         format!("the driver's names: {}", names.join(" · "))
     };
-    let cached = table.position(CACHED).map_or("", |_| "; cached: with the cache that this filled");
+    let cached = table.position(CACHED).map_or("", |_| "; cached: the same, with that cache filled");
     // As llvmpipe does, whose times therefore do not compare with those of others.
     let lazy = if names.is_empty() && !rows.is_empty() {
         ". A driver without statistics may compile when a kernel first runs, which neither time includes"
