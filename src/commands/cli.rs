@@ -711,7 +711,7 @@ pub struct RunArgs {
     ///
     /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, a built-in variant is.
     /// The two take turns, and each size gets a verdict.
-    #[arg(long, conflicts_with_all = ["watch", "compare", "resume", "energy"])]
+    #[arg(long, conflicts_with_all = ["watch", "compare", "resume", "energy", "sources"])]
     pub ab: bool,
 
     /// Measure again whenever a file is saved

@@ -72,7 +72,7 @@ fn findings(arguments: &[&str], code: i32) -> String {
     let text = compare(arguments, code);
     // The table ends with an empty line, behind a line on hidden columns if there are some.
     let (_, findings) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
-    findings.split("\nThe baseline lacks").next().unwrap_or_default().to_string()
+    findings.split("\nThe baseline needs").next().unwrap_or_default().to_string()
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn nothing_is_advised_for_undecided_cases_of_which_none_is_slower() {
     for (time, code, word) in [(0.95e6, 0, "not slower"), (1e6, 4, "undecided")] {
         let sides = [side("baseline", 1e6), side("candidate", time)].concat();
         let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
-        let is_advised = |text: &str| text.contains("The candidate lacks");
+        let is_advised = |text: &str| text.contains("The candidate needs");
         let text = compare(&sides, code);
         assert!(text.contains(word) && is_advised(&text) == (code != 0), "{text}");
         expect_exit(gpukern(&["report"]).args(&sides).arg("-o").arg(&page), 0);

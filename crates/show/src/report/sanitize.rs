@@ -59,7 +59,7 @@ pub fn text(reports: &[CaseReport], width: usize) -> String {
     if shown.len() > MAX_SHOWN {
         let _ = writeln!(out, "\nand {}; --json has all", counted(shown.len() - MAX_SHOWN, "more fault"));
     }
-    out + &wrong_answers(reports, width) + "\n" + &summary(reports, shown.len())
+    out + &wrong_answers(reports, width) + "\n" + &prose(summary(reports, shown.len()).trim_end(), width, 2)
 }
 
 /// Returns the sub-group sizes at which a case was judged.
