@@ -133,6 +133,10 @@ fn sizes_and_points(
             _ => return Ok((texts, vec![])),
         }
     }
+    // Some may state dependent axes, too.
+    if points.iter().any(|point: &Vec<_>| point.len() != points[0].len()) {
+        points.clear();
+    }
     Ok((texts, points))
 }
 

@@ -464,6 +464,9 @@ fn the_only_independent_axis_needs_no_name() {
         let values: Vec<_> = points.iter().map(|point| &point.values[..]).collect();
         assert_eq!(values, [[64, 5], [64, 7], [100, 5]], "{sizes:?}");
     }
+    let dependent = write(&folder, "dependent.toml", PLAIN.replace("N = 128", "N = 128\nM = 3\nK = 'N + M'"));
+    let refused = typed(&[&dependent], &["64x5,64x5x69"], &[]).expect_err("one has a value more");
+    assert!(refused.starts_with("--size '64x5,64x5x69' is not NAME=VALUE"), "{refused}");
     let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
     assert_eq!(refused, "--size states M twice; write its values in one: M=64,128");
 }
