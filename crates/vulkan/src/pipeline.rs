@@ -210,6 +210,10 @@ fn too_many_descriptors(device: &Device, stated: &StatedLayout, has_indexing: bo
     // SAFETY: the instance and its device are alive.
     let properties = unsafe { device.instance.handle.get_physical_device_properties(device.physical) };
     let limits = properties.limits;
+    let (sets, most) = (stated.sets.len(), limits.max_bound_descriptor_sets);
+    if sets > most as usize {
+        return Some(format!("its layout has {sets} descriptor sets; the device allows {most}"));
+    }
     let limited = [
         ("samplers", &[0, 1][..], limits.max_per_stage_descriptor_samplers),
         ("sampled images", &[1, 2, 4], limits.max_per_stage_descriptor_sampled_images),
