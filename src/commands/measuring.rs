@@ -195,15 +195,18 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
 }
 
 /// Whether a driver that stops loops may have made an answer of these kernels wrong: one that is wrong at a size of more points,
-/// or one at a large size that nothing but another kernel on the same device checks.
+/// or one at a large size that nothing but another kernel on the same device checks. A loop that no counter ends may be as long
+/// at any size.
 fn may_be_stopped(record: &Record, own: &UserKernels, most: u64) -> bool {
     let is_of_device = |reference: &Reference| matches!(reference, Reference::None | Reference::Kernel(_));
     let is_large = |value: &i64| u64::try_from(*value).is_ok_and(|value| value > most);
-    let is_suspect = |point: &ResolvedPoint| is_of_device(&point.reference) && point.values.iter().any(is_large);
+    let has_long_loops = own.problem.has_long_loops(most);
+    let is_suspect =
+        |point: &ResolvedPoint| is_of_device(&point.reference) && (has_long_loops || point.values.iter().any(is_large));
     let is_wrong = record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_)));
     let is_long = |point: &ResolvedPoint| {
         let values = point.values.iter().filter_map(|value| u64::try_from(*value).ok());
-        values.fold(1, u64::saturating_mul) > most
+        has_long_loops || values.fold(1, u64::saturating_mul) > most
     };
     let points = &own.problem.points;
     own.problem.has_growing_loops() && (is_wrong && points.iter().any(is_long) || points.iter().any(is_suspect))

@@ -222,7 +222,7 @@ fn a_mistake_in_a_reference_script_is_reported_once_with_the_remedy() {
         (
             "echo \"KeyError: 'B'\" >&2; exit 1; {out}",
             "the reference command `echo \"KeyError: 'B'\" >&2; exit 1; {out}` failed (exit code 1): KeyError: 'B'; \
-             fix it",
+             fix it ({in} has A.npy)",
         ),
         (
             "cp {in}/A.npy {out}/E.npy",

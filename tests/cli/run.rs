@@ -652,6 +652,16 @@ fn the_limit_of_loops_is_suspected_where_an_invocation_may_reach_it() {
     let [small, large] = ["-s=N=40", "-s=N=100000"].map(said);
     let note = "note      if a loop is long: this driver silently stops an invocation";
     assert!(!small.contains(note) && large.contains(note), "40³ points are fewer: {small}\n{large}");
+    // Nothing checks these, and no size says how many rounds the first one takes.
+    for (rounds, is_told) in [("while (s < 1e30 && n > 0u)", true), ("for (uint k = 0; k < n; ++k)", false)] {
+        let source =
+            source.replace("uint s = 0;", "float s = 0;").replace("d[gl_GlobalInvocationID.x] = s", "d[0] = uint(s)");
+        let source =
+            source.replace("for (uint k = 0; k < n; ++k) s += n + k;", &format!("{rounds} s = s * 0.5 + 1.0;"));
+        fs::write(path("sum.comp"), source).expect("written");
+        let said = stderr(&expect_exit(&mut run(["-s=N=5", "-v"]), 0));
+        assert_eq!(said.contains("65535 loop iterations"), is_told, "{rounds}: {said}");
+    }
 }
 
 /// A product that `matmul` can judge.

@@ -604,8 +604,22 @@ impl PointProblem {
             return refused(&written.join(", "), &format!("{name}.npy too, which has a check"));
         }
         let mut expected = self.expect(answers, inputs)?;
+        expected.notes.extend(self.note_other_files(&written));
         expected.unknown = unanswered.into_iter().map(|buffer| buffer.name.clone()).collect();
         Ok(expected)
+    }
+
+    /// Notes the arrays that a reference command wrote and that belong to no output.
+    fn note_other_files(&self, written: &[String]) -> Option<String> {
+        let names: Vec<String> = self.outputs().map(|buffer| file_name(&buffer.name)).collect();
+        let is_other = |file: &&String| {
+            let stem = file.strip_suffix(".npy").or(file.strip_suffix(".bin"));
+            stem.is_some_and(|stem| !names.iter().any(|name| name == stem))
+        };
+        let others = written.iter().filter(is_other).cloned().collect::<Vec<_>>().join(", ");
+        let note =
+            || format!("the reference command also wrote {others}, which is no output of the kernel; not compared");
+        (!others.is_empty()).then(note)
     }
 }
 
@@ -798,12 +812,20 @@ fn run_shell(purpose: &str, command: &ShellCommand, scratch: &Scratch, names: &[
     }
     let Some(status) = ended.failed else { return Ok(()) };
     let mut output = ended.said;
+    let mut hint = String::new();
     for name in names {
         // These paths no longer exist when the message is read.
         output = output.replace(&path_of(name), &format!("{{{name}}}"));
+        if *name == "in" {
+            let names = list_names(&scratch.path().join(name));
+            let names = if names.is_empty() { "no files".into() } else { names.join(", ") };
+            hint = format!(" ({{in}} has {names})");
+        }
     }
     let reason = excerpt(&last_line(&output));
-    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it")))
+    let lacks_numpy = reason.contains("No module named 'numpy'");
+    let numpy = if lacks_numpy { "; examples/kernels/npy.py reads and writes these files without NumPy" } else { "" };
+    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it{hint}{numpy}")))
 }
 
 /// Returns the last line that a command wrote. In a Python traceback, the line of the user's script is added.

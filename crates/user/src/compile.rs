@@ -9,7 +9,7 @@ use crate::basis::destination::Scratch;
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, excerpt};
 use crate::basis::threads::{CANNOT_START, explained};
-use crate::basis::units::counted;
+use crate::basis::units::{Bytes, counted};
 use crate::kernel::instructions::{HEADER, MAGIC};
 use crate::kernel::interface::{Interface, Scalar, SpecConstant};
 use crate::kernel::spirv::MAX_FILE_BYTES;
@@ -19,7 +19,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -134,17 +135,18 @@ fn check_version(source: &str) -> Result<(), String> {
 }
 
 impl KernelSource {
-    /// Says that the file cannot be read.
+    /// Says that the file cannot be read, with a remedy if a description names its own folder.
     fn unreadable(&self, reason: &dyn fmt::Display) -> String {
         let text = format!("cannot read '{}': {reason}", self.path.shown());
         let name = self.path.file_name().unwrap_or_default();
         let beside = self.path.parent().and_then(Path::parent).map(|folder| folder.join(name));
-        match similar(&self.path).filter(|_| !self.path.exists()) {
-            _ if beside.is_some_and(|path| path.exists()) => {
-                format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown())
+        match beside.filter(|path| path.exists()) {
+            Some(_) => format!("{text}; paths are relative to the description's folder: '{}'", Path::new(name).shown()),
+            None if self.path.exists() => text,
+            None if self.path.to_string_lossy().contains("examples/public/") => {
+                format!("{text}; `scripts/corpus` fetches the public kernels")
             }
-            Some(question) => format!("{text}; {question}"),
-            None => text,
+            None => similar(&self.path).map_or_else(|| text.clone(), |question| format!("{text}; {question}")),
         }
     }
 
@@ -270,13 +272,8 @@ impl KernelSource {
                 return Err(reason.clone());
             }
             let (path, content) = self.read_include(requested, kind, from)?;
-            if depth > MAX_INCLUDE_DEPTH {
-                let reason =
-                    format!("files include each other more than {MAX_INCLUDE_DEPTH} deep, last {}", path.shown());
-                includes.refused = Some(reason.clone());
-                return Err(reason);
-            }
-            includes.files.insert(path.clone());
+            let entered = includes.enter(&simplified(self.path.clone()), path.clone(), depth, content.len());
+            entered.inspect_err(|reason| includes.refused = Some(reason.clone()))?;
             Ok(shaderc::ResolvedInclude { resolved_name: path.display().to_string(), content })
         });
         let artifact = compiler.compile_into_spirv(source, shaderc::ShaderKind::Compute, shown, "main", Some(&options));
@@ -302,7 +299,7 @@ impl KernelSource {
         let folders = own_folder.into_iter().chain(self.include.iter().map(PathBuf::as_path));
         let mut tried = vec![];
         for folder in folders {
-            let path = folder.join(requested);
+            let path = simplified(folder.join(requested));
             if path.is_file() {
                 let text = input_file::read_text(&path).map_err(|e| format!("{}: {e}", path.shown()))?;
                 return Ok((path, text));
@@ -441,22 +438,33 @@ impl Compiled {
     }
 }
 
-/// Most levels of nested includes: glslang continues until memory is exhausted.
+/// Most levels of nested includes.
 const MAX_INCLUDE_DEPTH: usize = 100;
 /// Maximum number of shaderc's lines that are told.
 const MAX_ERRORS: usize = 8;
 /// Marks the error of an include that is not there.
 const NOT_FOUND: &str = "'#include' : cannot find ";
-/// Files that a source includes.
+/// Most includes in total: they double at each level if each file includes two others.
+const MAX_INCLUDES: usize = 10_000;
+/// Most files of a deep chain of includes that a message names.
+const MAX_SHOWN: usize = 8;
+
+/// Includes of a source, with their nesting.
 #[derive(Default)]
 struct Includes {
+    /// Files that are open: the one that the source includes, the one that this includes, and so on.
+    open: Vec<PathBuf>,
     files: BTreeSet<PathBuf>,
+    /// Number of includes and their total size; a repeated file counts each time.
+    count: usize,
+    bytes: usize,
     /// Reason why the last include was refused.
     refused: Option<String>,
 }
 
-/// Returns the first errors of shaderc, below the first one its line of the `source` that is called `shown`. After an include
-/// that is not found, the others are about what it declares.
+/// Returns the first errors of shaderc, below the first one its line of the `source` that is called `shown`, after the one
+/// above if a `;` or another token may be missing there. After an include that is not found, the others are about what
+/// it declares.
 fn brief_errors(text: &str, source: &str, shown: &str) -> String {
     let without_ending = |line: &'_ str| line.split(" for header name: ").next().unwrap_or_default().to_string();
     let mut errors: Vec<String> = text.trim_end().lines().map(without_ending).collect();
@@ -468,25 +476,136 @@ fn brief_errors(text: &str, source: &str, shown: &str) -> String {
         errors.push(format!("and {}", counted(rest, "other line")));
     }
     let place = errors.first().and_then(|error| error.strip_prefix(shown)?.strip_prefix(':'));
-    let number: Option<usize> = place.and_then(|rest| rest.split(':').next()?.parse().ok());
+    let number = place.and_then(|rest| rest.split(':').next()?.parse().ok());
+    let is_code = |(_, line): &(usize, &str)| !line.is_empty();
+    let mut lines = source.lines().map(str::trim).enumerate().take(number.unwrap_or(0)).collect::<Vec<_>>();
     // `#line` may number lines beyond those of the source.
-    let line = number.and_then(|number| source.lines().nth(number.checked_sub(1)?)).map(str::trim);
-    if let (Some(number), Some(line)) = (number, line.filter(|line| !line.is_empty())) {
-        errors.insert(1, format!("  {number} | {}", excerpt(line)));
+    if let Some(line) = lines.pop().filter(|line| is_code(line) && Some(line.0 + 1) == number) {
+        let misses_token = errors[0].contains("unexpected") && errors[0].contains("expecting");
+        let above = lines.into_iter().rfind(is_code).filter(|_| misses_token);
+        let shown = above.into_iter().chain([line]).map(|(index, line)| format!("  {} | {}", index + 1, excerpt(line)));
+        errors.splice(1..1, shown);
     }
     errors.join("\n")
 }
 
-/// Blanks out `subgroups` in the `enable` directives of WGSL, which naga refuses although it knows the extension's functions.
-/// All else keeps its place, for messages.
+impl Includes {
+    /// Adds a file that is included at this depth, which is 1 in `source` itself. Refuses deep nesting and too many
+    /// includes, because glslang continues until memory is exhausted.
+    fn enter(&mut self, source: &Path, path: PathBuf, depth: usize, bytes: usize) -> Result<(), String> {
+        self.open.truncate(depth.saturating_sub(1));
+        self.open.push(path.clone());
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.count += 1;
+        if depth > MAX_INCLUDE_DEPTH {
+            return Err(self.too_deep(source));
+        }
+        let last = path.shown();
+        if self.bytes > MAX_FILE_BYTES {
+            let limit = Bytes(MAX_FILE_BYTES as u64);
+            return Err(format!(
+                "its includes add up to more than {limit}; the last was {last}: include each file once"
+            ));
+        }
+        if self.count > MAX_INCLUDES {
+            return Err(format!(
+                "it includes files more than {MAX_INCLUDES} times, last {last}: include each file once"
+            ));
+        }
+        self.files.insert(path);
+        Ok(())
+    }
+
+    /// Returns the message for includes that are nested too deeply. It shows a cycle once.
+    fn too_deep(&self, source: &Path) -> String {
+        let chain: Vec<&Path> = std::iter::once(source).chain(self.open.iter().map(PathBuf::as_path)).collect();
+        let repeated = (1..chain.len()).find(|index| chain[..*index].contains(&chain[*index]));
+        let shown: Vec<_> = chain[..=repeated.unwrap_or(MAX_SHOWN)].iter().map(|file| file.shown()).collect();
+        let problem = match repeated {
+            Some(_) => "a file includes itself",
+            None => "files include each other too deeply",
+        };
+        format!("{problem}: {}; {MAX_INCLUDE_DEPTH} levels are the most", shown.join(" > "))
+    }
+}
+
+/// Simplifies `a/..` in a path, unless a symbolic link makes it a different file.
+fn simplified(path: PathBuf) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(short.components().next_back(), Some(Component::Normal(_))) => {
+                short.pop();
+            }
+            other => short.push(other),
+        }
+    }
+    match (short.canonicalize(), path.canonicalize()) {
+        (Ok(file), Ok(original)) if file == original => short,
+        _ => path,
+    }
+}
+
+/// Blanks out `subgroups` in the `enable` directives at the head of WGSL, which naga refuses although it knows the
+/// extension's functions. All else keeps its place, for messages.
 fn without_subgroups(text: &str) -> String {
-    let enabled = |line: &str| {
-        let names = line.trim_end_matches(['\r', '\n']).trim().strip_prefix("enable ")?.strip_suffix(';')?;
-        let others: Vec<&str> = names.split(',').map(str::trim).filter(|name| *name != "subgroups").collect();
-        let rest = if others.is_empty() { String::new() } else { format!("enable {};", others.join(",")) };
-        (others.len() < names.split(',').count()).then(|| format!("{rest:<width$}\n", width = line.trim_end().len()))
-    };
-    text.split_inclusive('\n').map(|line| enabled(line).unwrap_or_else(|| line.to_string())).collect()
+    let mut plain = text.to_string();
+    let mut end = 0;
+    loop {
+        let mut tokens = vec![];
+        while tokens.last().is_none_or(|last: &Range<usize>| &text[last.clone()] != ";") {
+            let token = wgsl_token(text, end);
+            let directive = &text[tokens.first().unwrap_or(&token).clone()];
+            if token.is_empty() || !["enable", "requires", "diagnostic"].contains(&directive) {
+                return plain;
+            }
+            end = token.end;
+            tokens.push(token);
+        }
+        let is = |token: &Range<usize>, word: &str| &text[token.clone()] == word;
+        let mut blank = |tokens: std::vec::Drain<'_, Range<usize>>| {
+            for token in tokens {
+                plain.replace_range(token.clone(), &" ".repeat(token.len()));
+            }
+        };
+        while is(&tokens[0], "enable")
+            && let Some(at) = tokens.iter().position(|token| is(token, "subgroups"))
+        {
+            // A list without this name has one comma less.
+            let (before, after) = (is(&tokens[at - 1], ","), is(&tokens[at + 1], ","));
+            blank(tokens.drain(if after { at..at + 2 } else { at - usize::from(before)..at + 1 }));
+            if tokens.len() == 2 {
+                blank(tokens.drain(..));
+                break;
+            }
+        }
+    }
+}
+
+/// Returns the place of the first token of WGSL from byte `at` on; empty at the end of the text.
+fn wgsl_token(text: &str, mut at: usize) -> Range<usize> {
+    loop {
+        let rest = &text[at..];
+        let Some(first) = rest.chars().next() else { return at..at };
+        if rest.starts_with("//") {
+            at += rest.find(['\n', '\u{b}', '\u{c}', '\r', '\u{85}', '\u{2028}', '\u{2029}']).unwrap_or(rest.len());
+        } else if rest.starts_with("/*") {
+            // Block comments nest.
+            let mut depth = 1;
+            at += 2;
+            while depth > 0 && at < text.len() {
+                let mark = &text.as_bytes()[at..text.len().min(at + 2)];
+                at += if mark == b"/*" || mark == b"*/" { 2 } else { 1 };
+                depth = if mark == b"/*" { depth + 1 } else { depth - usize::from(mark == b"*/") };
+            }
+        } else if first.is_whitespace() || ['\u{200e}', '\u{200f}'].contains(&first) {
+            at += first.len_utf8();
+        } else {
+            let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            return at..at + word.max(first.len_utf8());
+        }
+    }
 }
 
 /// Returns the bits of a global expression, if it is a literal, zero or a constant.
@@ -633,14 +752,63 @@ mod tests {
     }
 
     #[test]
-    fn cyclic_includes_are_refused() {
+    fn cyclic_includes_are_refused_with_the_cycle() {
         let of = |name: &str| format!("#include \"{name}\"\n");
-        assert_eq!(
-            compile_with(&[("a", &*of("b")), ("b", &of("a"))]),
-            "k.comp: files include each other more than 100 deep, last a"
-        );
+        for (files, circle) in [
+            (&[("a", &*of("b")), ("b", &of("a"))][..], "k.comp > a > b > a"),
+            (&[("a", &of("a"))], "k.comp > a > a"),
+            (&[("a", &of("k.comp"))], "k.comp > a > k.comp"),
+        ] {
+            assert_eq!(
+                compile_with(files),
+                format!("k.comp: a file includes itself: {circle}; 100 levels are the most")
+            );
+        }
         // Including a file twice is not a cycle.
         assert_eq!(compile_with(&[("a", "#include \"b\"\n#include \"b\"\n"), ("b", "")]), "3 files");
+    }
+
+    #[test]
+    fn the_size_and_the_number_of_includes_are_limited() {
+        let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
+        for (padding, expected) in [
+            (1 << 16, "its includes add up to more than 16 MiB; the last was f34: include each file once"),
+            (0, "it includes files more than 10000 times, last f39: include each file once"),
+        ] {
+            let padding = "/".repeat(padding);
+            let text = |at: usize| format!("//{padding}\n#include \"f{0}\"\n#include \"f{0}\"\n", at + 1);
+            let texts: Vec<String> = (0..39).map(text).chain([String::new()]).collect();
+            let files: Vec<_> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            let start = std::time::Instant::now();
+            assert_eq!(compile_with(&files), format!("k.comp: {expected}"));
+            assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn paths_of_includes_are_simplified() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(of("a/b")).expect("made");
+        std::fs::write(of("a/x"), "").expect("written");
+        assert_eq!(simplified(of("a/b/../../a/./x")), of("a/x"));
+        assert_eq!(simplified(of("a/no/../x")), of("a/no/../x"), "it does not exist");
+        std::fs::write(of("a/b/y"), "#include \"../z\"\n").expect("written");
+        std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
+        let path = of("k.comp");
+        std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
+        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a cycle");
+        let said = said.replace(&format!("{}/", folder.path().display()), "");
+        let circle = "k.comp > a/z > a/b/y > a/z";
+        assert_eq!(said, format!("k.comp: a file includes itself: {circle}; 100 levels are the most"));
+        // Behind a link, `..` is a different folder.
+        #[cfg(unix)]
+        {
+            std::fs::create_dir_all(of("far/c")).expect("made");
+            std::os::unix::fs::symlink(of("far/c"), of("link")).expect("linked");
+            std::fs::write(of("far/x"), "").expect("written");
+            assert_eq!(simplified(of("link/../x")), of("link/../x"));
+        }
     }
 
     #[test]
@@ -659,10 +827,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_has_its_line_of_the_source() {
-        let source = "void main() {\n  x += y;\n}";
-        let error = "k.comp:2: error: 'y' : undeclared identifier";
-        assert_eq!(brief_errors(error, source, "k.comp"), format!("{error}\n  2 | x += y;"));
+    fn a_line_that_may_lack_a_semicolon_is_shown_above_the_next() {
+        let source = "void main() {\n  float x = 1.0\n\n  x += y;\n}";
+        let expecting = "k.comp:4: error: '' : syntax error, unexpected IDENTIFIER, expecting COMMA or SEMICOLON";
+        for (error, shown) in [
+            (expecting, "  2 | float x = 1.0\n  4 | x += y;"),
+            ("k.comp:4: error: 'y' : undeclared identifier", "  4 | x += y;"),
+            ("k.comp:1: error: '' : syntax error, unexpected VOID, expecting X", "  1 | void main() {"),
+        ] {
+            assert_eq!(brief_errors(error, source, "k.comp"), format!("{error}\n{shown}"));
+        }
         let renumbered = "k.comp:1004: error: 'y' : undeclared identifier";
         assert_eq!(brief_errors(renumbered, source, "k.comp"), renumbered);
     }
@@ -744,10 +918,24 @@ mod tests {
     #[test]
     fn wgsl_may_enable_subgroups() {
         for (text, expected) in [
-            ("enable subgroups;", "                 \n"),
-            ("enable f16, subgroups;\nx", "enable f16;           \nx"),
-            ("// enable subgroups;", "// enable subgroups;"),
-            ("enable subgroups_x;", "enable subgroups_x;"),
+            ("enable subgroups;", "                 "),
+            (
+                "/* a /* b */ */ requires x; enable\n subgroups ; // subgroups",
+                "/* a /* b */ */ requires x;       \n             // subgroups",
+            ),
+            ("enable f16, subgroups;", "enable f16           ;"),
+            ("enable f16, subgroups,;", "enable f16,           ;"),
+            ("enable subgroups/*,*/, f16;enable subgroups,;", "enable          /*,*/  f16;                  "),
+            ("diagnostic(off, a.b); enable subgroups", "diagnostic(off, a.b); enable subgroups"),
+            (
+                "// enable subgroups;\nconst a = 1; enable subgroups;",
+                "// enable subgroups;\nconst a = 1; enable subgroups;",
+            ),
+            ("/* enable subgroups;", "/* enable subgroups;"),
+            ("// \u{e9}\u{2028}\u{200e}enable subgroups;\u{e9}", "// \u{e9}\u{2028}\u{200e}                 \u{e9}"),
+            ("enable subgroups_x, subgroups, subgroups;", "enable subgroups_x                      ;"),
+            ("requires subgroups;", "requires subgroups;"),
+            ("enable", "enable"),
             ("", ""),
         ] {
             assert_eq!(without_subgroups(text), expected);

@@ -549,6 +549,7 @@ impl Description {
                         .into(),
                 );
             }
+            check_buffers(text, root.get_ref())?;
             check_values(text, &DeValue::Table(root.into_inner()), 0)?;
         }
         toml::from_str(text).map_err(|e| toml_mistake(text, &e))
@@ -667,6 +668,21 @@ const BUFFER_FIELDS: [&str; 7] = ["type", "shape", "fill", "check", "scratch", "
 
 fn unknown_field(name: &str) -> String {
     error::unknown("field", name, "", &BUFFER_FIELDS) + ", or a member's table"
+}
+
+/// Refuses other fields of buffers than members, which are tables. Reading a buffer would tell only the line of its head.
+fn check_buffers(text: &str, root: &DeTable<'_>) -> Result<(), String> {
+    let Some(DeValue::Table(buffers)) = root.get("buffer").map(toml::Spanned::get_ref) else { return Ok(()) };
+    for buffer in buffers.values() {
+        let DeValue::Table(fields) = buffer.get_ref() else { continue };
+        for (key, value) in fields {
+            let name: &str = key.get_ref();
+            if !BUFFER_FIELDS.contains(&name) && !matches!(value.get_ref(), DeValue::Table(_)) {
+                return Err(format!(":{}: {}", line_number(text, key.span().start), unknown_field(name)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses line breaks in other names and values, because a message that quotes them would be broken, and integers

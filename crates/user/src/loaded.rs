@@ -7,6 +7,7 @@ use super::description::{
 };
 use super::expression::Values;
 use super::init::place;
+use crate::basis::input_file;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Slot, SpecConstant, Word};
 use crate::kernel::reflection::Pointees;
 use std::borrow::Cow;
@@ -449,6 +450,18 @@ impl LoadedPass {
     /// Whether the source declares a block of this name that the kernel never uses, and that its interface lacks.
     pub(super) fn has_unused(&self, block: &str) -> bool {
         self.compiled.unused.iter().any(|name| name == block)
+    }
+
+    /// Whether the description or the source defines a macro of this name.
+    pub(super) fn has_macro(&self, name: &str) -> bool {
+        let goes_on = |c: char| c.is_alphanumeric() || c == '_' || c == '(';
+        let defines = |line: &str| {
+            let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+            let rest = directive.and_then(|rest| rest.strip_prefix("define")).map(str::trim_start);
+            rest.and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| !rest.starts_with(goes_on))
+        };
+        let files = self.compiled.files.iter().filter_map(|path| input_file::read_text(path).ok());
+        self.fields.define.get(name).is_some() || files.into_iter().any(|text| text.lines().any(defines))
     }
 
     /// Returns the name of a field of this pass, such as `dispatch.groups`, `pass.groups` or `reference.groups`.

@@ -27,6 +27,15 @@ const COMPARISONS: RangeInclusive<Op> = Op::IEqual..=Op::SLessThanEqual;
 /// Most rounds of a plainly short loop: even those of a second one inside it are no problem to any driver.
 const MOST_SHORT: u32 = 128;
 
+/// Whether a kernel has a loop that no counter ends, such as an iteration until its values converge, or one that a counter
+/// ends at a constant above `most`.
+pub(super) fn has_long_loop(words: &[u32], most: u64) -> bool {
+    let all: Vec<_> = instructions(words).flatten().collect();
+    let large: HashSet<u32> = all.iter().filter_map(|own| large_constant(own, most)).collect();
+    let constants = constants(&all);
+    loops(&all).iter().any(|(code, _)| !Counters::of(code, &constants).are_compared(code, &large))
+}
+
 /// Whether a kernel has a loop that is not plainly short: one whose counter neither stops at a constant of up to
 /// [`MOST_SHORT`] nor is multiplied or divided in each round, as in a tree of sums. The value of a specialization constant is
 /// not known here.
@@ -106,6 +115,16 @@ fn ranges(all: &[Instruction<'_>]) -> Vec<(Range<usize>, u32)> {
     headers.iter().filter_map(|(start, merge)| Some((*start..*labels.get(merge)?, *merge))).collect()
 }
 
+/// Returns the id of a constant above `most`. One with the highest bit may be negative.
+fn large_constant(instruction: &Instruction<'_>, most: u64) -> Option<u32> {
+    match (instruction.op(), instruction.operands()) {
+        (Some(Op::Constant | Op::SpecConstant), &[_, id, value]) => {
+            u64::try_from(value.cast_signed()).is_ok_and(|value| value > most).then_some(id)
+        }
+        _ => None,
+    }
+}
+
 /// Arithmetic, and what it is of.
 type Step<'a> = (Op, &'a [u32]);
 
@@ -158,6 +177,17 @@ impl<'a> Counters<'a> {
         let behind = || self.steps.get(&id).and_then(|(_, from)| from.iter().find_map(|own| of(*own)));
         of(id).or_else(behind).cloned().unwrap_or_default()
     }
+
+    /// Whether the loop compares a counter with something, but for the constants `large`.
+    fn are_compared(&self, code: &[Instruction<'_>], large: &HashSet<u32>) -> bool {
+        code.iter().any(|instruction| match (instruction.op(), instruction.operands()) {
+            (Some(op), [_, _, sides @ ..]) if COMPARISONS.contains(&op) => {
+                sides.iter().any(|side| !self.steps_of(*side).is_empty())
+                    && !sides.iter().any(|side| large.contains(side))
+            }
+            _ => false,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +203,29 @@ mod tests {
              layout(constant_id = 0) const uint EACH = 4;
              void main() {{ float s = d[0]; {body} d[0] = s; }}"
         ))
+    }
+
+    #[test]
+    fn loops_without_a_counter_or_with_a_large_constant_are_long() {
+        for (body, expected) in [
+            ("for (uint k = 0; k < n; ++k) s += 1.0;", false),
+            ("for (int k = 5; k > -1; k--) s += 1.0;", false),
+            ("for (uint k = 0; k + 3 < n; k += 4) if (s > 1e9) break;", false),
+            ("uint k = n; do s *= 2.0; while (--k > 0u);", false),
+            ("uint k = n; while (true) { if (k == 0u) break; k >>= 1; s += 1.0; }", false),
+            ("for (uint k = 0; k < 65535u; ++k) s += 1.0;", false),
+            ("for (uint k = 0; k < 65536u; ++k) s += 1.0;", true),
+            ("while (s < 1e30 && n > 0u) s = s * 0.5 + 1.0;", true),
+            ("while (s < 1e30) for (uint k = 0; k < n; ++k) s += 1.0;", true),
+            ("for (uint k = 0; k < n; ++k) while (s < float(k)) s = s * 0.5 + 1.0;", true),
+            ("uint k = n; while (k != 0u) k = next[k];", true),
+            ("while (n > 0u) s += 1.0;", true),
+            ("for (uint k = 1; k < n; k <<= 0) s += 1.0;", true),
+            ("for (uint k = 1; k < n; k += 0) s += 1.0;", true),
+            ("s = float(n);", false),
+        ] {
+            assert_eq!(has_long_loop(&kernel(body), 65_535), expected, "{body}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::resolve::check_name;
 use crate::basis::alike::distinct;
 use crate::basis::error::{Error, in_our_words, similar_file, unknown};
 use crate::basis::input_file;
-use crate::basis::printable::{Shown, brief, shell_word};
+use crate::basis::printable::{Shown, brief, printable, shell_word};
 use crate::basis::units::counted;
 use crate::plan::{self, request::FieldOptions};
 use std::path::{Path, PathBuf};
@@ -185,7 +185,16 @@ fn exported(folder: &Path) -> String {
     if folder.join(CASE).exists() {
         return format!("`gpukern run {}` runs what it describes", shell_word(&folder.shown()));
     }
-    "it is an export of `inspect --save`, without case.toml: `bench` or `run` measure the same kernel".into()
+    let text = input_file::read_text(&folder.join(PROGRAM)).unwrap_or_default();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    match document["command"].as_str() {
+        Some(command) => format!(
+            "it is an export without case.toml, as its kernels need fills, copies or inputs that no description has; `{}` \
+             measures the same kernel",
+            printable(command)
+        ),
+        None => "it is an export of your own kernel: run that with the description that `inspect` was given".into(),
+    }
 }
 
 /// Converts a path of the command line, which is relative to the working folder, to one for a description: absolute,

@@ -86,6 +86,17 @@ impl UserOracle {
             }
             fit_tolerance(buffer, bytes);
         }
+        let buffers = outputs.iter().map(|output| &output.buffer);
+        let mut sets = buffers.filter(|buffer| buffer.tolerance == Tolerance::Set);
+        if let Some(first) = sets.next()
+            && let Some(other) = sets.find(|other| other.shape.first() == first.shape.first())
+        {
+            notes.push(format!(
+                "{} and {} are sets: which of their rows belong together is not compared; write both into one buffer of \
+                 rows if it matters",
+                first.name, other.name
+            ));
+        }
         Ok(Self { outputs, notes, ..Self::default() })
     }
 
@@ -777,10 +788,23 @@ fn wrong_count(count: u64, wrong: WrongElements) -> CheckResult {
 /// Fewest random numbers that are checked for repetition.
 const MIN_REPEATED: usize = 64;
 
-/// Returns the number of elements after which `contents` repeats itself at least once.
+/// Returns the period of `contents` in elements, computed from the longest border (Knuth, Morris and Pratt, *SIAM
+/// Journal on Computing* 6, 1977); `None` for fewer than two elements.
 fn period(contents: &[u8], size: usize) -> Option<usize> {
-    let count = contents.len() / size;
-    (1..=count / 2).find(|period| contents[period * size..] == contents[..(count - period) * size])
+    let elements: Vec<&[u8]> = contents.chunks_exact(size).collect();
+    if elements.len() < 2 {
+        return None;
+    }
+    // Length of the longest border of each prefix: the longest text that both begins and ends it.
+    let mut borders = vec![0; elements.len()];
+    for last in 1..elements.len() {
+        let mut border: usize = borders[last - 1];
+        while border > 0 && elements[border] != elements[last] {
+            border = borders[border - 1];
+        }
+        borders[last] = border + usize::from(elements[border] == elements[last]);
+    }
+    Some(elements.len() - borders[elements.len() - 1])
 }
 
 /// Most standard errors by which the moments of random numbers may be off: chance exceeds them once in 1.7 million
@@ -815,6 +839,7 @@ fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f6
     if deviation > 0.0
         && numbers >= MIN_REPEATED
         && let Some(period) = period(found, size)
+        && 2 * period <= numbers
     {
         residual = f64::INFINITY;
         worst = format!("{} repeats itself after {period} of {} numbers", buffer.name, buffer.len());
@@ -927,6 +952,13 @@ mod tests {
         assert!(check(200).passes(), "a repetition that is cut off is none: {}", check(200).worst);
         let equal = 1f32.to_le_bytes().repeat(256);
         assert!(check_moments(&of(256), &equal, 1.0, 0.0).passes());
+    }
+
+    #[test]
+    fn rows_of_several_sets_are_noted() {
+        let set = || output(0, data(DType::F32, Tolerance::Set), bytes(RIGHT));
+        let expected = UserOracle::new(vec![set(), set()]).expect("numbers");
+        assert!(expected.notes()[0].starts_with("D and D are sets: which of their rows belong together"));
     }
 
     #[test]

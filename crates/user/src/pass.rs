@@ -3,7 +3,7 @@
 use super::axes::check_expression_name;
 use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
 use super::compile::{Compiled, Fallback};
-use super::description::{BoundRange, Description, Fault, Formula, KernelFields};
+use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, pass_prefix};
 use super::members::{Members, pack};
@@ -23,20 +23,24 @@ const MAX_SUBGROUP_SIZE: u32 = 128;
 /// Bytes of a grid in a buffer: three words, as in `VkDispatchIndirectCommand`.
 const INDIRECT_GRID_BYTES: u64 = 12;
 
-/// Returns the values that expressions outside of loops see: axes, constants, the work-group size, and the loop
-/// indices of the first round.
-pub(super) fn first_round_scope(configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
-    let mut with_indices = axes.clone();
-    set_indices(&configuration.kernel.pass_tree, configuration.kernel.outer_prefix(), &mut with_indices)?;
-    let mut with_constants = with_indices.clone();
-    for pass in &configuration.kernel.passes {
-        // A pass's constants see the axes and indices, but not the constants of other passes.
-        PassConstants::evaluate(pass, &configuration.choice, &with_indices)?.add_to(&mut with_constants);
-    }
-    Ok(with_constants)
-}
-
 impl Resolver<'_> {
+    /// Returns the values that expressions outside of loops see: axes, constants, the work-group size, and the loop
+    /// indices of the first round.
+    pub(super) fn first_round_scope(&self, configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
+        let mut with_indices = axes.clone();
+        set_indices(&configuration.kernel.pass_tree, configuration.kernel.outer_prefix(), &mut with_indices)?;
+        let mut with_constants = with_indices.clone();
+        for pass in &configuration.kernel.passes {
+            // A pass's constants see the axes and indices, but not the constants of other passes.
+            PassConstants::evaluate(pass, &configuration.choice, &with_indices)?.add_to(&mut with_constants);
+        }
+        // This only improves error messages. With several passes, another one may have the constant.
+        if let [pass] = configuration.kernel.passes.as_slice() {
+            explain_missing_constants(self.described, pass, &mut with_constants);
+        }
+        Ok(with_constants)
+    }
+
     /// Returns the first condition that does not hold, as the reason why a `kernel` does not run. Conditions on
     /// specialization constants that it lacks are about other kernels; those on any are left out without a kernel.
     pub(super) fn find_failed_condition(
@@ -162,6 +166,7 @@ impl Unroller<'_, '_> {
     fn resolve_pass(&mut self, pass: &LoadedPass, mut scope: Values, round: usize) -> Result<Dispatch<usize>, Fault> {
         let constants = PassConstants::evaluate(pass, &self.configuration.choice, &scope)?;
         constants.add_to(&mut scope);
+        explain_missing_constants(self.resolver.described, pass, &mut scope);
         let specialized = constants.specialized.map_err(|message| Fault::new(pass.field("spec"), message))?;
         let spirv = specialized.as_ref().map_or(&pass.compiled.spirv, |compiled| &compiled.spirv).clone();
         let module = Module { name: pass.source.clone(), spirv, files: pass.compiled.files.clone() };
@@ -364,6 +369,21 @@ fn evaluate_subgroup_size(pass: &LoadedPass, formula: &Formula, scope: &Values) 
         Ok(size) if size.is_power_of_two() && size <= MAX_SUBGROUP_SIZE => Ok(size),
         _ => {
             Err(fault(format!("is {value} ('{formula}'); sub-groups have 1, 2, 4, … {MAX_SUBGROUP_SIZE} invocations")))
+        }
+    }
+}
+
+/// Makes expressions explain why a specialization constant of the description has no value: the pass lacks it.
+fn explain_missing_constants(described: &Described, pass: &LoadedPass, scope: &mut Values) {
+    let remedy = match &*pass.prefix {
+        "" => "describe it in a file of its own, with its own groups, and name both files",
+        "reference." => "state the groups of [reference]",
+        _ => "leave it out of this expression",
+    };
+    for name in described.description.spec.names() {
+        if pass.constant(name).is_none() {
+            let file = pass.file();
+            scope.set_reason(name, &format!("a specialization constant that {file} does not have; {remedy}"));
         }
     }
 }

@@ -19,7 +19,6 @@ use super::images::{DeclaredImage, find_images};
 use super::init::missing;
 use super::loaded::{self, CaseKernel, LoadedKernel, LoadedPass, OtherKernels};
 use super::members::Members;
-use super::pass;
 use super::reference;
 use super::resolved::{
     KernelConfiguration, LeftOut, Module, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem,
@@ -432,7 +431,7 @@ impl Resolver<'_> {
             // Conditions are for kernels that compete, so they do not apply to a reference.
             Some(kernel) => {
                 let configuration = Configuration { kernel, choice: Choice::default() };
-                let scope = pass::first_round_scope(&configuration, axes)?;
+                let scope = self.first_round_scope(&configuration, axes)?;
                 let list = self.resolve_passes(&configuration, axes, &scope, &buffers)?;
                 reference::kind(description)?;
                 Reference::Kernel(list)
@@ -464,7 +463,7 @@ impl Resolver<'_> {
         axes: &Values,
         buffers: &[ResolvedBuffer],
     ) -> Result<Result<PassList, String>, Fault> {
-        let scope = pass::first_round_scope(configuration, axes)?;
+        let scope = self.first_round_scope(configuration, axes)?;
         match self.find_failed_condition(&scope, Some(configuration.kernel))? {
             Some(reason) => Ok(Err(reason)),
             None => self.resolve_passes(configuration, axes, &scope, buffers).map(Ok),
@@ -631,6 +630,9 @@ fn check_repeated_constants(description: &Description, pass: &LoadedPass) -> Res
     Ok(())
 }
 
+/// Kind of the names in `[spec]`.
+const CONSTANT: &str = "specialization constant";
+
 /// Specialization constant, push constant, block or member that a description sets and that no kernel has.
 struct UnknownName {
     kind: &'static str,
@@ -649,6 +651,12 @@ impl UnknownName {
     fn fault(&self, passes: &[&LoadedPass], owner: Option<&LoadedPass>) -> Fault {
         let Self { kind, name, .. } = self;
         let field = owner.map_or_else(|| self.field.clone(), |pass| pass.field(&self.field));
+        if let Some(pass) = passes.iter().find(|pass| *kind == CONSTANT && pass.has_macro(name)) {
+            let id = pass.interface.constants.iter().map(|constant| constant.id + 1).max().unwrap_or(0);
+            let remedy = format!("in place of its #define, write layout(constant_id = {id}) const uint {name} = 1;");
+            let file = pass.file();
+            return Fault::new(field, format!("'{name}' is a macro of {file}, not a {kind}; to set it here, {remedy}"));
+        }
         let mut known: Vec<&str> = self.known.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
         known.sort_unstable();
         known.dedup();
@@ -675,7 +683,7 @@ fn find_unknown(
     for name in spec {
         if passes.iter().all(|pass| pass.constant(name).is_none()) {
             let known = passes.iter().flat_map(|pass| pass.interface.constants.iter().map(loaded::constant_key));
-            unknown.push(UnknownName::new("specialization constant", "spec", name, known));
+            unknown.push(UnknownName::new(CONSTANT, "spec", name, known));
         }
     }
     let arguments = || passes.iter().flat_map(|pass| pass.interface.arguments.iter());

@@ -2,7 +2,7 @@
 
 use super::command_files;
 use super::description::Captured;
-use super::loops::has_growing_loop;
+use super::loops::{has_growing_loop, has_long_loop};
 use super::member_map::MemberMap;
 use super::structure::Places;
 use crate::basis::dtype::DType;
@@ -63,6 +63,11 @@ impl ResolvedProblem {
     /// Whether a kernel has a loop that is not plainly short: see [`has_growing_loop`].
     pub fn has_growing_loops(&self) -> bool {
         self.modules.iter().any(|module| has_growing_loop(&module.spirv))
+    }
+
+    /// Whether a kernel has a loop that may take more than `most` rounds, whatever the axes are: see [`has_long_loop`].
+    pub fn has_long_loops(&self, most: u64) -> bool {
+        self.modules.iter().any(|module| has_long_loop(&module.spirv, most))
     }
 
     /// Lists every file that the run reads, with its use: outputs must not overwrite one. The patterns name all fields,

@@ -861,6 +861,12 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     (GROUPS, "groups = ['cdiv(N, BM)']", "unknown name 'BM'; available: N, local_x"),
     (GROUPS, "group = [1]", "unknown field 'group'; did you mean 'groups'?"),
     ("[dispatch]", "^[spec]\nBM = 64", "spec.BM: copy.comp has no specialization constants"),
+    (
+        "[dispatch]",
+        "^[kernel.define]\nBM = 64\n[spec]\nBM = 64",
+        "'BM' is a macro of copy.comp, not a specialization constant; to set it here, in place of its #define, write \
+         layout(constant_id = 0) const uint BM = 1;",
+    ),
     ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
     ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
     ("[dispatch]", "^[where]\nsmall = 'N <'", "where.small: expression 'N <' ends"),
@@ -1223,12 +1229,39 @@ fn set_takes_a_key_and_an_unquoted_value() {
 }
 
 #[test]
+fn a_kernel_without_a_constant_of_the_grid_is_named() {
+    let folder = folder();
+    let tiled = PLAIN.replace("[dispatch]", "[spec]\nBM = [64, 128]\n[dispatch]").replace("cdiv(N, 64)", "cdiv(N, BM)");
+    let tiled = tiled.replace(SOURCE, "source = ['sized.comp', 'copy.comp']");
+    let sized = COPY.replace("layout(local", "layout(constant_id = 0) const uint BM = 64;\nlayout(local");
+    write(&folder, "sized.comp", sized.replace("x]; }", "x] + BM; }"));
+    let message = resolved(folder.path(), &tiled).expect_err("copy.comp has no BM");
+    let why = "'BM', a specialization constant that copy.comp does not have; describe it in a file of its own";
+    assert!(message.contains(why), "{message}");
+    // Follows the remedy.
+    let sized = write(&folder, "sized.toml", tiled.replace("['sized.comp', 'copy.comp']", "'sized.comp'"));
+    let own = write(&folder, "own.toml", format!("[kernel]\n{SOURCE}\n[dispatch]\n{GROUPS}\n"));
+    let problem = typed(&[&sized, &own], &[], &[]).expect("each has its grid");
+    assert_eq!(problem.configurations.len(), 3);
+}
+
+#[test]
 fn messages_about_an_argument_name_no_field() {
     let folder = folder();
     let gone = folder.path().join("gone.comp").display().to_string();
     assert_eq!(typed(&[&gone], &[], &[]).expect_err("no file"), format!("cannot read '{gone}': no such file"));
     let message = typed(&[], &[], &[]).expect_err("nothing");
     assert!(message.starts_with("no kernel given; name a file, such as `gpukern run k.comp`"), "{message}");
+}
+
+#[test]
+fn a_reference_from_an_option_uses_the_grid_of_the_kernel() {
+    let folder = folder();
+    let plain = write(&folder, "plain.toml", PLAIN);
+    let copy = folder.path().join("copy.comp").display().to_string();
+    let problem = typed(&[&plain], &[], &[&format!("reference.kernel={copy}")]).expect("it has groups");
+    let Reference::Kernel(list) = &problem.points[0].reference else { panic!("{:?}", problem.points[0].reference) };
+    assert_eq!(list.dispatches[0].groups, [2, 1, 1]);
 }
 
 #[test]

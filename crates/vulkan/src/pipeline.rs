@@ -122,6 +122,7 @@ pub(super) struct PipelineLayout {
 
 impl PipelineLayout {
     fn new(device: &Rc<Device>, slots: &[LayoutSlot]) -> Result<Self, VulkanError> {
+        // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
             let mut slots_of_set: Vec<_> = slots.iter().filter(|slot| slot.set == set).collect();

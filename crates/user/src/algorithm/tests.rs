@@ -107,7 +107,7 @@ fn faulty_files_are_blamed_on_their_command() {
                      FileNotFoundError: {in}/B.npy\\n' >&2; exit 1";
     let message = find_mistake(None, traceback);
     let expected = "failed (exit code 1): FileNotFoundError: {in}/B.npy (File \"ref.py\", line 3, in <module>); \
-                    fix it";
+                    fix it ({in} has A.npy)";
     assert!(message.ends_with(expected), "{message}");
     for (line, expected) in [
         ("exit 7", "the inputs command `exit 7` failed (exit code 7): it said nothing; fix it"),
