@@ -59,7 +59,7 @@ struct Staging {
 unsafe impl Send for Staging {}
 
 /// Range of a buffer that a dispatch can access.
-struct Reach {
+struct AccessibleRange {
     buffer: vk::Buffer,
     start: u64,
     end: u64,
@@ -77,7 +77,7 @@ struct ReachedImage {
 /// Memory that a dispatch can access.
 #[derive(Default)]
 struct ReachedMemory {
-    ranges: Vec<Reach>,
+    ranges: Vec<AccessibleRange>,
     images: Vec<ReachedImage>,
 }
 
@@ -306,7 +306,7 @@ fn find_memory(objects: &Objects, recording: &Recording) -> Result<(Vec<Descript
             let is_pushed = pushed.iter().any(|address| (start..start + tracked.size).contains(address));
             // Addresses in memory are not known yet.
             if is_pushed || kernel.resources.stored_addresses && tracked.uncapturable.is_none() {
-                reached.ranges.push(Reach { buffer: *buffer, start: 0, end: tracked.size, written: true });
+                reached.ranges.push(AccessibleRange { buffer: *buffer, start: 0, end: tracked.size, written: true });
             }
         }
     }
@@ -353,7 +353,7 @@ impl ReachedMemory {
                 descriptor.offset = start;
                 descriptor.range = end - start;
                 descriptor.region = Some(self.ranges.len() as u32);
-                self.ranges.push(Reach { buffer: *buffer, start, end, written });
+                self.ranges.push(AccessibleRange { buffer: *buffer, start, end, written });
             }
             WrittenDescriptor::Image { view, .. } if view.is_null() => return Ok(false),
             WrittenDescriptor::Image { kind, view, layout, sampler } => {
@@ -386,9 +386,9 @@ impl ReachedMemory {
 }
 
 /// Returns an error if ranges of two buffers overlap in memory.
-fn refuse_aliases(objects: &Objects, reached: &[Reach]) -> Result<(), String> {
+fn refuse_aliases(objects: &Objects, reached: &[AccessibleRange]) -> Result<(), String> {
     // Memory of a range, and the bytes of that memory.
-    let place = |reach: &Reach| {
+    let place = |reach: &AccessibleRange| {
         let (memory, place) = objects.buffers.get(&reach.buffer)?.place()?;
         Some((memory, place.start + reach.start..place.start + reach.end))
     };
@@ -424,7 +424,7 @@ fn staging_layout(
             continue;
         }
         let Some((buffer, start)) = parts.get(*region as usize) else { continue };
-        let is_within = |reach: &Reach| reach.buffer == *buffer && (reach.start..reach.end).contains(start);
+        let is_within = |reach: &AccessibleRange| reach.buffer == *buffer && (reach.start..reach.end).contains(start);
         if let Some(index) = united.iter().position(is_within) {
             *region = index as u32;
             binding.offset = start - united[index].start;
@@ -437,7 +437,7 @@ fn staging_layout(
         offset
     };
     let mut copies = vec![];
-    for Reach { buffer, start, end, written } in united {
+    for AccessibleRange { buffer, start, end, written } in united {
         let bytes = end - start;
         let before = reserve(bytes);
         let after = written.then(|| reserve(bytes));
@@ -458,12 +458,12 @@ fn staging_layout(
 }
 
 /// Aligns the ranges and merges those that overlap.
-fn unite(mut reached: Vec<Reach>) -> Vec<Reach> {
+fn unite(mut reached: Vec<AccessibleRange>) -> Vec<AccessibleRange> {
     for reach in &mut reached {
         reach.start -= reach.start % ALIGNMENT;
     }
     reached.sort_by_key(|reach| (reach.buffer, reach.start));
-    let mut united: Vec<Reach> = vec![];
+    let mut united: Vec<AccessibleRange> = vec![];
     for reach in reached {
         match united.last_mut() {
             Some(last) if last.buffer == reach.buffer && reach.start < last.end => {

@@ -246,7 +246,7 @@ pub enum Command {
         #[command(flatten)]
         on: DeviceArgs,
 
-        /// Measure only what `bench` needs, in seconds
+        /// Measure only what `bench` needs (takes seconds)
         #[arg(long)]
         quick: bool,
 
@@ -278,7 +278,7 @@ pub enum Command {
         gpukern verify --config gpukern.toml                   your own kernels"
     )]
     Verify(VerifyArgs),
-    /// Find races, and faults that other GPUs show
+    /// Find races and other bugs that your GPU hides
     ///
     /// `sanitize` finds races, values that nothing wrote, accesses out of bounds, barriers that not all invocations
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
@@ -317,8 +317,8 @@ pub enum Command {
     ///
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
-        after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, an answer is wrong, or the driver of B \
-        cannot run what that of A runs · 2 usage · 3 the device or the system failed · 4 undecided\n\n\
+        after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, an answer is wrong, or driver B \
+        cannot run what driver A runs · 2 usage · 3 the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
         # two variants, four sizes\n  \
         gpukern ab matmul -V tiled --against local-2d -s 64..512\n  \
@@ -377,7 +377,7 @@ pub enum Command {
         #[arg(long, value_name = "VARIANT")]
         speedup_over: Option<String>,
 
-        /// Write to this file, or sources to this new folder [default: standard output]
+        /// Write to this file, or sources into this new folder [default: standard output]
         #[arg(long, short, value_name = "PATH|-")]
         output: Option<PathBuf>,
     },
@@ -657,7 +657,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these kernels, by name or pattern: 'softmax*'
+    /// Only these, also of --against: 'softmax*', matmul:tiled
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -709,7 +709,7 @@ pub struct RunArgs {
 
     /// Test whether the second kernel is faster: run k.toml a.comp b.comp --ab
     ///
-    /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, a built-in variant is.
+    /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, a built-in variant is, unless -V gives the order.
     /// The two take turns, and each size gets a verdict.
     #[arg(long, conflicts_with_all = ["watch", "compare", "resume", "energy", "sources"])]
     pub ab: bool,
@@ -718,11 +718,11 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["json", "resume", "compare", "against", "print", "save", "keep_failures", "energy"])]
     pub watch: bool,
 
-    /// Show elements of a buffer: D, or D[0:4,0:4]
+    /// Show elements of an output: D, or D[0:4,0:4]
     #[arg(long, value_name = "BUFFER")]
     pub print: Vec<String>,
 
-    /// Write a buffer as .npy: D=out.npy
+    /// Write an output as .npy: D=out.npy
     #[arg(long, value_name = "BUFFER=FILE")]
     pub save: Vec<String>,
 
@@ -846,7 +846,7 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
-    /// Assume that medians of two processes differ this much by chance
+    /// Assume that medians of two processes differ by at most this much
     ///
     /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a software device].
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
@@ -855,7 +855,7 @@ pub struct Judging {
     /// Compare even if these differ: driver, device, …
     ///
     /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone (cases
-    /// that the candidate lacks), check (one that became too weak) and, in `compare`, slower. Any other difference is still
+    /// that the candidate lacks), check (a check that became too weak) and, in `compare`, slower. Any other difference is still
     /// refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
     pub allow: Vec<String>,
@@ -1019,7 +1019,7 @@ pub struct InspectArgs {
     #[arg(long, conflicts_with = "raw")]
     pub diff: bool,
 
-    /// Save SPIR-V and the representations in this folder
+    /// Save SPIR-V (or what --isa or --ir names) in this folder
     ///
     /// SPIR-V comes with what a program needs to run it: constants, groups, arguments. With --isa or --ir, only those are
     /// saved.
@@ -1051,7 +1051,7 @@ pub struct CaptureArgs {
 
     /// Time one of N dispatches, which slows the program less
     ///
-    /// It times the first two dispatches of each kernel, and of the others one in N, each time another. Total times and
+    /// It times the first two dispatches of each kernel and one in N of the others. Total times and
     /// shares assume that the others take as long; gaps between dispatches are not measured.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sample: u32,
@@ -1139,7 +1139,7 @@ pub struct VerifyArgs {
     #[arg(long, requires = "config")]
     pub sources: bool,
 
-    /// Skip the largest sizes on a software device
+    /// The default: skip the largest sizes on a software device
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
@@ -1293,9 +1293,9 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
-    /// Exit with 1 if a case became slower within this many last runs
+    /// Exit with 1 if a case became slower in this many last runs
     ///
-    /// Or if it is wrong in the newest. A step is found when at least three runs follow it, more often six to eight.
+    /// Also if it is wrong in the newest. Finding a step takes at least three runs after it, usually six to eight.
     #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
     pub fail_within: Option<u32>,
 
@@ -1330,7 +1330,7 @@ fn gate_help() -> String {
 
 /// Returns the help of `export --to`.
 fn formats_help() -> String {
-    format!("The format: {}; or {SOURCES}, to repeat a measurement of own kernels", Format::list())
+    format!("The format: {}; or {SOURCES}, to repeat a run of your own kernels", Format::list())
 }
 
 impl VerifyArgs {
@@ -1370,12 +1370,12 @@ pub struct CompareArgs {
     #[serde(serialize_with = "command_line::path")]
     pub after: Option<PathBuf>,
 
-    /// More records of the baseline
+    /// Records of the baseline, pooled
     #[arg(long, value_name = "FILE", num_args = 1..)]
     #[serde(serialize_with = "command_line::paths")]
     pub baseline: Vec<PathBuf>,
 
-    /// More records of the candidate
+    /// Records of the candidate, pooled
     #[arg(long, value_name = "FILE", num_args = 1..)]
     #[serde(serialize_with = "command_line::paths")]
     pub candidate: Vec<PathBuf>,
@@ -1757,7 +1757,7 @@ mod tests {
         let times = prop_oneof![Just(["30s".to_string(), "60s".to_string()]), uniform2(TEXT)];
         (uniform2(TEXT), times, any::<bool>()).prop_map(|([loader, cache_dir], [timeout, max_run], in_process)| {
             let (loader, cache_dir) = (Some(loader.into()), Some(cache_dir.into()));
-            VulkanOptions { validation: true, loader, cache_dir, timeout, max_run, in_process }
+            VulkanOptions { validation: true, loader, cache_dir, timeout, max_run, in_process, no_robust_access: true }
         })
     }
 

@@ -277,6 +277,7 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
         ("timeout", usual.timeout),
         ("max-run", usual.max_run),
         ("in-process", flag(usual.in_process)),
+        ("no-robust-access", flag(usual.no_robust_access)),
     ] {
         let mut row = OptionRow { name, from: "default".into(), value: default };
         if let Some(StatedOption { from, value, .. }) = stated.iter().find(|option| option.name == name) {
@@ -284,6 +285,7 @@ fn rows(stated: &[StatedOption], vulkan: &VulkanOptions, defaults: &Defaults, ho
             row.value = match name {
                 "validation" => flag(vulkan.validation),
                 "in-process" => flag(vulkan.in_process),
+                "no-robust-access" => flag(vulkan.no_robust_access),
                 _ => value.clone(),
             };
         } else if name == "color"

@@ -440,10 +440,18 @@ pub(super) fn named_extents(group: &CaseGroup, kernels: &[UserKernels]) -> Vec<(
     }
 }
 
-/// Names the extents of a built-in case as axes.
+/// Names the extents of a built-in case as axes; three are those of a product.
 pub(super) fn extents_as_axes(extents: &[u64]) -> Vec<(String, i64)> {
-    let name = |number| if extents.len() == 1 { "size".into() } else { format!("size_{number}") };
-    (1..).zip(extents).filter_map(|(number, extent)| Some((name(number), i64::try_from(*extent).ok()?))).collect()
+    let mut axes = vec![];
+    for (at, extent) in extents.iter().enumerate() {
+        let name = match extents.len() {
+            1 => "size".into(),
+            3 => ["M", "N", "K"][at].into(),
+            _ => format!("size_{}", at + 1),
+        };
+        axes.extend(i64::try_from(*extent).ok().map(|extent| (name, extent)));
+    }
+    axes
 }
 
 /// Writes the first wrong elements as CSV. Returns the file name and the counts; null if the check reports no elements.

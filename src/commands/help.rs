@@ -46,7 +46,7 @@ const HEADINGS: [Heading; 7] = [
     Heading {
         title: "Advanced",
         usual: "bench/tuned tune/tuned inspect/tuned config/tuned",
-        more: "tuned no-tuned no-peak no-commands sources shard timeout max-run validation loader cache-dir in-process",
+        more: "tuned no-tuned no-peak no-commands sources shard timeout max-run validation loader cache-dir in-process no-robust-access",
     },
 ];
 
@@ -55,7 +55,7 @@ const DEVICES_VERBOSE: &str = "Add features, all limits and what each variant ne
 
 /// Pages, and the options that only they describe; the pages of other commands name them in a line.
 const SHARED: [[&str; 2]; 2] = [
-    ["gpukern --help", "quiet verbose color timeout max-run validation loader cache-dir in-process"],
+    ["gpukern --help", "quiet verbose color timeout max-run validation loader cache-dir in-process no-robust-access"],
     ["gpukern compare --help", "process-noise allow force"],
 ];
 

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let mut plan = Plan { sections: vec![], run_tables: vec![] };
-    let Inspected { kernels, notes: archive_notes, damage } = add_cases(&mut plan, args)?;
+    let UserCases { kernels, notes: archive_notes, damage } = add_cases(&mut plan, args)?;
     let plan = plan.only(&args.only)?;
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -65,7 +65,7 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
 }
 
 /// Kernels of the user, and what there is to say of archives among them.
-struct Inspected {
+struct UserCases {
     kernels: Vec<UserKernels>,
     notes: String,
     /// First damage in an archive.
@@ -73,7 +73,7 @@ struct Inspected {
 }
 
 /// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan.
-fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Inspected> {
+fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<UserCases> {
     let is_file = |word: &&String| word.contains(['.', '/', std::path::MAIN_SEPARATOR]);
     let files: Vec<PathBuf> = args.what.iter().filter(is_file).map(PathBuf::from).collect();
     let selection = Selection {
@@ -90,7 +90,7 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<Inspected> {
             return Err(usage!("{option} {value} is for your own kernels; built-in ones have variants and tiles"));
         }
         plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
-        return Ok(Inspected { kernels: vec![], notes: String::new(), damage: Ok(()) });
+        return Ok(UserCases { kernels: vec![], notes: String::new(), damage: Ok(()) });
     }
     let size = args.size.first().map(|size| ("--size", brief(size).into_owned()));
     if let (Some(archive), Some((option, value))) = (files.iter().find(|file| is_archive(file)), option.or(size)) {
@@ -172,14 +172,14 @@ fn add_group(groups: &mut Vec<CaseGroup>, group: CaseGroup) {
 }
 
 /// Adds the cases of descriptions, kernels and archives to a plan, with every choice of specialization constants.
-fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<Inspected> {
+fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: &Selection) -> Result<UserCases> {
     let mut set = args.set.clone();
     for spec in &args.spec {
         set.extend(old_options::as_sets("spec", spec).map_err(Error::Usage)?);
     }
     let fields = args.source.fields(&args.size, set);
     let problems = problems(files);
-    let mut inspected = Inspected { kernels: vec![], notes: String::new(), damage: Ok(()) };
+    let mut inspected = UserCases { kernels: vec![], notes: String::new(), damage: Ok(()) };
     for files in &problems {
         if is_archive(&files[0]) {
             inspected.add_archive(plan, &files[0], selection)?;
@@ -214,7 +214,7 @@ fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: 
     Ok(inspected)
 }
 
-impl Inspected {
+impl UserCases {
     /// Adds the cases of an archive's pipelines to a plan.
     fn add_archive(&mut self, plan: &mut Plan, path: &Path, selection: &Selection) -> Result<()> {
         let ArchivedPipelines { problem, notes, damage } = fossilize::read(path, &selection.variant)?;

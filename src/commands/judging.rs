@@ -7,6 +7,7 @@ use crate::compare::{
     self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, Obstacle, STILL_FAILED, STILL_WRONG,
     State, Unmatched, Verdict,
 };
+use crate::report::and_more;
 use crate::{CATALOGUE, Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     if let Some(case) = unmatched.iter().find(|case| ![case.baseline, case.candidate].contains(&State::Absent)) {
         let Unmatched { id, statuses: [baseline, candidate], reason, .. } = case;
         let [id, reason] = [id, reason].map(|text| printable(text));
-        return Err(usage!("there is nothing to compare: {id}: {baseline} → {candidate}: {reason}"));
+        return Err(usage!("there is nothing to compare: {id}: {baseline} → {candidate}; {reason}"));
     }
     let only_in_baseline = unmatched.iter().find(|case| case.candidate == State::Absent);
     let only_in_candidate = unmatched.iter().find(|case| case.baseline == State::Absent);
@@ -113,7 +114,8 @@ pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
             if cases.is_empty() && inspected.is_empty() && !unmatched.iter().any(is_judged) =>
         {
             let [id, reason] = [id, reason].map(|text| printable(text));
-            Err(usage!("there is nothing to compare: {id}: {reason}"))
+            let others = and_more(unmatched.len() - 1);
+            Err(usage!("there is nothing to compare: {id}{others}: {reason} (`gpukern compare --help`: --allow)"))
         }
         _ => Ok(()),
     }
@@ -125,7 +127,7 @@ pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidat
     // Two variants of one problem, or two kernel files, which may have any names.
     let problem = |id: &str| id.split('/').next().and_then(|name| CATALOGUE.known(name)).map(|known| &*known.name);
     let remedy = if problem(&before).is_none() || problem(&before) == problem(&after) {
-        "; cases are matched by their ids; two variants or kernels compete in one run: `gpukern ab`, `gpukern run k.toml \
+        "; cases are matched by id; to compare two variants or kernels, use `gpukern ab` or `gpukern run k.toml \
          a.comp b.comp --ab`"
     } else {
         ""

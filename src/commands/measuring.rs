@@ -180,7 +180,7 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
     }
     if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
-            "note      `gpukern sanitize` finds races and indices out of bounds; if it finds none, look at the formula, the grid and the check\n",
+            "note      if the cause is not clear: `gpukern sanitize` finds races and indices out of bounds\n",
         );
     }
     let limit = record.devices.iter().filter_map(|device| device.limits.loop_iterations).min();

@@ -301,7 +301,7 @@ fn dispatch(cli: Cli, setup: &Setup, defaults: &Defaults, host: &Host) -> Result
 const MIN_LOADING: Duration = Duration::from_secs(5);
 
 fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
-    let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process } = options;
+    let VulkanOptions { validation, loader, cache_dir, timeout, max_run, in_process, no_robust_access } = options;
     let cache = CacheFolder::new(cache_dir.as_deref());
     // An unusable default folder is not worth a note.
     if let Some(folder) = cache_dir
@@ -342,6 +342,7 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
         kernels: vec![],
         kernel_files: vec![],
         inspects: false,
+        guards_accesses: !*no_robust_access,
         reruns: 0,
         messages: host.messages.clone(),
         program: host.program.clone(),

@@ -1,7 +1,7 @@
 //! The options that state a request: one entry each, with its help and the field that it sets. `-h` shows the first paragraph
 //! of a help text, `--help` all of it.
 
-use crate::plan::axes::{AXES, Axis, Value};
+use crate::plan::axes::{self, AXES, Axis, Value};
 use crate::plan::options::SamplingArgs;
 use crate::{AxisValues, Request, Selection, VulkanOptions};
 use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
@@ -169,7 +169,7 @@ fn sources() -> Vec<Entry<Request>> {
             "Refuse descriptions that run commands (for files that you do not trust)",
             |target: &mut Request| &mut target.no_commands,
         ),
-        flag("sources", "Keep the text of own kernels in the record", |target: &mut Request| &mut target.sources),
+        flag("sources", "Keep the text of your kernels in the record", |target: &mut Request| &mut target.sources),
         text(
             "shard I/N",
             "Measure part I of N of the cases\n\nParts take about the same time, and are the same on every machine; \
@@ -285,6 +285,8 @@ impl Options for AxisValues {
 /// Returns the option of an axis; `None` if the command does not have it.
 fn axis_option(axis: &'static Axis, command: &str) -> Option<Entry<AxisValues>> {
     let arg = Arg::new(axis.name).long(axis.name).short(axis.short).help(axis.help.of(command)?);
+    // The simulator refuses it, and names its own option.
+    let arg = arg.hide(command == "sanitize" && axis.name == axes::SUBGROUP_SIZE.name);
     let set = |target: &mut AxisValues, texts| target.set(axis, texts);
     Some(match axis.value {
         Value::Flag => Entry::new(arg.action(ArgAction::SetTrue), |target: &mut AxisValues, values: Vec<bool>| {
@@ -308,7 +310,7 @@ impl Options for SamplingArgs {
         vec![
             text(
                 "precision PERCENT",
-                "Precision of the median [default: 1%]\n\nSampling ends when its 95 % confidence interval is within ± \
+                "Sample until the median is known to ± this [default: 1%]\n\nSampling ends when its 95 % confidence interval is within ± \
                  this percentage.",
                 |target: &mut Self| &mut target.precision,
             ),
@@ -380,6 +382,12 @@ impl Options for VulkanOptions {
                 "Do all device work in this process, for debuggers\n\nA driver that crashes ends gpukern, and there is \
                  no timeout for one that hangs.",
                 |target: &mut Self| &mut target.in_process,
+            ),
+            flag(
+                "no-robust-access",
+                "Run your own kernels without robust buffer access\n\nThey are timed as in a program that does not \
+                 enable it; one that accesses memory out of bounds may then crash the driver.",
+                |target: &mut Self| &mut target.no_robust_access,
             ),
         ];
         // If an option is repeated, the last value counts.

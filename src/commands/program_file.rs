@@ -253,7 +253,7 @@ pub(super) fn save_programs(
 /// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
 pub(super) fn of_earlier_run(usual: &Path, own: &Path) -> String {
     let [shown, instead] = [usual, own].map(Shown::shown);
-    let note = format!("note      '{shown}' is of an earlier run; this one's is '{instead}'\n");
+    let note = format!("note      '{shown}' exists from an earlier run; this run is in '{instead}'\n");
     if own == usual { String::new() } else { note }
 }
 

@@ -80,7 +80,7 @@ struct ChangeEntry<'a> {
     #[serde(flatten)]
     property: Property<'a>,
     /// Its value at each size; `null` where there is none, the dispatch runs another kernel, or a constant has its default.
-    values: Vec<Option<Value>>,
+    values: Vec<Option<PropertyValue>>,
 }
 
 /// Property of a program that may follow from the size.
@@ -117,7 +117,7 @@ enum What {
 /// Value of a property.
 #[derive(Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
-enum Value {
+enum PropertyValue {
     Number(i128),
     Groups([u64; 3]),
     /// Bytes of what is no integer.
@@ -221,7 +221,7 @@ fn changes<'a>(sizes: &[SizeEntry<'a>]) -> Vec<ChangeEntry<'a>> {
     let programs: Vec<_> = sizes.iter().map(|size| properties(size.program)).collect();
     let mut changes = vec![];
     for property in distinct(programs.iter().flatten().map(|(property, _)| property.clone())) {
-        let value = |own: &Vec<(Property<'a>, Value)>| {
+        let value = |own: &Vec<(Property<'a>, PropertyValue)>| {
             own.iter().find(|(other, _)| *other == property).map(|(_, value)| value.clone())
         };
         let values: Vec<_> = programs.iter().map(value).collect();
@@ -239,21 +239,21 @@ fn changes<'a>(sizes: &[SizeEntry<'a>]) -> Vec<ChangeEntry<'a>> {
 }
 
 /// Returns all properties of a program that may follow from its size.
-fn properties(program: &ProgramFile) -> Vec<(Property<'_>, Value)> {
+fn properties(program: &ProgramFile) -> Vec<(Property<'_>, PropertyValue)> {
     let whole = |what, name| Property { what, dispatch: None, name, kernel: None };
-    let count = |count: usize| Value::Number(count as i128);
+    let count = |count: usize| PropertyValue::Number(count as i128);
     let mut all = vec![(whole(What::Steps, None), count(program.steps.len()))];
     for (number, dispatch) in program.dispatches.iter().enumerate() {
         all.extend(properties_of(number, dispatch));
     }
     for buffer in &program.buffers {
-        all.push((whole(What::Buffer, Some(buffer.name.clone())), Value::Number(buffer.bytes.into())));
+        all.push((whole(What::Buffer, Some(buffer.name.clone())), PropertyValue::Number(buffer.bytes.into())));
     }
     all
 }
 
 /// Returns the properties of a dispatch. Constants of different kernels are different ones, whatever their names.
-fn properties_of(number: usize, own: &DispatchEntry) -> Vec<(Property<'_>, Value)> {
+fn properties_of(number: usize, own: &DispatchEntry) -> Vec<(Property<'_>, PropertyValue)> {
     let kernel = Some(&*own.kernel);
     let property = |what, name| Property { what, dispatch: Some(number), name, kernel };
     let id_name = |id: u32| {
@@ -261,13 +261,13 @@ fn properties_of(number: usize, own: &DispatchEntry) -> Vec<(Property<'_>, Value
         property(What::Constant, Some(name.map_or_else(|| id.to_string(), |(_, name)| name.clone())))
     };
     let mut all = vec![
-        (Property { kernel: None, ..property(What::Kernel, None) }, Value::Name(own.kernel.clone())),
-        (property(What::Groups, None), Value::Groups(own.groups)),
+        (Property { kernel: None, ..property(What::Kernel, None) }, PropertyValue::Name(own.kernel.clone())),
+        (property(What::Groups, None), PropertyValue::Groups(own.groups)),
     ];
-    all.extend(own.subgroup_size.map(|size| (property(What::SubgroupSize, None), Value::Number(size.into()))));
-    all.extend(own.constants.iter().map(|(id, value)| (id_name(*id), Value::Number((*value).into()))));
+    all.extend(own.subgroup_size.map(|size| (property(What::SubgroupSize, None), PropertyValue::Number(size.into()))));
+    all.extend(own.constants.iter().map(|(id, value)| (id_name(*id), PropertyValue::Number((*value).into()))));
     let sized = own.bindings.sized_constants.iter();
-    all.extend(sized.map(|(id, bytes)| (id_name(*id), Value::Bytes(bytes.clone()))));
+    all.extend(sized.map(|(id, bytes)| (id_name(*id), PropertyValue::Bytes(bytes.clone()))));
     for member in &own.push_constant_names {
         let (start, end) = (member.byte as usize, (member.byte + member.bytes) as usize);
         let Some(bytes) = own.bindings.push_constants.get(start..end) else { continue };
@@ -277,7 +277,7 @@ fn properties_of(number: usize, own: &DispatchEntry) -> Vec<(Property<'_>, Value
             ArgumentKind::Scalar(scalar) => scalar.integer(bits),
             ArgumentKind::Address => None,
         };
-        let value = number.map_or_else(|| Value::Bytes(bytes.to_vec()), Value::Number);
+        let value = number.map_or_else(|| PropertyValue::Bytes(bytes.to_vec()), PropertyValue::Number);
         all.push((property(What::PushConstant, Some(name)), value));
     }
     all

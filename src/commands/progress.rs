@@ -380,7 +380,7 @@ impl Observer for Progress {
         // The notes at the end list each with its reason. If nothing is left to measure, an error says why.
         let is_all = self.forecast.lock().is_ok_and(|forecast| forecast.cases == 0);
         if !skipped.is_empty() && !is_all {
-            self.line(&format!("{} will be skipped; the notes at the end say why", counted(skipped.len(), "case")));
+            self.line(&format!("{} will be skipped; see below", counted(skipped.len(), "case")));
         }
         self.skipped.extend(skipped.iter().map(|(id, _)| id.to_string()));
     }

@@ -214,7 +214,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
         let over = args.speedup_over.as_deref();
         let page = html::report_over(&runs, comparison.as_ref(), over).map_err(|e| usage!("--speedup-over: {e}"))?;
         let records = counted(paths.len(), "record");
-        write_page(args, &page, [&records, "a chart takes times of two variants or sizes"], files, host, &mut answer)?;
+        write_page(args, &page, [&records, "a chart needs two variants or sizes"], files, host, &mut answer)?;
     }
     Ok(answer)
 }

@@ -9,13 +9,13 @@ use crate::basis::command_line::stated;
 use crate::commands::cli::{Comparing, OutputArgs};
 use crate::compare::gate::Ruling;
 use crate::compare::recipe::{self, ComparisonCommand, SideFiles};
-use crate::compare::{Comparison, Verdict, compare};
+use crate::compare::{Comparison, Obstacle, Verdict, compare};
 use crate::stats::bootstrap::MIN_RUNS_FOR_SPREAD;
 use crate::{
     CaseGroup, Error, Exit, Host, Nanos, Plan, PlanSection, Record, Request, Result, Settings, Setup, Shown, about,
     counted, report,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -176,9 +176,8 @@ impl ComparisonRounds {
             command: &|processes, [baseline, _]| self.repeating_command(processes, baseline, too_long, host),
         };
         (comparison.remarks, comparison.decide) = recipe::recipe(&comparison, sides, &self.settings, &again);
-        if comparison.cases.iter().any(|case| case.verdict == Verdict::Undecided && case.wants_more()) {
-            comparison.remarks.insert(0, "A longer --budget may decide more cases.".into());
-        }
+        // Reasons come before the commands that the recipe suggests.
+        comparison.remarks.splice(0..0, prospects(&comparison));
         let ruling = Ruling::default();
         let verdict = judging::exit_of_comparison(&comparison, &ruling);
         if verdict == Exit::Success {
@@ -302,6 +301,35 @@ impl ComparisonRounds {
     }
 }
 
+/// Returns what further rounds may decide, and why they cannot decide the rest.
+fn prospects(comparison: &Comparison) -> Vec<String> {
+    let undecided = comparison.cases.iter().filter(|case| case.verdict == Verdict::Undecided);
+    let (open, closed): (Vec<_>, Vec<_>) = undecided.partition(|case| case.wants_more());
+    let mut lines = vec![];
+    if !open.is_empty() {
+        lines.push(format!("A longer --budget may decide {}.", counted(open.len(), "case")));
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in closed {
+        let reason = match case.obstacle {
+            Some(Obstacle::AnotherBoard) => "the baseline was measured on another board",
+            Some(Obstacle::Unverified | Obstacle::WeakerCheck) => {
+                "the answers are no longer verified, or less strictly"
+            }
+            Some(Obstacle::AnotherSpeed { baseline: true }) => "the device was slower or busier beside the baseline",
+            Some(Obstacle::AnotherSpeed { baseline: false }) => {
+                "the device is slower or busier than beside the baseline"
+            }
+            _ => "the baseline has too few processes or samples",
+        };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    for (reason, count) in reasons {
+        lines.push(format!("More rounds cannot decide {}: {reason}.", counted(count, "case")));
+    }
+    lines
+}
+
 /// Returns the ids of the cases that further rounds may decide; `None` if there are none.
 fn undecided<'a>(comparison: &'a Comparison, planned: &[String]) -> Option<Vec<&'a str>> {
     let mut ids: Vec<&str> = vec![];
@@ -393,6 +421,26 @@ mod tests {
         let ids: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
         assert_eq!(round_duration(&record, &ids[..1]), Duration::from_secs(6));
         assert_eq!(round_duration(&record, &["none"]), Duration::ZERO);
+    }
+
+    #[test]
+    fn cases_that_no_further_round_can_decide_are_explained() {
+        let record = fixture();
+        let side = std::slice::from_ref(&record);
+        let slower = Obstacle::AnotherSpeed { baseline: false };
+        let few = Obstacle::FewProcesses { baseline: true };
+        for (obstacle, processes, expected) in [
+            (few, 1, "More rounds cannot decide 1 case: the baseline has too few processes or samples."),
+            (slower, 1, "A longer --budget may decide 1 case."),
+            (slower, 5, "More rounds cannot decide 1 case: the device is slower or busier than beside the baseline."),
+        ] {
+            let mut comparison = compare(side, side, &Settings::default());
+            comparison.cases.truncate(1);
+            let case = &mut comparison.cases[0];
+            (case.verdict, case.obstacle) = (Verdict::Undecided, Some(obstacle));
+            case.candidate.processes = processes;
+            assert_eq!(prospects(&comparison).join("\n"), expected);
+        }
     }
 
     fn fixture() -> Record {

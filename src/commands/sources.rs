@@ -46,7 +46,7 @@ pub(super) fn write(runs: &[PathBuf], over: Option<&str>, output: Option<&Path>,
             run.shown()
         ));
     }
-    let layout = Layout::of(&record.kernel_files);
+    let layout = SourceLayout::of(&record.kernel_files);
     let is_written = |file: &&KernelFile| file.text.is_some() && layout.place(Path::new(&file.path)).is_some();
     let (written, missing): (Vec<_>, Vec<_>) = record.kernel_files.iter().partition(is_written);
     let place = |file: &&KernelFile| Some((layout.place(Path::new(&file.path))?, file.text.clone()?));
@@ -83,7 +83,7 @@ fn without_texts(run: &Path, record: &Record, host: &Host) -> Error {
 }
 
 /// Says what else the command needs, and what it may do.
-fn add_notes(notes: &mut String, missing: &[&KernelFile], layout: &Layout, record: &Record) {
+fn add_notes(notes: &mut String, missing: &[&KernelFile], layout: &SourceLayout, record: &Record) {
     let mut add = |why: &str, wanted: &dyn Fn(&KernelFile) -> bool| {
         let files: Vec<_> = missing.iter().filter(|file| wanted(file)).collect();
         if !files.is_empty() {
@@ -107,7 +107,7 @@ fn add_notes(notes: &mut String, missing: &[&KernelFile], layout: &Layout, recor
 }
 
 /// Returns the command that measures the record again, from the folder of its files.
-fn command(record: &Record, layout: &Layout, host: &Host) -> String {
+fn command(record: &Record, layout: &SourceLayout, host: &Host) -> String {
     let Some(request) = &record.request else {
         return record.command.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ");
     };
@@ -126,7 +126,7 @@ fn command(record: &Record, layout: &Layout, host: &Host) -> String {
 }
 
 /// Where the files of a record are below a new folder: as they were to each other.
-struct Layout {
+struct SourceLayout {
     /// Number of folders above the one of the command that the paths reach.
     up: usize,
     /// The deepest folder with all texts that have absolute paths.
@@ -135,13 +135,13 @@ struct Layout {
 }
 
 /// Path without `.` and `..`.
-struct Normal {
+struct NormalPath {
     /// Number of `..` before the names; `None` for an absolute path.
     up: Option<usize>,
     names: Vec<String>,
 }
 
-impl Normal {
+impl NormalPath {
     fn of(path: &Path) -> Self {
         let mut normal = Self { up: path.is_relative().then_some(0), names: vec![] };
         for part in path.components() {
@@ -155,11 +155,11 @@ impl Normal {
     }
 }
 
-impl Layout {
+impl SourceLayout {
     fn of(files: &[KernelFile]) -> Self {
-        let paths = files.iter().filter(|file| file.text.is_some()).map(|file| Normal::of(Path::new(&file.path)));
+        let paths = files.iter().filter(|file| file.text.is_some()).map(|file| NormalPath::of(Path::new(&file.path)));
         let (absolute, relative): (Vec<_>, Vec<_>) = paths.partition(|path| path.up.is_none());
-        let folder = |path: Normal| path.names.split_last().map(|(_, folder)| folder.to_vec()).unwrap_or_default();
+        let folder = |path: NormalPath| path.names.split_last().map(|(_, folder)| folder.to_vec()).unwrap_or_default();
         let common =
             |a: Vec<String>, b: Vec<String>| a.into_iter().zip(b).map_while(|(a, b)| (a == b).then_some(a)).collect();
         Self {
@@ -177,7 +177,7 @@ impl Layout {
     /// Returns the place of a file below the new folder; `None` if a part of its path has a name that means something to
     /// a system or a program, as `.git`, or may be none on another system.
     fn place(&self, path: &Path) -> Option<PathBuf> {
-        let Normal { up, names } = Normal::of(path);
+        let NormalPath { up, names } = NormalPath::of(path);
         let above = up.map_or(self.up, |up| self.up - up.min(self.up));
         let names = if up.is_some() { &names[..] } else { names.strip_prefix(&self.root.as_ref()?[..])? };
         let letter = |c: char| if !c.is_ascii() && c.is_alphanumeric() || " +".contains(c) { '_' } else { c };
@@ -190,7 +190,7 @@ impl Layout {
 
     /// Returns another path for one that the command names, if it was absolute, seen from where the command runs.
     fn argument(&self, path: &Path) -> Option<PathBuf> {
-        let Normal { up: None, names } = Normal::of(path) else { return None };
+        let NormalPath { up: None, names } = NormalPath::of(path) else { return None };
         let below: PathBuf = names.strip_prefix(&self.root.as_ref()?[..])?.iter().collect();
         Some(match self.has_relative {
             true => Path::new(ABSOLUTE).join(below),
@@ -204,9 +204,9 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn layout(paths: &[&str]) -> Layout {
+    fn layout(paths: &[&str]) -> SourceLayout {
         let file = |path: &&str| KernelFile { path: (*path).into(), sha256: String::new(), text: Some(String::new()) };
-        Layout::of(&paths.iter().map(file).collect::<Vec<_>>())
+        SourceLayout::of(&paths.iter().map(file).collect::<Vec<_>>())
     }
 
     fn places(paths: &[&str]) -> Vec<Option<String>> {

@@ -69,7 +69,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         ErrorKind::UnknownArgument if CATALOGUE.algorithms.iter().any(|algorithm| algorithm.variant(word).is_ok()) => {
             format!("'{word}' is a variant; name it after -V, several with commas between them")
         }
-        ErrorKind::UnknownArgument => format!("'{}' is one word too many; usage: {usage}", brief(word)),
+        ErrorKind::UnknownArgument => format!("unexpected argument '{}'; usage: {usage}", brief(word)),
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
             format!("{word} lacks its value; `{typed} --help` explains it")
         }
@@ -351,7 +351,7 @@ mod tests {
             ("bench --table x", "unknown value 'x' for '--table'; available: compact, long, both"),
             ("bench matmul --processes x", "malformed value 'x' for '--processes'; write a whole number"),
             ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),
-            ("list a b", "'b' is one word too many; usage: gpukern list [OPTIONS] [ALGORITHM]"),
+            ("list a b", "unexpected argument 'b'; usage: gpukern list [OPTIONS] [ALGORITHM]"),
             ("capture --call 0 -o d -- x", "malformed value '0' for '--call'; write 1 or more"),
             ("bench matmul --processes=-3", "malformed value '-3' for '--processes'; write a number from 1 to 1000"),
             (

@@ -38,6 +38,9 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 const MIN_SAMPLING: Duration = Duration::from_millis(20);
 
 /// Output of a search that was interrupted before it found a tile.
+/// Follows the first line of a search for tiles of products.
+const TILE_NOTATION: &str =
+    " (64×64×16 in 64×32 in 16×16: M×N×K per work-group, M×N per sub-group, M×N per invocation)";
 const NOTHING_TIMED: &str = "interrupted before a tile was timed: nothing was kept\n";
 
 pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
@@ -67,10 +70,10 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     let count: usize = devices.iter().map(|device| searches(algorithm, &section, device).count()).sum();
     let progress = Progress::new(count, &host.messages);
     progress.line(&format!(
-        "searching tiles for {}; no new tile is tried after {} (a tile: M×N×K per work-group, in parts of M×N per sub-group, \
-         in parts of M×N per invocation)",
+        "searching tiles for {}; no new tile is tried after {}{}",
         counted(count, "problem"),
-        about(budget.into())
+        about(budget.into()),
+        if algorithm.name == "matmul" { TILE_NOTATION } else { "" }
     ));
     let mut tuning = Tuning {
         args,
@@ -414,12 +417,16 @@ impl Tuning<'_> {
     }
 
     fn finish(self) -> Result<CommandOutput> {
-        let Self { path, mut answer, has_saved, tables, host, others, .. } = self;
+        let Self { args, path, mut answer, has_saved, tables, host, others, .. } = self;
         if let Some(busy) = busy_sentence(others, true) {
             let _ = writeln!(answer.notes, "note      {busy}; tune again when it is idle");
         }
         if answer.exit == Exit::Success && tables.is_empty() {
-            let others = "other types and layouts have other tiles, and `gpukern bench -V all` times all variants";
+            let others = if args.by_inspection {
+                "leave --by-inspection out to measure"
+            } else {
+                "other types and layouts have other tiles, and `gpukern bench -V all` times all variants"
+            };
             return Err(usage!("no tile was found; {others}\n{}", answer.notes.trim_end()));
         }
         if has_saved {

@@ -296,6 +296,26 @@ fn folders_of_commands_are_one_word_of_a_shell_wherever_temporary_files_are() {
 }
 
 #[test]
+fn a_run_is_not_resumed_with_another_reference_or_another_description() {
+    let folder = folder(Some("sh right.sh {in} {out}"));
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    write("right.sh", "cp $1/A.npy $2/D.npy\n");
+    expect_exit(&mut run(folder.path(), &["--json=@/run.json"]), 0);
+    let resume = || run(folder.path(), &["--resume=@/run.json"]);
+    expect_error(&mut resume(), 0, &["resuming: 2 cases measured, 0 to go\n"]);
+    write("right.sh", "cp $1/A.npy $2/D.npy # again\n");
+    expect_refusal(
+        &mut resume(),
+        "cannot resume: @/right.sh changed since the run was recorded, so answers would be judged in two ways; measure anew",
+    );
+    write("right.sh", "cp $1/A.npy $2/D.npy\n");
+    let description = fs::read_to_string(folder.path().join("copy.toml")).expect("there");
+    write("copy.toml", &description.replace("[dispatch]", "check = { rtol = 0.5 }\n[dispatch]"));
+    let said = "cannot resume: the run has another plan, as @/copy.toml changed: its cases, checks or sampling differ";
+    expect_error(&mut resume(), 2, &[said]);
+}
+
+#[test]
 fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden() {
     let reference = format!("echo x >> ran; {RIGHT}");
     let folder = folder(Some(&reference));
@@ -354,7 +374,7 @@ fn commands_are_named_once_before_they_run_and_refused_where_they_are_forbidden(
     // Its advice is about `run`, not `bench`.
     check_text(
         line(&said, "note      device 0 "),
-        "note      device 0 (CPU): ± covers this process only; the medians of another process may differ by 20 % or more \
+        "note      device 0 (CPU): ± covers one process only; medians of others may differ by 20 % or more \
          (`--processes 5` measures this)",
     );
 }

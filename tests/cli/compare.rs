@@ -82,7 +82,7 @@ fn a_record_is_the_same_as_itself() {
     insta::assert_snapshot!(findings(&[&path, &path], 0), @"
     all cases: same code, measured once for both sides
 
-    3 same (changes below 2 % do not matter)
+    3 same (changes below 2 % are ignored)
     ");
 }
 
@@ -118,13 +118,13 @@ fn five_percent_more_is_slower_and_less_is_faster() {
     all cases: p < 0.0001
 
     slowed most: lu/case-0/1024x1024, which takes 5 % longer
-    2 slower (changes below 2 % do not matter)
+    2 slower (changes below 2 % are ignored)
     ");
     insta::assert_snapshot!(findings(&[&b, &a], 0), @"
     all cases: p < 0.0001
 
     sped up most: lu/case-0/1024x1024, which takes 4.8 % less time
-    2 faster (changes below 2 % do not matter)
+    2 faster (changes below 2 % are ignored)
     ");
     compare(&[&a, &b, "--min-effect", "10%"], 0);
 }
@@ -162,7 +162,7 @@ fn few_or_noisy_samples_are_undecided() {
     all cases: 3 samples, needs 6
     all cases: candidate has 3 samples, 6 are needed
 
-    2 undecided (changes below 2 % do not matter)
+    2 undecided (changes below 2 % are ignored)
     ");
     compare(&[&a, &noisy], 4);
     compare(&[&a, &a, "--process-noise", "50%"], 0);
@@ -174,7 +174,7 @@ fn few_or_noisy_samples_are_undecided() {
 
     undecided: lu/case-1/1024x1024 takes 0.6598 … 1.491 times as long (95 %
       interval)
-    2 undecided (changes below 2 % do not matter)
+    2 undecided (changes below 2 % are ignored)
     ");
 }
 
@@ -216,7 +216,7 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
 
     REJECTED  lu/case-0/f32/1024x1024: C is NaN
 
-    1 newly rejected, 1 same (changes below 2 % do not matter)
+    1 newly rejected, 1 same (changes below 2 % are ignored)
     ");
     let mut short = quiet("c", 1e6);
     short["cases"].as_array_mut().expect("cases").pop();
@@ -226,7 +226,7 @@ fn a_new_wrong_answer_is_a_regression_and_a_missing_case_is_listed() {
 
     gone  lu/case-1/f32/1024x1024: only in the baseline
 
-    1 same, 1 gone (changes below 2 % do not matter)
+    1 same, 1 gone (changes below 2 % are ignored)
     1 case of the baseline did not run in the candidate; if that is intended, add
       --allow gone.
     ");
@@ -309,7 +309,7 @@ fn thresholds_are_kept_and_crossed() {
     threshold  lu/case-0/f32/1024x1024: 5.000 % slower, max-slowdown is 3 %
     threshold  lu/case-0/f32/1024x1024: takes 1.050 ms, max-time is 1.01 ms
     slowed most: lu/case-0/1024x1024, which takes 5 % longer
-    2 thresholds crossed, 2 slower (changes below 2 % do not matter)
+    2 thresholds crossed, 2 slower (changes below 2 % are ignored)
     ");
     insta::assert_snapshot!(gate("[[threshold]]\ncase = '*'\nmin-share = '60%'", 1), @"
     all cases: p < 0.0001
@@ -317,7 +317,7 @@ fn thresholds_are_kept_and_crossed() {
     threshold  *: undecided: 2 cases without a share of a hardware limit, which
       min-share needs (measured with --no-peak?)
     slowed most: lu/case-0/1024x1024, which takes 5 % longer
-    2 slower, 1 threshold undecided (changes below 2 % do not matter)
+    2 slower, 1 threshold undecided (changes below 2 % are ignored)
     ");
     // A case within the looser of two thresholds may still cross the stricter one.
     let threshold = |most: &str| format!("[[threshold]]\ncase = '*'\nmax-slowdown = '{most}'\n");
@@ -358,7 +358,7 @@ fn a_threshold_of_what_the_candidate_did_not_measure_is_not_kept_in_silence() {
     gone  lu/case-1/f32/1024x1024: only in the baseline
 
     threshold  *case-1*: undecided: the candidate measured none of its cases
-    1 same, 1 gone, 1 threshold undecided (changes below 2 % do not matter)
+    1 same, 1 gone, 1 threshold undecided (changes below 2 % are ignored)
     1 case of the baseline did not run in the candidate; if that is intended, add
       --allow gone.
     ");
@@ -455,7 +455,7 @@ fn a_record_may_come_from_standard_input_and_the_comparison_go_to_a_file() {
     drop(input);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
-    line(&stdout(&output), "2 same (changes below 2 % do not matter)");
+    line(&stdout(&output), "2 same (changes below 2 % are ignored)");
     let document = read_json(&path);
     assert_eq!(document["cases"].as_array().map(Vec::len), Some(2));
 }
@@ -539,7 +539,7 @@ fn a_bench_is_judged_against_a_baseline_and_exits_as_compare_does() {
     judged(&output, 0);
     let text = stdout(&output);
     assert_eq!(line(&text, "matmul f32"), "matmul f32, uniform input, all answers verified");
-    assert!(text.contains(" (changes below 900 % do not matter)\n"), "{text}");
+    assert!(text.contains(" (changes below 900 % are ignored)\n"), "{text}");
     let faster = baseline(&records, 0.02);
     let options = ["--process-noise", "50%", "--compare", &faster, "--json", "-"];
     let output = run(&mut short_bench(&options));
@@ -645,14 +645,14 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     };
     insta::assert_snapshot!(verdict(&text), @r#"
     <p class="verdict">slowed most: lu/case-0/f32/1024x1024, which takes 6 % longer.</p>
-    <p class="quiet">candidate compared with baseline, 3 processes each: 2 slower (changes below 2 % do not matter).</p>
+    <p class="quiet">candidate compared with baseline, 3 processes each: 2 slower (changes below 2 % are ignored).</p>
     "#);
     let row = r#"</th><td class="w" data-name="verdict"><span class="slower">SLOWER</span></td>"#;
     assert_eq!(text.matches(row).count(), 2, "{text}");
     assert_eq!(
         verdict(&page(&["--min-effect", "20%"])).lines().next(),
         Some(
-            r#"<p class="verdict">candidate compared with baseline, 3 processes each: 2 same (changes below 20 % do not matter).</p>"#
+            r#"<p class="verdict">candidate compared with baseline, 3 processes each: 2 same (changes below 20 % are ignored).</p>"#
         )
     );
     let mut other = quiet("c", 1e6);
@@ -666,11 +666,11 @@ fn a_report_of_two_sides_shows_the_verdicts_of_their_comparison() {
     );
     insta::assert_snapshot!(verdict(&page(&[&c, "--force"])), @r#"
     <p class="verdict">undecided: lu/case-0/f32/1024x1024 takes 0.9696 … 1.067 times as long (95 % interval).</p>
-    <p class="quiet">candidate compared with baseline, 4 and 3 processes: 2 undecided (changes below 2 % do not matter).</p>
+    <p class="quiet">candidate compared with baseline, 4 and 3 processes: 2 undecided (changes below 2 % are ignored).</p>
     "#);
     // Two records are two sides; any other number is not compared.
     let two = |more: &[&str]| stdout(&expect_exit(gpukern(&["report", "-o", "-", &a[0], &c]).args(more), 0));
-    let same = r#"<p class="verdict">c.json compared with a0.json: 2 same (changes below 2 % do not matter).</p>"#;
+    let same = r#"<p class="verdict">c.json compared with a0.json: 2 same (changes below 2 % are ignored).</p>"#;
     assert!(verdict(&two(&["--force"])).starts_with(same));
     let none = verdict(&two(&[]));
     assert_eq!(
@@ -718,7 +718,7 @@ fn undecided_cases_are_measured_again_in_other_processes_whose_records_are_kept(
     let output = expect_exit(short_bench(&options).arg(&folder).arg("--json").arg(&kept), 4);
     line(&stderr(&output), "round 2: 1 undecided, 9 s of 9 s left");
     let text = words(&stdout(&output));
-    assert!(text.contains(" 1 undecided (") && text.contains(" A longer --budget may decide more cases."), "{text}");
+    assert!(text.contains(" 1 undecided (") && text.contains(" A longer --budget may decide 1 case."), "{text}");
     // The record has every round, and its later readers take them for processes.
     let record = read_json(&kept);
     let processes = 1 + std::fs::read_dir(&folder).expect("a folder").count();
@@ -792,7 +792,7 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     check_text(
         line(&stderr(&output), "error: "),
         "error: no case was measured on both sides; one only in the baseline: matmul/naive/f32/24x24x24, one only in \
-         the candidate: matmul/naive/f32/16x16x16; cases are matched by their ids; two variants or kernels compete in one \
+         the candidate: matmul/naive/f32/16x16x16; cases are matched by id; to compare two variants or kernels, use \
          run: `gpukern ab`, `gpukern run k.toml a.comp b.comp --ab`",
     );
     assert!(path.is_file());
@@ -1372,7 +1372,7 @@ fn a_verified_case_beside_a_measured_one_is_told_how_to_get_times() {
         ([&measured, &verified], "measured → verified only", "candidate"),
     ] {
         let reason = format!(
-            "there is nothing to compare: matmul/naive/f32/8x8x8: {states}: the {side} has no time of it, because \
+            "there is nothing to compare: matmul/naive/f32/8x8x8: {states}; the {side} has no time of it, because \
              `verify` takes none; measure both with `bench` or `run`"
         );
         expect_error(gpukern(&["compare", "--allow=validation-layers"]).args(sides), 2, &[&reason]);

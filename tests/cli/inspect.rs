@@ -49,7 +49,7 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
     // A build that reads the usual folder would ship the old program.
     let again = stderr(&expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0));
-    assert!(again.contains("naive_f32_8x8x8' is of an earlier run; this one's is '"), "{again}");
+    assert!(again.contains("naive_f32_8x8x8' exists from an earlier run; this run is in '"), "{again}");
     // A choice of a description; its descriptors end with the data.
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
     let choice = ["inspect", toml, "-V", "softmax[LANES=64]", "-s", "ROWS=2", "-s", "COLUMNS=100", "--save"];
@@ -86,7 +86,7 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
             assert!(saved.join(pipeline["spirv"].as_str().expect("a file")).is_file(), "{document}");
         }
     }
-    assert_eq!(tiled["sizes"][1]["size"], json!([["size_1", 128], ["size_2", 1024], ["size_3", 512]]));
+    assert_eq!(tiled["sizes"][1]["size"], json!([["M", 128], ["N", 1024], ["K", 512]]));
     let values = |document: &Value, what: &str, name: Value| {
         let mut changes = document["changes"].as_array().expect("changes").iter();
         changes.find(|change| change["what"] == what && change["name"] == name).map(|change| change["values"].clone())
@@ -107,7 +107,7 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     assert!(!saved.join("matmul_tiled_f32_2.json").exists());
     std::fs::write(saved.join("matmul_tiled_f32.json"), "{}").expect("written");
     let said = stderr(&expect_exit(again.args(["-s", "8"]), 0));
-    assert!(said.contains("matmul_tiled_f32.json' is of an earlier run; this one's is '"), "{said}");
+    assert!(said.contains("matmul_tiled_f32.json' exists from an earlier run; this run is in '"), "{said}");
     assert_eq!(read_json(&saved.join("matmul_tiled_f32.json")), json!({}));
     assert_eq!(newer["sizes"][0]["folder"], "matmul_tiled_f32_64x512x512_2", "{newer}");
     // The smaller product is divided along K, and its parts summed.

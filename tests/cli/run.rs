@@ -605,8 +605,8 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
     );
     expect_refusal(
         &mut command(folder.path(), &["--config=@/double.toml", "--tune"]),
-        "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; a macro is not tuned, but \
-         layout(constant_id = 0) const uint LANES = 32; in its place is",
+        "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; to tune a macro, make it a \
+         constant: layout(constant_id = 0) const uint LANES = 32;",
     );
     let listed = expect_exit(&mut command(folder.path(), &["--config=@/double.toml", "--dry-run"]), 0);
     check_text(&unmeasured(&stdout(&listed)), "    # s  double/double/f32/N=1000\n\n1 case, roughly # s\n");
@@ -705,7 +705,7 @@ fn a_built_in_algorithm_judges_and_its_variants_take_turns() {
     let choice = cases[2]["notes"][0].as_str().expect("a note");
     let chosen =
         cases[2]["chosen_by_auto"].as_str().and_then(|chosen| chosen.strip_prefix("matmul:")).expect("a variant");
-    assert!(choice.contains(&format!("{chosen} chosen by auto, by prediction")), "{choice}");
+    assert!(choice.contains(&format!("auto chose {chosen}, by its model")), "{choice}");
     assert!(
         cases[1]["chosen_by_auto"].is_null() && cases[1]["notes"].as_array().is_some_and(Vec::is_empty),
         "{cases:?}"
@@ -732,7 +732,7 @@ fn ab_judges_ones_own_kernel_by_a_built_in_one() {
     assert_eq!(labels, ["matmul:naive", "mm"].map(Value::from).each_ref(), "{trial}");
     expect_refusal(
         &mut ab(&["--against=naive,tiled"]),
-        "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant (--against), and \
+        "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant (--against), but \
          size 65x40x33 has 3: mm, matmul:naive, matmul:tiled; choose two with -V",
     );
 }
@@ -754,9 +754,9 @@ fn built_in_kernels_beside_a_users_have_what_tune_found() {
     };
     let notes = notes_with(&[]);
     assert!(notes[1].contains("tile 64×64×8 in 32×16 in 8×8, tuned 20"), "{notes:?}");
-    assert!(notes[2].contains(" chosen by auto, the fastest of the results of 20"), "{notes:?}");
+    assert!(notes[2].contains(", the fastest of the results of 20"), "{notes:?}");
     let notes = notes_with(&["--no-tuned"]);
-    assert!(notes[1] == "[]" && notes[2].contains(" chosen by auto, by prediction"), "{notes:?}");
+    assert!(notes[1] == "[]" && notes[2].contains(", by its model"), "{notes:?}");
 }
 
 /// Description of kernels with scratch S beside A and D, with a right kernel as reference.
@@ -970,6 +970,12 @@ fn tables_of_a_configuration_run_kernels_beside_algorithms() {
     let output = expect_exit(&mut brief_bench(&[&config_option, "--json=-"]), 0);
     let record: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(record["method"]["robust_access"], true, "{record}");
+    let bare = expect_exit(&mut brief_bench(&[&config_option, "--json=-", "--no-robust-access"]), 0);
+    let bare: Value = serde_json::from_str(&stdout(&bare)).expect("JSON");
+    assert_eq!(
+        (&bare["method"]["robust_access"], &bare["cases"][1]["outcome"]["status"]),
+        (&false.into(), &"measured".into())
+    );
     let ids: Vec<_> = cases(&output).iter().map(|case| case["id"].as_str().expect("text").to_string()).collect();
     assert_eq!(ids, ["matmul/naive/f32/8x8x8", "double/double/f32/N=1000"]);
     let kept = within(folder.path(), "--keep-failures=@/kept");
@@ -1031,7 +1037,7 @@ fn a_watch_says_a_line_each_time_that_the_kernel_is_saved() {
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut next = |word: &str| lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("no line has {word}"));
     next("unverified");
-    next("save a file to measure it again");
+    next("save a file to measure again");
     fs::write(folder.path().join("double.comp"), "#version 460\nno kernel").expect("written");
     next("double.comp:2");
     fs::write(folder.path().join("double.comp"), DOUBLE.replace("const int WORK = 1", "const int WORK = 50"))

@@ -124,7 +124,7 @@ impl Executor<'_> {
             limits.join(self.run_probes(Extent::Quick, probes, &mut Silent));
         }
         limits.complete(cached.figures.clone());
-        // What was reached once is possible, even if the device is too busy to reach it now.
+        // A rate that was reached once is possible, even if the device is too busy to reach it now.
         cached.figures.into_iter().for_each(|figure| limits.add(figure));
         limits
     }

@@ -316,8 +316,9 @@ impl<'a> Measurement<'a> {
             files
         };
         let selects = |id: &str| options.selects(id);
-        let (plan, method) = (self.plan.hash(), self.method());
-        let earlier = resume::check_and_strip(record, &plan, options.shard, method, selects, list_changed)?;
+        let conditions = (options.shard, self.method());
+        let plan = self.plan.hash();
+        let earlier = resume::check_and_strip(record, &plan, self.setup, conditions, selects, list_changed)?;
         for DevicePart { device, section } in &self.device_parts {
             resume::take_cases(&earlier, section, device, options.tuned, &mut self.resumed_cases)?;
         }

@@ -1,24 +1,25 @@
 //! Completes an earlier record of the same plan: decides which of its cases need not be measured again.
 
 use super::host;
+use super::session::Setup;
 use crate::basis::error::Error;
 use crate::basis::printable::printable;
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::request::Request;
 use crate::plan::{CaseGroup, PlanSection, Shard};
-use crate::record::{Case, Method, Outcome, Record, Warning};
+use crate::record::{Case, KernelFile, Method, Outcome, Record, Warning};
 use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
 /// anew: cases without a time that `selects` names, and figures that depend on other cases. `list_changed` returns the files
-/// of users' kernels with different code.
+/// of users' kernels with different code, in `setup`.
 pub(super) fn check_and_strip(
     record: Record,
     plan: &str,
-    shard: Option<Shard>,
-    method: Method,
+    setup: &Setup,
+    (shard, method): (Option<Shard>, Method),
     selects: impl Fn(&str) -> bool,
     list_changed: impl FnOnce(&Record) -> BTreeSet<String>,
 ) -> Result<Record, Error> {
@@ -44,7 +45,22 @@ pub(super) fn check_and_strip(
                 printable(&changed.join(", "))
             )));
         }
+        let descriptions = list_other_contents(&record, setup, KernelFile::is_description);
+        if !descriptions.is_empty() {
+            return refuse(&format!(
+                "has another plan, as {} changed: its cases, checks or sampling differ",
+                printable(&descriptions.join(", "))
+            ));
+        }
         return refuse("has another plan: its cases or its sampling differ");
+    }
+    let judges = list_judges(setup);
+    let others = list_other_contents(&record, setup, |file| judges.contains(&file.path));
+    if !others.is_empty() {
+        return Err(Error::Usage(format!(
+            "cannot resume: {} changed since the run was recorded, so answers would be judged in two ways; measure anew",
+            printable(&others.join(", "))
+        )));
     }
     if record.method != method {
         return refuse(&format!("used another method; they differ in {}", record.method.differences(&method)));
@@ -170,6 +186,25 @@ pub(super) fn list_changed_files(
         }
     }
     files
+}
+
+/// Returns the paths of what fills the users' buffers and judges their answers. The plan's hash has descriptions and code, but
+/// not these.
+fn list_judges(setup: &Setup) -> BTreeSet<String> {
+    let files = setup.kernels.iter().flat_map(|kernels| kernels.problem.files());
+    files.filter(|(role, _)| *role != "a source").map(|(_, path)| path.display().to_string()).collect()
+}
+
+/// Returns the files of `setup` that `wanted` names and the record has with other contents.
+fn list_other_contents(record: &Record, setup: &Setup, wanted: impl Fn(&KernelFile) -> bool) -> Vec<String> {
+    let earlier = |file: &KernelFile| record.kernel_files.iter().find(|earlier| earlier.path == file.path);
+    let mut others = vec![];
+    for file in setup.kernel_files.iter().filter(|file| wanted(file)) {
+        if earlier(file).is_some_and(|earlier| earlier.sha256 != file.sha256) {
+            others.push(file.path.clone());
+        }
+    }
+    others
 }
 
 /// Returns an error if the case's kernels differ from those that it would run now.

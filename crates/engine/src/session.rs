@@ -64,6 +64,8 @@ pub struct Setup {
     pub kernel_files: Vec<KernelFile>,
     /// Whether kernels are only compiled: without driver caches, within limits of time and memory.
     pub inspects: bool,
+    /// Whether the user's kernels run with robust buffer access: they may access memory out of bounds.
+    pub guards_accesses: bool,
     /// Number of further runs of each case whose answers are compared.
     #[serde(rename = "repeat")]
     pub reruns: u32,
@@ -93,6 +95,7 @@ impl Setup {
             kernels: vec![],
             kernel_files: vec![],
             inspects: false,
+            guards_accesses: true,
             reruns: 0,
             messages: Messages::in_memory(),
             program: None,
@@ -157,9 +160,9 @@ impl Setup {
         Some(VulkanError::NoDevice(ChosenDrivers { manifests, variable: variable.flatten(), end }))
     }
 
-    /// Whether robust buffer access is on: only with users' kernels, which may access memory out of bounds.
+    /// Whether robust buffer access is on: never for built-in kernels alone, whose mistakes it would hide.
     pub(super) fn robust_access(&self) -> bool {
-        !self.kernels.is_empty()
+        self.guards_accesses && !self.kernels.is_empty()
     }
 
     /// Returns this setup with device work in workers.

@@ -121,7 +121,7 @@ pub fn run(program: &Command, scratch: &Scratch, joined: bool) -> io::Result<Pro
         command.current_dir(folder);
     }
     let helper = Helper::start(&mut command, OutputPolicy::Kept, Lifetime::Detached)?;
-    let mut guard = Guard { helper, group: None };
+    let mut guard = GuardProcess { helper, group: None };
     loop {
         match guard.helper.receive(POLL_INTERVAL) {
             Ok(GuardReport::Started(group)) => guard.group = Some(group),
@@ -203,25 +203,25 @@ impl ProgramTimer {
         if self.waited < limit {
             return Ok(());
         }
-        let seconds = limit.as_secs_f64();
+        let seconds = (limit.as_secs_f64() * 1e3).round() / 1e3;
         let twice = limits.timeout.as_secs_f64() * 2.0;
         Err(io::Error::new(
             ErrorKind::TimedOut,
             format!(
-                "did not end within {seconds:.1} s, {TIMEOUT_FACTOR} times --timeout; --timeout={twice}s gives it more time"
+                "did not end within {seconds} s, {TIMEOUT_FACTOR} times --timeout; --timeout={twice}s gives it more time"
             ),
         ))
     }
 }
 
 /// Guard process, as its parent sees it.
-struct Guard {
+struct GuardProcess {
     helper: Helper<GuardReport>,
     /// Process group of the program, while it may run.
     group: Option<u32>,
 }
 
-impl Drop for Guard {
+impl Drop for GuardProcess {
     /// Makes the guard end the program, or ends it directly if the guard is dead.
     fn drop(&mut self) {
         let guard_succeeded = self.helper.end(KILL_TIMEOUT + EXIT_GRACE).is_ok_and(|status| status.success());

@@ -182,7 +182,8 @@ pub(crate) enum RegisterOp {
         operation: LaneFunction,
         to: Reg,
         from: [Reg; 4],
-        hazard: Option<Hazard>,
+        /// Operands without a defined result, and their type.
+        hazard: Option<(Hazard, Scalar)>,
         /// Value of one operand with which the other does not matter.
         absorbing: Option<u64>,
         /// Error that Vulkan allows, for loose arithmetic, and type of the result.

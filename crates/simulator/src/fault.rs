@@ -86,14 +86,14 @@ impl FaultKind {
             Self::DivergentBarrier => {
                 "let every invocation reach the barrier: put conditions around the work, not the barrier, and loop equally often"
             }
-            Self::InactiveLane => "take values only of lanes that are active and exist",
+            Self::InactiveLane => "move it out of the condition, or check the lane",
             Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
             Self::DifferingAnswers => {
-                "make the answer independent of both; if only the order of rows differs, declare `check = \"set\"`"
+                "make the answer independent of sub-group size and order; if only the order of rows differs, declare `check = \"set\"`"
             }
             Self::Progress => "wait only for work-groups that have begun: number them with an atomic counter",
             Self::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
-            Self::UndefinedArithmetic => "treat these operands as a case of their own",
+            Self::UndefinedArithmetic => "test for these operands first",
             Self::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
             Self::Precision => "use operations that Vulkan requires to be more precise, or widen the tolerance",
         }

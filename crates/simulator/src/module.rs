@@ -109,7 +109,7 @@ struct Nesting {
 }
 
 /// Place of a type's values in memory.
-struct Layout {
+struct TypeLayout {
     bytes: u64,
     alignment: u64,
     /// Byte offsets of a structure's members.
@@ -154,7 +154,7 @@ pub(crate) struct SpirvModule {
     scalar_counts: HashMap<Id, u64>,
     nestings: HashMap<Id, Nesting>,
     /// Layouts of the types that have one, once all are read.
-    layouts: HashMap<Id, Layout>,
+    layouts: HashMap<Id, TypeLayout>,
     /// Types in order, in which parts precede what they are part of.
     type_order: Vec<Id>,
     /// Scalars of all constants.
@@ -376,7 +376,7 @@ impl SpirvModule {
         }
     }
 
-    fn measure(&self, id: Id) -> Result<Layout, String> {
+    fn measure(&self, id: Id) -> Result<TypeLayout, String> {
         let mut offsets = vec![];
         if let ValueType::Struct(members) = self.ty(id)? {
             let mut end: Result<u64, String> = Ok(0);
@@ -387,7 +387,7 @@ impl SpirvModule {
                 offsets.push(decorated.map_or(natural, |offset| Ok(u64::from(*offset)))?);
             }
         }
-        Ok(Layout { alignment: self.alignment(id)?, bytes: self.bytes(id)?, offsets })
+        Ok(TypeLayout { alignment: self.alignment(id)?, bytes: self.bytes(id)?, offsets })
     }
 
     /// Returns the parts of a type, theirs and so on.

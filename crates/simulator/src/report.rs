@@ -46,7 +46,7 @@ pub(crate) struct Traces<'a> {
     /// For each exchange within sub-groups, a hash of the lanes that took part.
     pub(crate) exchanges: &'a HashMap<Pc, u64>,
     /// Operands for which an operation's result was undefined first.
-    pub(crate) hazards: &'a HashMap<Pc, [u64; 2]>,
+    pub(crate) hazards: &'a HashMap<Pc, [f64; 2]>,
 }
 
 /// Dispatch whose findings are put into words.
@@ -58,7 +58,7 @@ struct Scene<'a> {
     lines: &'a Lines,
     /// Words of the module, for the names of instructions.
     spirv: &'a [u8],
-    hazards: &'a HashMap<Pc, [u64; 2]>,
+    hazards: &'a HashMap<Pc, [f64; 2]>,
 }
 
 impl FaultReporter {
@@ -229,7 +229,7 @@ impl Scene<'_> {
                 "reads memory that nothing wrote"
             }
             (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin),
-            (RegisterOp::Subgroup { .. }, _) => "takes a value of a lane that is inactive or missing",
+            (RegisterOp::Subgroup { .. }, _) => "reads from a lane that is inactive or missing",
             (RegisterOp::Matrix(_), _) => "uses an element that the matrix lacks",
             (RegisterOp::Undefine { .. }, _) => "has no value",
             (RegisterOp::Copy { .. } | RegisterOp::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
@@ -241,10 +241,17 @@ impl Scene<'_> {
     /// Says for which operands an operation has no defined result.
     fn hazard_text(&self, pc: Pc) -> String {
         let word = self.kernel.sites.get(pc as usize).copied().unwrap_or(0);
-        let operation = self.op(word).map_or_else(|| "an operation".into(), |op| format!("Op{op:?}"));
-        match self.hazards.get(&pc) {
-            Some([a, b]) => format!("has {operation} of {a} and {b}, whose result is undefined"),
-            None => format!("has {operation}, whose result is undefined here"),
+        let op = self.op(word);
+        let name = op.map_or_else(|| "an operation".into(), |op| format!("Op{op:?}"));
+        match (op, self.hazards.get(&pc)) {
+            (Some(Op::ConvertFToS | Op::ConvertFToU), Some([a, _])) => {
+                format!("converts {a} to an integer type that does not hold it ({name})")
+            }
+            (Some(Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic), Some([a, b])) => {
+                format!("shifts {a} by {b} bits, which is undefined ({name})")
+            }
+            (_, Some([a, b])) => format!("has {name} of {a} and {b}, whose result is undefined"),
+            (_, None) => format!("has {name}, whose result is undefined here"),
         }
     }
 
@@ -357,8 +364,15 @@ impl Scene<'_> {
                 let Some(spec) = self.specs.get(buffer as usize) else { return format!("{verb} outside its buffers") };
                 let size = spec.dtype.bytes();
                 let (signed, count) = (offset.cast_signed(), spec.len);
+                let is_inside = u64::try_from(signed).is_ok_and(|first| first + u64::from(bytes) <= spec.bytes().0);
                 if signed % size.cast_signed() == 0 {
-                    return format!("{verb} {}[{}], of {count} elements", spec.name, signed / size.cast_signed());
+                    let element = signed / size.cast_signed();
+                    let extent = if is_inside {
+                        "outside the range that is bound".into()
+                    } else {
+                        format!("of {count} elements")
+                    };
+                    return format!("{verb} {}[{element}], {extent}", spec.name);
                 }
                 format!("{verb} byte {signed} of {}, which has {}", spec.name, spec.bytes().0)
             }
@@ -419,7 +433,7 @@ fn remedy(
         (Some((_, here)), Some((_, there))) if there == here => {
             format!("between the two accesses of line {here}, or in each iteration of the loop around it")
         }
-        (Some((_, here)), Some((_, there))) => format!("between lines {there} and {here}"),
+        (Some((_, here)), Some((_, there))) => format!("between lines {} and {}", here.min(there), here.max(there)),
         _ => "between them".into(),
     };
     match kind {

@@ -416,8 +416,8 @@ impl PosedCase<'_> {
         judged
     }
 
-    /// Judges a run and adds its faults to the report. If lanes that meet elsewhere change the answer or the faults, that
-    /// is the fault, and the others are consequences.
+    /// Judges a run and adds its faults to the report. If lanes that reconverge elsewhere change the answer or the faults,
+    /// that is the fault, and the others are consequences.
     fn judge(
         &self,
         run: PlannedRun,
@@ -438,10 +438,10 @@ impl PosedCase<'_> {
                 if wrong.is_some() && !is_wrong || consequence.is_some() {
                     let what = match (&wrong, consequence) {
                         (Some(wrong), _) if !is_wrong => {
-                            format!("has other lanes if they meet elsewhere; then {wrong}")
+                            format!("has other active lanes if they reconverge elsewhere, and then {wrong}")
                         }
                         (_, Some(fault)) => {
-                            format!("has other lanes if they meet elsewhere; then a kernel {}", fault.what)
+                            format!("has other active lanes if they reconverge elsewhere, and then one {}", fault.what)
                         }
                         _ => String::new(),
                     };

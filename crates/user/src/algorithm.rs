@@ -255,20 +255,17 @@ impl UserKernels {
         let ResolvedProblem { configurations, points, .. } = &self.problem;
         let mut notes = vec![];
         for kernel in distinct(configurations.iter().map(|configuration| &configuration.kernel)) {
-            let count = configurations.iter().filter(|configuration| configuration.kernel == *kernel).count();
-            if count == 1 {
-                continue;
+            // Conditions may exclude a choice at some points.
+            let allowed = |all: bool| {
+                let variants = (0..points.len()).flat_map(|point| self.choices(point, all));
+                let allowed = variants.filter_map(|variant| configurations.get(variant));
+                let own = allowed.filter(|configuration| configuration.kernel == *kernel);
+                distinct(own.map(|configuration| choice_text(&configuration.choice)))
+            };
+            let count = allowed(true).len();
+            if count > 1 {
+                notes.push(format!("{}, the first of {count} choices", allowed(false).join(" or ")));
             }
-            // Conditions may exclude the first choice at some points.
-            let mut chosen = vec![];
-            for variant in (0..points.len()).flat_map(|point| self.choices(point, false)) {
-                if let Some(configuration) = configurations.get(variant)
-                    && configuration.kernel == *kernel
-                {
-                    chosen.push(choice_text(&configuration.choice));
-                }
-            }
-            notes.push(format!("{}, the first of {count} choices", distinct(chosen).join(" or ")));
         }
         if notes.is_empty() { None } else { Some(distinct(notes).join("; ")) }
     }

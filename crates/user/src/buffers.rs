@@ -20,12 +20,12 @@ use std::collections::BTreeSet;
 
 /// Names of the buffers that kernels bind, and of those that they may write.
 #[derive(Default)]
-pub(super) struct BoundBuffers {
+pub(super) struct BufferUses {
     bound: BTreeSet<String>,
     written: BTreeSet<String>,
 }
 
-impl BoundBuffers {
+impl BufferUses {
     pub(super) fn has(&self, name: &str) -> bool {
         self.bound.contains(name) || self.written.contains(name)
     }
@@ -54,8 +54,8 @@ pub(super) fn find_roles(others: &OtherKernels<'_>, passes: &[&LoadedPass]) -> R
 }
 
 /// Lists the buffers of a description that `passes` bind.
-pub(super) fn bound_buffers(description: &Description, passes: &[&LoadedPass]) -> Result<BoundBuffers, Fault> {
-    let BoundBuffers { mut bound, mut written } = BoundBuffers::default();
+pub(super) fn bound_buffers(description: &Description, passes: &[&LoadedPass]) -> Result<BufferUses, Fault> {
+    let BufferUses { mut bound, mut written } = BufferUses::default();
     for pass in passes {
         let mut pointers = vec![];
         for slot in pass.interface.slots.iter() {
@@ -78,7 +78,7 @@ pub(super) fn bound_buffers(description: &Description, passes: &[&LoadedPass]) -
         // Nothing is known of blocks that the kernel declares and never uses.
         written.extend(pass.compiled.unused.iter().cloned());
     }
-    Ok(BoundBuffers { bound, written })
+    Ok(BufferUses { bound, written })
 }
 
 /// Explains that no kernel binds a buffer.

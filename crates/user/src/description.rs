@@ -368,13 +368,13 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 fn text_or_large_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum TextOrInteger {
+    enum TextOrLargeInteger {
         Text(String),
         Integer(u64),
     }
-    Ok(match TextOrInteger::deserialize(deserializer)? {
-        TextOrInteger::Text(text) => text,
-        TextOrInteger::Integer(integer) => integer.to_string(),
+    Ok(match TextOrLargeInteger::deserialize(deserializer)? {
+        TextOrLargeInteger::Text(text) => text,
+        TextOrLargeInteger::Integer(integer) => integer.to_string(),
     })
 }
 

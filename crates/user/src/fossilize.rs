@@ -61,7 +61,7 @@ const LAST_DESCRIPTOR_TYPE: u32 = 10;
 
 /// Kind of an entry. The discriminants are Fossilize's tags.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum EntryKind {
     SetLayout = 2,
     PipelineLayout = 3,
     Module = 4,
@@ -70,13 +70,13 @@ enum Kind {
     RayTracing = 9,
 }
 
-impl Kind {
+impl EntryKind {
     const ALL: [Self; 6] =
         [Self::SetLayout, Self::PipelineLayout, Self::Module, Self::Graphics, Self::Compute, Self::RayTracing];
 }
 
 /// Place of an entry's payload, and what its header says of it.
-struct Entry {
+struct ArchiveEntry {
     offset: u64,
     stored: u32,
     format: u32,
@@ -88,12 +88,12 @@ struct Entry {
 /// JSON of an entry: a table of objects of its kind, by hash.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct EntryDocument {
     version: u32,
     #[serde(default)]
-    set_layouts: BTreeMap<String, SetLayout>,
+    set_layouts: BTreeMap<String, ArchivedSetLayout>,
     #[serde(default)]
-    pipeline_layouts: BTreeMap<String, PipelineLayout>,
+    pipeline_layouts: BTreeMap<String, ArchivedPipelineLayout>,
     #[serde(default)]
     shader_modules: BTreeMap<String, ShaderModule>,
     #[serde(default)]
@@ -101,7 +101,7 @@ struct Document {
 }
 
 #[derive(Deserialize)]
-struct SetLayout {
+struct ArchivedSetLayout {
     #[serde(default)]
     flags: u32,
     bindings: Vec<LayoutBinding>,
@@ -121,7 +121,7 @@ struct LayoutBinding {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PipelineLayout {
+struct ArchivedPipelineLayout {
     set_layouts: Vec<String>,
     #[serde(default)]
     push_constant_ranges: Vec<StatedRange>,
@@ -221,7 +221,7 @@ fn decode_words(coded: &[u8], count: usize) -> Option<Vec<u32>> {
 /// Opened archive with the places of its entries.
 struct Archive {
     file: File,
-    entries: BTreeMap<(Kind, u64), Entry>,
+    entries: BTreeMap<(EntryKind, u64), ArchiveEntry>,
     /// Pipeline layouts that were read, by hash, and whether samplers are part of them.
     layouts: BTreeMap<u64, Result<(StatedLayout, bool), String>>,
     /// The fault of the file as a whole, or of the first damaged entry.
@@ -278,10 +278,10 @@ impl Archive {
                 self.ends_early = true;
                 break;
             }
-            if let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u64 == tag)
+            if let Some(kind) = EntryKind::ALL.into_iter().find(|kind| *kind as u64 == tag)
                 && let MapEntry::Vacant(place) = self.entries.entry((kind, hash))
             {
-                place.insert(Entry { offset: payload, stored, format, crc, expanded });
+                place.insert(ArchiveEntry { offset: payload, stored, format, crc, expanded });
             }
             reader.seek_relative(stored.into())?;
             offset = payload + u64::from(stored);
@@ -289,16 +289,16 @@ impl Archive {
         Ok(())
     }
 
-    fn hashes(&self, kind: Kind) -> Vec<u64> {
+    fn hashes(&self, kind: EntryKind) -> Vec<u64> {
         self.entries.keys().filter(|(own, _)| *own == kind).map(|(_, hash)| *hash).collect()
     }
 
     /// Returns the JSON of an entry, and the bytes behind it.
-    fn document(&mut self, kind: Kind, hash: u64) -> Result<(Document, Vec<u8>), String> {
+    fn document(&mut self, kind: EntryKind, hash: u64) -> Result<(EntryDocument, Vec<u8>), String> {
         let noun = match kind {
-            Kind::Module => "shader module",
-            Kind::PipelineLayout => "pipeline layout",
-            Kind::SetLayout => "descriptor set layout",
+            EntryKind::Module => "shader module",
+            EntryKind::PipelineLayout => "pipeline layout",
+            EntryKind::SetLayout => "descriptor set layout",
             _ => "pipeline",
         };
         let Some(entry) = self.entries.get(&(kind, hash)) else {
@@ -307,7 +307,8 @@ impl Archive {
         let document = self.expand(entry).and_then(|mut text| {
             let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
             let rest = text.split_off((end + 1).min(text.len()));
-            let document: Document = serde_json::from_slice(&text[..end]).map_err(|e| format!("it is damaged: {e}"))?;
+            let document: EntryDocument =
+                serde_json::from_slice(&text[..end]).map_err(|e| format!("it is damaged: {e}"))?;
             if !VERSIONS.contains(&document.version) {
                 return Err(unsupported_version(document.version));
             }
@@ -322,8 +323,8 @@ impl Archive {
     }
 
     /// Reads a payload, and checks it against its header.
-    fn expand(&self, entry: &Entry) -> Result<Vec<u8>, String> {
-        let Entry { offset, stored, format, crc, expanded } = *entry;
+    fn expand(&self, entry: &ArchiveEntry) -> Result<Vec<u8>, String> {
+        let ArchiveEntry { offset, stored, format, crc, expanded } = *entry;
         let limit = Bytes(MAX_ENTRY_BYTES.into());
         if stored.max(expanded) > MAX_ENTRY_BYTES {
             return Err(format!("it has {}, and {limit} are the most", Bytes(stored.max(expanded).into())));
@@ -356,7 +357,7 @@ impl Archive {
 
     /// Returns the words of a module.
     fn module(&mut self, hash: u64) -> Result<Vec<u32>, String> {
-        let (document, behind) = self.document(Kind::Module, hash)?;
+        let (document, behind) = self.document(EntryKind::Module, hash)?;
         let words = take(document.shader_modules, hash).and_then(|fields| {
             let ShaderModule { code_size, varint_offset, varint_size } = fields;
             let coded = varint_offset.checked_add(varint_size).and_then(|end| behind.get(varint_offset..end));
@@ -400,8 +401,8 @@ impl Archive {
     }
 
     fn read_layout(&mut self, hash: u64) -> Result<(StatedLayout, bool), String> {
-        let (document, _) = self.document(Kind::PipelineLayout, hash)?;
-        let PipelineLayout { set_layouts, push_constant_ranges } = take(document.pipeline_layouts, hash)?;
+        let (document, _) = self.document(EntryKind::PipelineLayout, hash)?;
+        let ArchivedPipelineLayout { set_layouts, push_constant_ranges } = take(document.pipeline_layouts, hash)?;
         let mut layout = StatedLayout { sets: vec![], push: push_constant_ranges };
         let mut has_samplers = false;
         for set in set_layouts {
@@ -409,7 +410,7 @@ impl Archive {
             // A set may be left out of a layout.
             let mut stated = StatedSet::default();
             if hash != 0 {
-                let (document, _) = self.document(Kind::SetLayout, hash)?;
+                let (document, _) = self.document(EntryKind::SetLayout, hash)?;
                 let set = take(document.set_layouts, hash)?;
                 has_samplers |= set.bindings.iter().any(|binding| binding.immutable_samplers.is_some());
                 stated = set.stated()?;
@@ -420,7 +421,7 @@ impl Archive {
     }
 }
 
-impl SetLayout {
+impl ArchivedSetLayout {
     fn stated(self) -> Result<StatedSet, String> {
         let flags = self.next.into_iter().find_map(|extension| extension.binding_flags).unwrap_or_default();
         let mut bindings = vec![];
@@ -458,8 +459,8 @@ pub fn read(path: &Path, patterns: &[String]) -> Result<ArchivedPipelines, Error
     let shown = path.shown();
     let refused = |reason: String| Error::Usage(format!("cannot read '{shown}': {reason}"));
     let archive = Archive::open(path).map_err(refused)?;
-    let hashes = archive.hashes(Kind::Compute);
-    let left_out = [Kind::Graphics, Kind::RayTracing].map(|kind| archive.hashes(kind).len());
+    let hashes = archive.hashes(EntryKind::Compute);
+    let left_out = [EntryKind::Graphics, EntryKind::RayTracing].map(|kind| archive.hashes(kind).len());
     let names: Vec<String> = hashes.iter().map(|hash| format!("{hash:016x}")).collect();
     if names.is_empty() {
         let [graphics, ray_tracing] = left_out;
@@ -478,7 +479,7 @@ pub fn read(path: &Path, patterns: &[String]) -> Result<ArchivedPipelines, Error
         return Err(refused(reason + "; without -V the table has all"));
     }
     let (modules, numbers, differences) = (vec![], BTreeMap::new(), BTreeMap::new());
-    let mut reader = Reader { archive, path, modules, module_bytes: 0, numbers, differences };
+    let mut reader = PipelineReader { archive, path, modules, module_bytes: 0, numbers, differences };
     let (mut configurations, mut pass_lists) = (vec![], vec![]);
     for (hash, name) in hashes.into_iter().zip(names) {
         if !patterns.is_empty() && !patterns.iter().any(|pattern| matches(pattern, &name)) {
@@ -508,7 +509,7 @@ pub fn read(path: &Path, patterns: &[String]) -> Result<ArchivedPipelines, Error
 }
 
 /// Makes kernels of an archive's pipelines.
-struct Reader<'a> {
+struct PipelineReader<'a> {
     archive: Archive,
     path: &'a Path,
     modules: Vec<Module>,
@@ -519,9 +520,9 @@ struct Reader<'a> {
     differences: BTreeMap<&'static str, usize>,
 }
 
-impl Reader<'_> {
+impl PipelineReader<'_> {
     fn pipeline(&mut self, hash: u64) -> Result<PassList, String> {
-        let (document, _) = self.archive.document(Kind::Compute, hash)?;
+        let (document, _) = self.archive.document(EntryKind::Compute, hash)?;
         let pipeline = take(document.compute_pipelines, hash).map_err(|reason| self.archive.note_damage(reason))?;
         if pipeline.flags & LIBRARY_FLAG != 0 {
             return Err("it is a pipeline library, which is no pipeline by itself".into());

@@ -7,7 +7,7 @@ use super::description::{BoundRange, Described, Description, Fault, Formula, Ker
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, pass_prefix};
 use super::members::{Members, pack};
-use super::resolve::{Choice, Configuration, Resolver};
+use super::resolve::{Choice, LoadedConfiguration, Resolver};
 use super::resolved::{Fill, Module, PassList, ResolvedBuffer};
 use crate::kernel::buffer::{Binding, Descriptor, SpecValue};
 use crate::kernel::interface::{Slot, SlotKind, SpecConstant};
@@ -26,7 +26,11 @@ const INDIRECT_GRID_BYTES: u64 = 12;
 impl Resolver<'_> {
     /// Returns the values that expressions outside of loops see: axes, constants, the work-group size, and the loop
     /// indices of the first round.
-    pub(super) fn first_round_scope(&self, configuration: &Configuration<'_>, axes: &Values) -> Result<Values, Fault> {
+    pub(super) fn first_round_scope(
+        &self,
+        configuration: &LoadedConfiguration<'_>,
+        axes: &Values,
+    ) -> Result<Values, Fault> {
         let mut with_indices = axes.clone();
         set_indices(&configuration.kernel.pass_tree, configuration.kernel.outer_prefix(), &mut with_indices)?;
         let mut with_constants = with_indices.clone();
@@ -71,7 +75,7 @@ impl Resolver<'_> {
     /// scratch. `first_round` are the values for the shapes of scratch.
     pub(super) fn resolve_passes(
         &mut self,
-        configuration: &Configuration<'_>,
+        configuration: &LoadedConfiguration<'_>,
         axes: &Values,
         first_round: &Values,
         shared: &[ResolvedBuffer],
@@ -115,7 +119,7 @@ fn count_sources(pass: &KernelFields) -> usize {
 /// Turns the nested loops of a configuration's passes into a list of dispatches.
 struct Unroller<'a, 'r> {
     resolver: &'a mut Resolver<'r>,
-    configuration: &'a Configuration<'a>,
+    configuration: &'a LoadedConfiguration<'a>,
     /// Buffers of the point, then the description's scratch, then blocks that are given by member.
     buffers: Vec<ResolvedBuffer>,
     /// Dispatches so far, whose shaders are numbers of modules.

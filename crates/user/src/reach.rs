@@ -159,7 +159,7 @@ type Bearer = (u32, Option<u32>);
 
 /// Comparison of a number, plus a constant, with a limit by its id.
 #[derive(Clone, Copy, Debug)]
-struct Comparison {
+struct LimitComparison {
     op: Op,
     added: f64,
     limit: u32,
@@ -182,7 +182,7 @@ struct Analysis<'a> {
     /// Largest value of what is compared with a limit.
     limits: HashMap<Bearer, Polynomial>,
     /// Comparisons that hold for a part of the code, by what they compare; known after the first passes.
-    comparisons: HashMap<Bearer, Vec<(Range<usize>, Comparison)>>,
+    comparisons: HashMap<Bearer, Vec<(Range<usize>, LimitComparison)>>,
     /// Position in the module of what is followed.
     at: usize,
     used: ParameterSet,
@@ -1119,7 +1119,7 @@ impl Analysis<'_> {
     }
 
     /// Returns the comparisons that follow from a condition that holds or does not.
-    fn holding(&self, condition: u32, holds: bool, guards: &[Guard], steps: usize) -> Vec<(Bearer, Comparison)> {
+    fn holding(&self, condition: u32, holds: bool, guards: &[Guard], steps: usize) -> Vec<(Bearer, LimitComparison)> {
         let Some(definition) = self.definition_behind(condition).filter(|_| steps > 0) else { return vec![] };
         let both = |parts: [u32; 2]| parts.map(|part| self.holding(part, holds, guards, steps - 1)).concat();
         match (definition.op(), definition.operands()) {
@@ -1147,10 +1147,10 @@ impl Analysis<'_> {
     }
 
     /// Returns a comparison of a number, and of that to which it adds a constant.
-    fn compared(&self, op: Op, number: u32, limit: u32) -> Vec<(Bearer, Comparison)> {
+    fn compared(&self, op: Op, number: u32, limit: u32) -> Vec<(Bearer, LimitComparison)> {
         let is_upper =
             [Op::ULessThan, Op::SLessThan, Op::ULessThanEqual, Op::SLessThanEqual, Op::INotEqual].contains(&op);
-        let of = |id, added| (self.bearer(id, MAX_STEPS), Comparison { op, added, limit });
+        let of = |id, added| (self.bearer(id, MAX_STEPS), LimitComparison { op, added, limit });
         let mut compared = vec![of(number, 0.0)];
         if let Some((Some(Op::IAdd), &[_, _, a, b])) =
             self.definition_behind(number).map(|sum| (sum.op(), sum.operands()))
@@ -1174,9 +1174,9 @@ impl Analysis<'_> {
     }
 
     /// Lowers the bound of a number by comparisons that hold.
-    fn lowered<'a>(&self, value: &'a [Bounded], here: impl Iterator<Item = Comparison>) -> Cow<'a, [Bounded]> {
+    fn lowered<'a>(&self, value: &'a [Bounded], here: impl Iterator<Item = LimitComparison>) -> Cow<'a, [Bounded]> {
         let mut value = Cow::Borrowed(value);
-        for Comparison { op, added, limit: id } in here {
+        for LimitComparison { op, added, limit: id } in here {
             let Some([Bounded { varies: 0, bound: Some(limit), .. }]) = self.values.get(&id).map(Vec::as_slice) else {
                 continue;
             };

@@ -176,12 +176,12 @@ pub(super) struct Choice {
 }
 
 /// Kernel with a choice.
-pub(super) struct Configuration<'a> {
+pub(super) struct LoadedConfiguration<'a> {
     pub(super) kernel: &'a LoadedKernel,
     pub(super) choice: Choice,
 }
 
-impl Configuration<'_> {
+impl LoadedConfiguration<'_> {
     /// Names the configuration by the constants for which the description lists several values: the others distinguish
     /// nothing.
     fn named(&self, description: &Description) -> KernelConfiguration {
@@ -247,7 +247,7 @@ fn resolve_one(
     let mut configurations = vec![];
     for kernel in &kernels {
         for choice in list_choices(description, kernel)? {
-            configurations.push(Configuration { kernel, choice });
+            configurations.push(LoadedConfiguration { kernel, choice });
         }
     }
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
@@ -343,7 +343,7 @@ impl Resolver<'_> {
     /// Resolves the points that the axes span, which must be those of the first description.
     fn resolve_points(
         &mut self,
-        configurations: &[Configuration<'_>],
+        configurations: &[LoadedConfiguration<'_>],
         reference: Option<&LoadedKernel>,
         axes: &[String],
     ) -> Result<Vec<ResolvedPoint>, Fault> {
@@ -393,7 +393,7 @@ impl Resolver<'_> {
     /// Resolves one point of the axes, with the buffers of the `first` description's point if there is one.
     fn resolve_point(
         &mut self,
-        configurations: &[Configuration<'_>],
+        configurations: &[LoadedConfiguration<'_>],
         reference: Option<&LoadedKernel>,
         values: Vec<i64>,
         axes: &Values,
@@ -430,7 +430,7 @@ impl Resolver<'_> {
             None => reference::reference(self.catalogue, self.described, &buffers, axes)?,
             // Conditions are for kernels that compete, so they do not apply to a reference.
             Some(kernel) => {
-                let configuration = Configuration { kernel, choice: Choice::default() };
+                let configuration = LoadedConfiguration { kernel, choice: Choice::default() };
                 let scope = self.first_round_scope(&configuration, axes)?;
                 let list = self.resolve_passes(&configuration, axes, &scope, &buffers)?;
                 reference::kind(description)?;
@@ -459,7 +459,7 @@ impl Resolver<'_> {
     /// Resolves the passes of a configuration at a point, or the reason why a condition excludes it.
     fn resolve_choice(
         &mut self,
-        configuration: &Configuration<'_>,
+        configuration: &LoadedConfiguration<'_>,
         axes: &Values,
         buffers: &[ResolvedBuffer],
     ) -> Result<Result<PassList, String>, Fault> {

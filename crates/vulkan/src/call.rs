@@ -18,7 +18,7 @@ pub struct ChosenDrivers {
     pub manifests: OsString,
     /// Variable of this process that names them; `None` if an option does.
     pub variable: Option<&'static str>,
-    /// What the loader made of them.
+    /// The loader's result.
     pub end: DriverEnd,
 }
 

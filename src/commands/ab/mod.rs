@@ -46,7 +46,7 @@ const MIN_ANNOUNCED_TIME: Duration = Duration::from_secs(10);
 const PROCESS_MAX_TIME: Duration = Duration::from_millis(500);
 
 /// Two sides that take turns.
-enum Sides<'a> {
+enum AlternatingSides<'a> {
     /// Two kernels on one driver, alternating within one process.
     Kernels(Box<[Side; 2]>),
     /// Two drivers, or one in two environments; each has its own processes.
@@ -65,7 +65,7 @@ struct DriverSide<'a> {
 /// Case, and the two sides that take turns on it.
 struct Match<'a> {
     labels: [String; 2],
-    sides: Sides<'a>,
+    sides: AlternatingSides<'a>,
     /// Problem, with the variants of both sides.
     group: CaseGroup,
 }
@@ -161,12 +161,18 @@ pub(super) fn judge_run(
     for group in sections.into_iter().flat_map(|section| section.groups) {
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
+            let has = match names[..] {
+                [only] => format!("but size {} has only {only}; name another", group.spec.size),
+                _ => format!(
+                    "but size {} has {}: {}; choose two with -V",
+                    group.spec.size,
+                    names.len(),
+                    names.join(", ")
+                ),
+            };
             return Err(usage!(
                 "--ab takes two kernels, two values of a list in [spec], or one kernel and one built-in variant \
-                 (--against), and size {} has {}: {}; choose two with -V",
-                group.spec.size,
-                names.len(),
-                names.join(", ")
+                 (--against), {has}"
             ));
         };
         // As in `gpukern ab`, what `--against` names is the baseline. It comes last, unless -V gives the order.
@@ -205,7 +211,7 @@ fn exit_of_trials(trials: &Trials, host: &Host) -> Exit {
     }
     let sides = trials.cases.iter().flat_map(Trial::sides);
     let worst = measuring::exit_of_outcomes(sides.map(|(_, side)| &side.case.outcome));
-    // What only A can run is no success of B, which may be what ships.
+    // A case that only A can run is no success of B, which may be what ships.
     let can_run = |side: &SideResult| !matches!(side.case.outcome, Outcome::Skipped { .. });
     let is_b_missing = trials.cases.iter().any(|trial| can_run(&trial.a) && !can_run(&trial.b));
     let all_decided = trials.not_measured == 0 && !is_b_missing && trials.cases.iter().all(is_decided);
@@ -292,7 +298,7 @@ impl<'a> Contest<'a> {
                 return Err(usage!("-V {a},{b} names two candidates and no baseline; write -V {b} --against {a}"));
             }
             1 => {}
-            _ => return Err(usage!("more than one difference at a time: leave only {options}")),
+            _ => return Err(usage!("compare one difference at a time: keep only {options}")),
         }
         let baselines = expand_all(&args.against);
         let candidates = expand_all(&args.variant);
@@ -331,7 +337,7 @@ impl<'a> Contest<'a> {
 
     /// Says which variables of the saved failures in `folders` neither driver has; those of one side are what is compared.
     fn note_changed_variables(&mut self, folders: &[PathBuf], host: &Host) {
-        if let Some(Match { sides: Sides::Drivers(drivers), .. }) = self.matches.first() {
+        if let Some(Match { sides: AlternatingSides::Drivers(drivers), .. }) = self.matches.first() {
             let [a, b] = drivers.each_ref().map(|driver| failures::changed_variables(folders, &driver.variables, host));
             self.notes += if b.is_empty() { &b } else { &a };
         }
@@ -351,8 +357,8 @@ impl<'a> Contest<'a> {
             let environment = &origin::environment(host);
             let mut variables = [environment.clone(), environment.clone()];
             let kernels = match &current.sides {
-                Sides::Kernels(kernels) => (**kernels).clone(),
-                Sides::Drivers(drivers) => {
+                AlternatingSides::Kernels(kernels) => (**kernels).clone(),
+                AlternatingSides::Drivers(drivers) => {
                     for (variables, driver) in variables.iter_mut().zip(drivers) {
                         let manifest = driver.manifest.map(|path| {
                             // The folder may be moved.
@@ -394,7 +400,7 @@ impl<'a> Contest<'a> {
         }
         let target = Target::open_if_named(JSON, json)?;
         let failures_folder = keep_failures.map(failures::open).transpose()?;
-        let of_drivers = self.matches.iter().any(|current| matches!(current.sides, Sides::Drivers(_)));
+        let of_drivers = self.matches.iter().any(|current| matches!(current.sides, AlternatingSides::Drivers(_)));
         let session = if of_drivers { None } else { Some(self.open_device(setup, host)?) };
         let mut trials = Trials {
             schema: AB_SCHEMA,
@@ -430,7 +436,7 @@ impl<'a> Contest<'a> {
         if trials.cases.iter().any(|trial| needs_more_time(trial, trials.turns)) && !host.is_interrupted() {
             let command = recipe::assignments(&origin::environment(host)) + &self.longer_command;
             let command = report::compare::to_paste(&command, host.width());
-            let _ = write!(text, "to decide, give each case more time:\n{command}");
+            let _ = write!(text, "for more rounds, give each case more time:\n{command}");
         }
         let mut answer = CommandOutput::new(text, self.notes.clone(), exit_of_trials(&trials, host));
         answer.note_error(result);
@@ -498,7 +504,7 @@ impl<'a> Contest<'a> {
         self.announce_duration(host);
         session.on_each_device(&self.devices, Timing::Sample, |executor| {
             for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
-                if let Sides::Kernels(kernels) = &current.sides {
+                if let AlternatingSides::Kernels(kernels) = &current.sides {
                     add_trial(self.duel(current, kernels, executor), None)?;
                 }
             }
@@ -535,7 +541,7 @@ impl<'a> Contest<'a> {
         self.announce_duration(host);
         host.listen()?;
         for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
-            if let Sides::Drivers(drivers) = &current.sides {
+            if let AlternatingSides::Drivers(drivers) = &current.sides {
                 self.duel_drivers(current, drivers, setup, host, add_trial)?;
             }
         }
@@ -606,7 +612,7 @@ impl<'a> Contest<'a> {
 
 impl Match<'_> {
     fn of_variants(a: &Variant, b: &Variant, group: CaseGroup) -> Self {
-        let sides = Sides::Kernels(Box::new([Side::new(a, None), Side::new(b, None)]));
+        let sides = AlternatingSides::Kernels(Box::new([Side::new(a, None), Side::new(b, None)]));
         Self { labels: [a.name.to_string(), b.name.to_string()], sides, group }
     }
 
@@ -678,7 +684,7 @@ fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Matc
             let b = DriverSide::new(args.b_driver.as_deref(), &args.b_env)?;
             matches.push(Match {
                 labels: [&a, &b].map(DriverSide::label),
-                sides: Sides::Drivers([a, b]),
+                sides: AlternatingSides::Drivers([a, b]),
                 group: CaseGroup { variants: vec![variant.clone()], ..group.clone() },
             });
         }
@@ -750,7 +756,7 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
         // A side without a file runs the kernel itself.
         let labels = paths.map(|path| path.map_or_else(|| replaced[0].clone(), Shown::shown));
         let sides = substitutes.map(|substitute| Side::new(variant, substitute));
-        matches.push(Match { labels, sides: Sides::Kernels(Box::new(sides)), group });
+        matches.push(Match { labels, sides: AlternatingSides::Kernels(Box::new(sides)), group });
     }
     Ok(matches)
 }

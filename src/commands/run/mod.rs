@@ -72,8 +72,8 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
         .check(host)?;
     if args.tune && all_kernels.iter().all(|kernels| kernels.first_choices().is_none()) {
         return Err(usage!(
-            "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; a macro is not tuned, but \
-             layout(constant_id = 0) const uint LANES = 32; in its place is"
+            "nothing to tune: no value in [spec] is a list, such as LANES = [32, 64]; to tune a macro, make it a \
+             constant: layout(constant_id = 0) const uint LANES = 32;"
         ));
     }
     let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).collect();
@@ -382,7 +382,11 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let _ = write!(text, "\n{}", table::prose(&line, width, 2));
             continue;
         }
-        let mut line = format!("best of {}{left_out}: {choice}, {best_time} at {extents}", timed.len());
+        let kind = match (timed.len(), cases.len()) {
+            (1, all) if all > 1 => format!("the only one with a time, of {all}"),
+            (timed, _) => format!("best of {timed}{left_out}"),
+        };
+        let mut line = format!("{kind}: {choice}, {best_time} at {extents}");
         if first.id != best.id
             && let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, first)
         {

@@ -53,8 +53,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
                     print_line(&case_line(case, comparison.as_ref(), &record), host);
                 }
                 if comparison.is_none() && !std::mem::replace(&mut is_told, true) {
-                    host.messages
-                        .line("          save a file to measure it again, against the line above; Ctrl-C ends");
+                    host.messages.line("          save a file to measure again, against the line above; Ctrl-C ends");
                 }
                 if record.cases.iter().any(|case| case.measured().is_some()) {
                     last = Some(record);

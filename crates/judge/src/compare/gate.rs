@@ -330,7 +330,7 @@ impl Ruling {
 /// Most cases of an undecided threshold that are named.
 const MAX_NAMED: usize = 3;
 
-/// What keeps a `max-slowdown` undecided for a case, and the remedy.
+/// Reason why a `max-slowdown` is undecided for a case, and the remedy.
 const UNCERTAIN: [[&str; 2]; 3] = [
     ["whose interval includes its max-slowdown", "; more processes narrow it"],
     ["beyond its max-slowdown, but without enough evidence for a verdict", ""],

@@ -31,16 +31,15 @@ named!(Change, "change", [Worse "worse", Better "better", Unknown "unknown", Cha
 
 /// A figure by its common name, or by the driver's own.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "AnyFigure")]
 #[serde(untagged)]
-pub enum Figure {
+pub enum AnyFigure {
     /// One that drivers share.
     Common(CompilerStatistic),
     /// The driver's name of another.
     Own(String),
 }
 
-impl Figure {
+impl AnyFigure {
     /// Returns the name within a sentence.
     pub fn name(&self) -> &str {
         match self {
@@ -71,7 +70,7 @@ pub struct ChangedFigure {
     /// The kernel.
     pub kernel: String,
     /// The figure.
-    pub figure: Figure,
+    pub figure: AnyFigure,
     /// The figure of the baseline.
     pub baseline: f64,
     /// The figure of the candidate.
@@ -120,7 +119,7 @@ pub struct Total {
     /// The device's name.
     pub device: String,
     /// The figure.
-    pub figure: Figure,
+    pub figure: AnyFigure,
     /// Sum over the kernels of the baseline.
     pub baseline: f64,
     /// Sum over the kernels of the candidate.
@@ -134,7 +133,7 @@ pub struct Total {
 }
 
 impl Total {
-    fn none(device: &str, figure: &Figure) -> Self {
+    fn none(device: &str, figure: &AnyFigure) -> Self {
         Self {
             device: device.into(),
             figure: figure.clone(),
@@ -290,7 +289,7 @@ fn compile_time(kernel: &str, [before, after]: [Option<Nanos>; 2]) -> Option<Cha
         |time: Nanos| if time.0 < 10e6 { (time.0 * 1e-4).round() / 100.0 } else { (time.0 * 1e-6).round() };
     Some(ChangedFigure {
         kernel: kernel.into(),
-        figure: Figure::Own(COMPILE_TIME.into()),
+        figure: AnyFigure::Own(COMPILE_TIME.into()),
         baseline: milliseconds(before?),
         candidate: milliseconds(after?),
         verdict: Change::Same,
@@ -349,14 +348,14 @@ fn figures_of_both(old: &CompiledKernel, new: &CompiledKernel) -> Vec<ChangedFig
             Ordering::Less => Change::Better,
             Ordering::Equal => Change::Same,
         };
-        let figure = Figure::Common(figure);
+        let figure = AnyFigure::Common(figure);
         figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
     }
     let is_own = |name: &str| !CompilerStatistic::is_known(name) && !name.to_lowercase().contains("hash");
     for metric in new.statistics.iter().filter(|metric| is_own(&metric.name)) {
         let before = old.statistics.iter().find(|before| before.name == metric.name).and_then(value);
         if let (Some(baseline), Some(candidate)) = (before, value(metric)) {
-            let (figure, verdict) = (Figure::Own(metric.name.clone()), Change::Same);
+            let (figure, verdict) = (AnyFigure::Own(metric.name.clone()), Change::Same);
             figures.push(ChangedFigure { kernel: kernel.clone(), figure, baseline, candidate, verdict });
         }
     }

@@ -152,7 +152,7 @@ impl Expectations {
         for known in &known {
             let cases: Vec<_> = record.cases.iter().filter(|case| known.is_of(case)).collect();
             let passes = cases.iter().any(|case| case.is_verified());
-            // What an interrupted run did not reach may still fail.
+            // A case that an interrupted run did not reach may still fail.
             let may_fail = |case: &&Case| {
                 FailureStatus::of(&case.outcome).is_some()
                     || matches!(case.outcome, Outcome::Interrupted)

@@ -23,7 +23,7 @@ use crate::basis::units::{self, Nanos};
 use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
-pub use inspected::{Change, Figure, Inspected, Total};
+pub use inspected::{AnyFigure, Change, Inspected, Total};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 pub use side::{SeenCase, State};
@@ -175,7 +175,7 @@ pub struct Compared {
     pub test: String,
     /// Possible explanations of the verdict, or reasons why there is none.
     pub why: Vec<String>,
-    /// Those of `why` that are about the check.
+    /// Parts of `why` that are about the check.
     #[serde(skip)]
     pub about_check: Vec<String>,
     /// Obstacle that keeps it undecided, if it is neither the samples nor their spread.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::basis::dtype::DType;
 use crate::basis::random::generator;
-use crate::basis::units::{self, MIN_MULTIPLE, Nanos, counted, significant, trimmed};
+use crate::basis::units::{MIN_MULTIPLE, Nanos, counted, significant, trimmed};
 use crate::case::accepted::AcceptedMutation;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
@@ -486,28 +486,38 @@ impl CasePair<'_> {
         by_cpu_time.is_none_or(|ratio| judge(&ratio, settings.min_effect) != verdict)
     }
 
+    /// Returns what keeps a verdict by times from counting, and why, unless the test column says it.
+    fn obstacle(
+        &self,
+        by_ratio: Verdict,
+        ratio: Option<&Ratio>,
+        settings: &Settings,
+    ) -> (Option<Obstacle>, Option<String>) {
+        if self.speed_explains(by_ratio, ratio, settings) {
+            if by_ratio != Verdict::Same && self.lacks_baseline(settings) {
+                return (Some(Obstacle::FewProcesses { baseline: true }), Some(self.speed_sentence()));
+            }
+            return (Some(self.speed_obstacle()), None);
+        }
+        if self.may_be_a_moment(by_ratio, ratio, settings) {
+            let reason = format!(
+                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
+            );
+            return (Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }), Some(reason));
+        }
+        (None, None)
+    }
+
     /// Returns the finished comparison of the case. The p-value of `ratio` is adjusted for the number of cases.
     pub(super) fn compared(&self, ratio: Option<Ratio>, settings: &Settings, driver_changed: bool) -> Compared {
         let by_ratio = ratio.map_or(Verdict::Undecided, |ratio| judge(&ratio, settings.min_effect));
-        let mut obstacle = None;
-        let mut reason = None;
-        if by_ratio != Verdict::Slower && self.is_no_longer_verified() {
-            obstacle = Some(Obstacle::Unverified);
-        } else if by_ratio != Verdict::Slower && !settings.weaker_checks && self.is_checked_less() {
-            obstacle = Some(Obstacle::WeakerCheck);
-        } else if self.speed_explains(by_ratio, ratio.as_ref(), settings) {
-            if by_ratio != Verdict::Same && self.lacks_baseline(settings) {
-                obstacle = Some(Obstacle::FewProcesses { baseline: true });
-                reason = Some(self.speed_sentence());
-            } else {
-                // The test column has the reason.
-                obstacle = Some(self.speed_obstacle());
-            }
-        } else if self.may_be_a_moment(by_ratio, ratio.as_ref(), settings) {
-            obstacle = Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) });
-            reason = Some(format!(
-                "with fewer than {MIN_RUNS_FOR_SPREAD} processes on a software device, a change may just be a busy moment"
-            ));
+        let (mut obstacle, mut reason) = self.obstacle(by_ratio, ratio.as_ref(), settings);
+        // A case that is certainly slower fails anyway.
+        let is_slower = by_ratio == Verdict::Slower && obstacle.is_none();
+        if !is_slower && self.is_no_longer_verified() {
+            (obstacle, reason) = (Some(Obstacle::Unverified), None);
+        } else if !is_slower && !settings.weaker_checks && self.is_checked_less() {
+            (obstacle, reason) = (Some(Obstacle::WeakerCheck), None);
         }
         let verdict = if obstacle.is_some() { Verdict::Undecided } else { by_ratio };
         let mut why: Vec<String> = vec![];
@@ -536,7 +546,9 @@ impl CasePair<'_> {
                 why.push(evidence(&ratio, verdict, settings.min_effect));
             }
         }
-        why.extend(self.explanations(verdict, settings));
+        why.extend(
+            self.explanations(verdict, settings).into_iter().filter(|reason| !why.contains(reason)).collect::<Vec<_>>(),
+        );
         if verdict != Verdict::Same {
             // Changed code comes before conditions that changed meanwhile.
             why.splice(0..0, why::code_changes(&self.baseline, &self.candidate, driver_changed));
@@ -701,11 +713,7 @@ impl CasePair<'_> {
 
     /// Describes the difference in speed during the candidate in a sentence.
     fn speed_sentence(&self) -> String {
-        let Some(load) = self.load() else {
-            let slowness = self.slowness();
-            let side = if slowness >= 0.0 { "candidate" } else { "baseline" };
-            return format!("a fixed test kernel took {} during the {side}", units::longer(slowness.abs().exp()));
-        };
+        let Some(load) = self.load() else { return why::canary_sentence(self.slowness().exp()) };
         let word = if load > 0.0 { "more" } else { "less" };
         let points = 100.0 * load.abs();
         format!("the candidate ran while other programs used {points:.0} percentage points {word} CPU")

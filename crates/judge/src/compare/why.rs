@@ -38,9 +38,7 @@ pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
         reasons.push(format!("clock {} → {} MHz", significant(before), significant(after)));
     }
     if let Some([before, after]) = canary.filter(is_mentioned) {
-        let side = if after > before { "candidate" } else { "baseline" };
-        let longer = units::longer((after / before).max(before / after));
-        reasons.push(format!("the device took {longer} during the {side} (by its canary)"));
+        reasons.push(canary_sentence(after / before));
     }
     if let Some([before, after]) = cpu_shares_of_others(baseline, candidate)
         && (after - before).abs() > MIN_MENTIONED_LOAD
@@ -49,6 +47,12 @@ pub(super) fn speed_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
         reasons.push(format!("other programs used {before:.0} % → {after:.0} % of the CPU"));
     }
     reasons
+}
+
+/// Says on which side the canary took longer, of which `ratio` is the candidate's time ÷ the baseline's.
+pub(super) fn canary_sentence(ratio: f64) -> String {
+    let side = if ratio >= 1.0 { "candidate" } else { "baseline" };
+    format!("a fixed test kernel took {} in the {side}", units::longer(ratio.max(1.0 / ratio)))
 }
 
 /// Lists changes of the program: driver, kernels, sub-group sizes, notes.
@@ -207,7 +211,7 @@ fn canary_steps(seen: &SeenCase<'_>) -> Option<u32> {
 
 const TIME_LIMIT: &str = "stopped at --max-time";
 const DRIFT: &str = "the device's speed changed while sampling";
-const SLOW_CLOCK: &str = "device slower than its best";
+const SLOW_CLOCK: &str = "device below its best speed";
 /// Warnings that do not matter if both sides have them.
 const IGNORED_ON_BOTH_SIDES: [&str; 3] = [TIME_LIMIT, DRIFT, SLOW_CLOCK];
 

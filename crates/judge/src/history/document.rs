@@ -42,7 +42,7 @@ struct SeriesEntry<'a> {
     level: Nanos,
     /// Half the interquartile range of all runs, each relative to the median between the steps around it.
     spread: Option<f64>,
-    steps: Vec<StepEntry<'a>>,
+    steps: Vec<HistoryStep<'a>>,
     /// Number of runs on the device since the last point in which the case was wrong or failed.
     wrong: usize,
     /// Number of those that lack the case.
@@ -52,7 +52,7 @@ struct SeriesEntry<'a> {
 }
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
-struct StepEntry<'a> {
+struct HistoryStep<'a> {
     /// Last run before the step, and first one after it.
     between: [&'a str; 2],
     /// Level after the step divided by the one before.
@@ -104,7 +104,7 @@ impl<'a> HistoryDocument<'a> {
             label: run.record.origin.label.as_deref(),
         });
         let series = history.series.iter().map(|series| {
-            let step = |step: &SeriesStep| StepEntry {
+            let step = |step: &SeriesStep| HistoryStep {
                 between: [step.at - 1, step.at].map(|point| file(series.points[point].run)),
                 ratio: step.ratio(),
                 levels: step.levels,

@@ -42,7 +42,7 @@ use crate::prelude::*;
 pub static EIGEN: Algorithm = Algorithm {
     name: Borrowed("eigen"),
     summary: "dominant eigenvalue and eigenvector of a positive matrix by similarity transform",
-    work: "3·n² operations, counted for one round because their number depends on the data; A read once, v and λ written \
+    work: "3·n² operations, per round; the number of rounds depends on the data; A read once, v and λ written \
            once",
     default_size: MATRIX_SIZES,
     verify_size: AWKWARD_MATRICES,

@@ -47,7 +47,7 @@ const PLAIN_KERNELS: usize = 4;
 
 /// Kernels of both variants.
 #[derive(Clone, Copy)]
-struct Kernels {
+struct BlockedKernels {
     /// Factorizes a diagonal block; with a side, also solves for the strips there.
     corner: &'static Shader,
     solve: &'static Shader,
@@ -56,7 +56,7 @@ struct Kernels {
     halves: Option<Halves>,
 }
 
-impl Kernels {
+impl BlockedKernels {
     /// Returns the kernels without matrix units, for updates that cannot wait until halves are prepared.
     fn plain(self) -> Self {
         Self { halves: None, ..self }
@@ -104,7 +104,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
         [scales, halves, update] => Some(schedule.allocate_halves([scales, halves, update])),
         _ => None,
     };
-    let kernels = Kernels { corner, solve, update, halves };
+    let kernels = BlockedKernels { corner, solve, update, halves };
     schedule.pad(pad);
     let mut first_diagonal_done = false;
     for (index, start) in (0..schedule.stride).step_by(outer as usize).enumerate() {
@@ -122,7 +122,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
 impl LuSchedule<'_> {
     /// Records an outer block. `first_diagonal_done` says whether the outer block before has factorized this one's
     /// first diagonal block; returns whether this one has done so for the next.
-    fn outer_block(&mut self, kernels: Kernels, outer: OuterBlock, first_diagonal_done: bool) -> bool {
+    fn outer_block(&mut self, kernels: BlockedKernels, outer: OuterBlock, first_diagonal_done: bool) -> bool {
         if self.takes_one_stage(kernels, outer.start) {
             self.blocks_in_one_stage(kernels, outer);
             // Fewer rows remain for the next outer block, whose groups then factorize their diagonal blocks themselves.
@@ -143,7 +143,7 @@ impl LuSchedule<'_> {
 
     /// Whether each block of the outer block at `start` takes one stage. It does not if there are so many strips that
     /// factorizing the diagonal block redundantly takes longer than waiting for it.
-    fn takes_one_stage(&self, kernels: Kernels, start: u64) -> bool {
+    fn takes_one_stage(&self, kernels: BlockedKernels, start: u64) -> bool {
         let limits = &self.device.limits;
         // Split products wait for two earlier stages, for scales and for halves, and these need a block each.
         let has_stages = kernels.halves.is_none() || self.width > 2 * self.block || self.width >= self.stride;
@@ -157,7 +157,7 @@ impl LuSchedule<'_> {
 
     /// Records an outer block in two stages per block: the diagonal block, then the strips. The first diagonal block must
     /// be factorized already.
-    fn blocks_in_two_stages(&mut self, kernels: Kernels, outer: OuterBlock) {
+    fn blocks_in_two_stages(&mut self, kernels: BlockedKernels, outer: OuterBlock) {
         let OuterBlock { start, end, own, .. } = outer;
         let stride = self.stride;
         let blocks = (end - start) / self.block;
@@ -185,7 +185,7 @@ impl LuSchedule<'_> {
 
     /// Records an outer block in one stage per block: all groups factorize the diagonal block redundantly, and so need
     /// not wait for another.
-    fn blocks_in_one_stage(&mut self, kernels: Kernels, outer: OuterBlock) {
+    fn blocks_in_one_stage(&mut self, kernels: BlockedKernels, outer: OuterBlock) {
         let OuterBlock { start, end, own, .. } = outer;
         let earlier = outer.earlier_factors(if start > 0 { self.width } else { 0 });
         let blocks = (end - start) / self.block;
@@ -220,7 +220,7 @@ impl LuSchedule<'_> {
     }
 
     /// Records the share of a block in the update of everything behind the outer block by the one before it.
-    fn update_rest(&mut self, kernels: Kernels, earlier: UpdateFactors, outer: OuterBlock, block: u64) {
+    fn update_rest(&mut self, kernels: BlockedKernels, earlier: UpdateFactors, outer: OuterBlock, block: u64) {
         let OuterBlock { start, end, .. } = outer;
         let blocks = (end - start) / self.block;
         let Some(halves) = kernels.halves else {
@@ -288,7 +288,7 @@ impl LuSchedule<'_> {
 
     /// Records the first diagonal block of the next outer block and the update of its strips, or of everything behind
     /// if outer blocks are single blocks.
-    fn next_outer(&mut self, kernels: Kernels, outer: OuterBlock) {
+    fn next_outer(&mut self, kernels: BlockedKernels, outer: OuterBlock) {
         let OuterBlock { end, own, other, .. } = outer;
         let factors = outer.factors(self.width);
         self.factorize_diagonal(kernels, other, BlockPosition { first: end, panel_column: 0 }, factors);
@@ -309,7 +309,13 @@ impl LuSchedule<'_> {
 
     /// Records the factorization of the diagonal block at `position`, which the same dispatch first updates by
     /// `factors`.
-    fn factorize_diagonal(&mut self, kernels: Kernels, own: Panel, position: BlockPosition, factors: UpdateFactors) {
+    fn factorize_diagonal(
+        &mut self,
+        kernels: BlockedKernels,
+        own: Panel,
+        position: BlockPosition,
+        factors: UpdateFactors,
+    ) {
         self.push(self.diagonal(kernels.corner, own, position, factors, None));
         self.substitute();
     }
@@ -325,19 +331,19 @@ impl LuSchedule<'_> {
 
     /// Records the update of two strips that meet on the diagonal: the columns `lines`, and the rows `lines` beside them.
     /// The square of their first `corner` rows and columns is left out.
-    fn update_strips(&mut self, kernels: Kernels, factors: UpdateFactors, lines: Range<u64>, corner: u64) {
+    fn update_strips(&mut self, kernels: BlockedKernels, factors: UpdateFactors, lines: Range<u64>, corner: u64) {
         let stride = self.stride;
         self.update_area(kernels, factors, &Area { rows: lines.start..stride, columns: lines.clone(), corner });
         self.update_area(kernels, factors, &Area { columns: lines.end..stride, rows: lines, corner: 0 });
     }
 
     /// Records the update of some `columns` in the rows behind an outer block that ends at `end`.
-    fn update_behind(&mut self, kernels: Kernels, factors: UpdateFactors, end: u64, columns: Range<u64>) {
+    fn update_behind(&mut self, kernels: BlockedKernels, factors: UpdateFactors, end: u64, columns: Range<u64>) {
         self.update_area(kernels, factors, &Area { rows: end..self.stride, columns, corner: 0 });
     }
 
     /// Records the update of an area, if it is not empty; it overlaps with the steps before.
-    fn update_area(&mut self, kernels: Kernels, factors: UpdateFactors, area: &Area) {
+    fn update_area(&mut self, kernels: BlockedKernels, factors: UpdateFactors, area: &Area) {
         let height = area.height();
         let width = area.width();
         if width == 0 || height == 0 || height <= area.corner && width <= area.corner {

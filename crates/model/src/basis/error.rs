@@ -215,14 +215,14 @@ mod tests {
         #[derive(Debug, serde::Deserialize)]
         #[allow(dead_code)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-        struct Fields {
+        struct TestFields {
             name: String,
             #[serde(default)]
-            color: Option<Color>,
+            color: Option<TestColor>,
         }
         #[derive(Debug, serde::Deserialize)]
         #[serde(rename_all = "kebab-case")]
-        enum Color {
+        enum TestColor {
             Always,
             Never,
         }
@@ -240,7 +240,7 @@ mod tests {
                 ":1: 'name = 'a' # \\u{0}': invalid comment character, expected printable characters",
             ),
         ] {
-            let error = toml::from_str::<Fields>(text).expect_err(text);
+            let error = toml::from_str::<TestFields>(text).expect_err(text);
             assert_eq!(toml_mistake(text, &error), expected, "{text}");
         }
         for (line, lesson) in [
@@ -262,7 +262,7 @@ mod tests {
             ("a = 'b', 'c'", "nothing but a # comment"),
         ] {
             let text = format!("# a\n{line}\n");
-            let error = toml::from_str::<Fields>(&text).expect_err(line);
+            let error = toml::from_str::<TestFields>(&text).expect_err(line);
             let message = toml_mistake(&text, &error);
             assert!(message.starts_with(&format!(":2: '{}': {lesson}", printable(line.trim()))), "{line}: {message}");
         }

@@ -158,18 +158,18 @@ pub fn significant(value: f64) -> String {
 /// Formats like [`significant`], but down to the second digit of the error at most, if a relative error is known: `167000`
 /// of 167490 ± 36 %.
 pub fn significant_within(value: f64, error: Option<f64>) -> String {
-    Place::of(value, error).map_or_else(|| significant(value), |place| place.round(value))
+    LastDigit::of(value, error).map_or_else(|| significant(value), |place| place.round(value))
 }
 
 /// Place of the last digit that an error justifies.
 #[derive(Clone, Copy)]
-struct Place {
+struct LastDigit {
     /// Power of ten of that digit.
     last: i32,
     decimals: usize,
 }
 
-impl Place {
+impl LastDigit {
     /// Returns the place for a value with a relative error; `None` without one.
     fn of(value: f64, error: Option<f64>) -> Option<Self> {
         let digit = |value: f64| value.abs().log10().floor() as i32;

@@ -86,7 +86,7 @@ impl AcceptedMutation {
             // Mutations that pass as a whole come first.
             of_buffer.sort_by_key(|accepted| accepted.share < 1.0);
             let listed: Vec<_> = of_buffer.iter().take(MAX_LISTED).map(ToString::to_string).collect();
-            let mut part = format!("in {buffer} {}", listed.join(", or "));
+            let mut part = format!("{} in {buffer}", listed.join(", or "));
             if of_buffer.len() > MAX_LISTED {
                 let _ = write!(part, ", or {}", counted(of_buffer.len() - MAX_LISTED, "more mistake"));
             }
@@ -102,7 +102,7 @@ impl AcceptedMutation {
         } else {
             "choose a smaller tolerance, or one for each column, or another fill"
         };
-        Some(format!("this check would also accept: {}; {remedy}", parts.join("; ")))
+        Some(format!("the check would also accept {}; {remedy}", parts.join("; ")))
     }
 }
 

@@ -20,7 +20,7 @@ pub const LINE_INSTRUCTIONS: [u32; 4] = [DEBUG_SOURCE, DEBUG_SOURCE_CONTINUED, D
 pub struct Lines {
     files: Vec<SourceFile>,
     /// In the order of the words; each holds until the next.
-    changes: Vec<Change>,
+    changes: Vec<LineStart>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ struct SourceFile {
 
 /// First instruction of those that come from one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
+struct LineStart {
     /// Index of its first word in the module.
     word: usize,
     /// Index of the file, and line from 1; `None` if they are unknown.
@@ -43,7 +43,7 @@ impl Lines {
     /// Reads the debug information of a module: `OpLine`, or `DebugLine` of `NonSemantic.Shader.DebugInfo`. A damaged
     /// module has the lines before the damage.
     pub fn read(module: &[u32]) -> Self {
-        let mut reader = Reader::default();
+        let mut reader = LineReader::default();
         for instruction in instructions(module).map_while(Result::ok) {
             reader.read(instruction);
         }
@@ -73,7 +73,7 @@ impl Lines {
     /// Adds a place from word `word` on, which is not before the last.
     fn push(&mut self, word: usize, place: Option<(usize, u32)>) {
         if self.changes.last().and_then(|change| change.place) != place {
-            self.changes.push(Change { word, place });
+            self.changes.push(LineStart { word, place });
         }
     }
 
@@ -110,7 +110,7 @@ impl Lines {
             put(&mut bytes, file.name.len() as u64);
             bytes.extend(file.name.as_bytes());
         }
-        let mut last = Change { word: 0, place: None };
+        let mut last = LineStart { word: 0, place: None };
         for change in &self.changes {
             // File 0 is none.
             let [(last_file, last_line), (file, line)] = [last.place, change.place]
@@ -145,7 +145,7 @@ impl Lines {
             if code & 1 == 1 {
                 file = take(bytes).unwrap_or(0) as usize;
             }
-            lines.changes.push(Change { word, place: file.checked_sub(1).map(|file| (file, line)) });
+            lines.changes.push(LineStart { word, place: file.checked_sub(1).map(|file| (file, line)) });
         }
         lines
     }
@@ -184,7 +184,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Debug information of the instructions read so far.
 #[derive(Default)]
-struct Reader {
+struct LineReader {
     lines: Lines,
     /// Imported sets of debug instructions.
     sets: Vec<u32>,
@@ -197,7 +197,7 @@ struct Reader {
     place: Option<(usize, u32)>,
 }
 
-impl Reader {
+impl LineReader {
     fn read(&mut self, instruction: Instruction<'_>) {
         match (instruction.op(), instruction.operands()) {
             (Some(Op::ExtInstImport), [id, name @ ..]) => {

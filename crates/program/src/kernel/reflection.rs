@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Purpose that a kernel's interface is read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum InterfaceUse {
     Compile,
     Run,
     BuildIn,
@@ -31,18 +31,18 @@ impl Interface {
     /// be evaluated counts as 0: the driver refuses a kernel that needs too much. The error message names what is
     /// invalid or unsupported in the module, and the remedy.
     pub fn read(binary: &[u8]) -> Result<Self, String> {
-        Self::reflect(binary, Purpose::Run)
+        Self::reflect(binary, InterfaceUse::Run)
     }
 
     /// Reads what compiling a kernel takes: not its push constants and descriptors, which may be of kinds that gpukern does
     /// not bind.
     pub fn read_unbound(binary: &[u8]) -> Result<Self, String> {
-        Self::reflect(binary, Purpose::Compile)
+        Self::reflect(binary, InterfaceUse::Compile)
     }
 
     /// Reads the interface of a built-in kernel, whose shared-memory size must be known.
     pub fn read_built_in(binary: &[u8]) -> Result<Self, String> {
-        let interface = Self::reflect(binary, Purpose::BuildIn)?;
+        let interface = Self::reflect(binary, InterfaceUse::BuildIn)?;
         interface.check_slots()?;
         Ok(interface)
     }
@@ -66,14 +66,14 @@ impl Interface {
         Ok(())
     }
 
-    fn reflect(binary: &[u8], purpose: Purpose) -> Result<Self, String> {
+    fn reflect(binary: &[u8], purpose: InterfaceUse) -> Result<Self, String> {
         let declarations = Declarations::read(binary)?;
         let module = rspirv::dr::load_words(&declarations.words)
             .map_err(|e| format!("its declarations cannot be read: {e}; check it with `spirv-val`"))?;
         check_entry_point(&module)?;
         let reflector = Reflector::new(&module, declarations.size_ids);
         let local_size = reflector.local_size()?;
-        let is_bound = purpose != Purpose::Compile;
+        let is_bound = purpose != InterfaceUse::Compile;
         Ok(Self {
             version: declarations.version,
             local_size,
@@ -82,7 +82,7 @@ impl Interface {
             slots: if is_bound { reflector.slots()? } else { vec![] }.into(),
             asks_lengths: declarations.asks_lengths,
             shared: match reflector.shared() {
-                Err(_) if purpose != Purpose::BuildIn => vec![SizeOp::Push(Word::Literal(0))].into(),
+                Err(_) if purpose != InterfaceUse::BuildIn => vec![SizeOp::Push(Word::Literal(0))].into(),
                 shared => shared?.into(),
             },
             capabilities: declarations.capabilities.into(),

@@ -154,7 +154,7 @@ impl<'de> Deserialize<'de> for Selection {
                             continue;
                         }
                     };
-                    *list = map.next_value::<OneOrMany>()?.texts();
+                    *list = map.next_value::<ValueOrList>()?.texts();
                 }
                 Ok(selection)
             }
@@ -180,7 +180,7 @@ impl Selection {
             _ => {
                 let Some(axis) = axes::find(name) else { return Ok(()) };
                 let texts = match axis.value {
-                    Value::List(..) => map.next_value::<OneOrMany>()?.texts(),
+                    Value::List(..) => map.next_value::<ValueOrList>()?.texts(),
                     Value::Word(_) => vec![map.next_value()?],
                     Value::Whole(..) => vec![map.next_value::<Whole>()?.0.to_string()],
                     Value::Real(_) => vec![map.next_value::<f64>()?.to_string()],
@@ -244,7 +244,7 @@ pub struct RunTable {
 /// `"naive"`, `1024` or a list of them: the command line takes a comma-separated list.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a string, a positive integer or a list of them")]
-enum OneOrMany {
+enum ValueOrList {
     One(TextOrInteger),
     Many(Vec<TextOrInteger>),
 }
@@ -256,7 +256,7 @@ enum TextOrInteger {
     Text(String),
 }
 
-impl OneOrMany {
+impl ValueOrList {
     /// Returns a text for each argument of the command line.
     fn arguments(self) -> Vec<String> {
         let scalars = match self {
@@ -278,7 +278,7 @@ impl OneOrMany {
 }
 
 fn arguments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    OneOrMany::deserialize(deserializer).map(OneOrMany::arguments)
+    ValueOrList::deserialize(deserializer).map(ValueOrList::arguments)
 }
 
 /// Reads `N=64,128`, or a list whose values without a name belong to the only axis.
@@ -289,7 +289,7 @@ fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    OneOrMany::deserialize(deserializer).map(OneOrMany::texts)
+    ValueOrList::deserialize(deserializer).map(ValueOrList::texts)
 }
 
 /// Parses a percentage such as `1%` into a fraction.

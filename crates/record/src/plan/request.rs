@@ -83,6 +83,8 @@ pub struct VulkanOptions {
     pub max_run: String,
     /// Whether this process does all device work.
     pub in_process: bool,
+    /// Whether the user's kernels run without robust buffer access.
+    pub no_robust_access: bool,
 }
 
 /// Changes to a description from the command line, unparsed.
@@ -103,9 +105,15 @@ pub struct FieldOptions {
 
 impl Default for VulkanOptions {
     fn default() -> Self {
-        let timeout = "30s".into();
-        let max_run = "60s".into();
-        Self { validation: false, loader: None, cache_dir: None, timeout, max_run, in_process: false }
+        Self {
+            validation: false,
+            loader: None,
+            cache_dir: None,
+            timeout: "30s".into(),
+            max_run: "60s".into(),
+            in_process: false,
+            no_robust_access: false,
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Warning {
             Self::Interrupted => "interrupted while sampling",
             Self::Stopped { .. } => "the process was suspended during sampling; the samples around that were dropped",
             Self::Drift { .. } => "a fixed test kernel beside the samples changed by more than 2 %",
-            Self::SlowClock { .. } => "a fixed test kernel took over 5 % longer than at its best",
+            Self::SlowClock { .. } => "a fixed test kernel took over 5 % longer than its best",
             Self::AboveLimit { .. } => {
                 "faster than the measured limit: the limit is wrong (rerun `gpukern peak`), or the operations or bytes of `[work]` are"
             }
@@ -102,7 +102,7 @@ impl std::fmt::Display for Caveat {
         match self {
             Self::OneProcess { device, apart } => write!(
                 f,
-                "device {device} (CPU): ± covers this process only; the medians of another process may differ by {:.0} % or \
+                "device {device} (CPU): ± covers one process only; medians of others may differ by {:.0} % or \
                  more (`--processes 5` measures this)",
                 100.0 * apart
             ),

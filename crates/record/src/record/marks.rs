@@ -211,7 +211,7 @@ impl RunConditions {
         let typical_error = error.and_then(|error| conditions?.error_of_others(error));
         let max_error = MIN_MARKED_ERROR.max(MIN_MARKED_ERROR_RATIO * typical_error.unwrap_or(0.0));
         if has_no_interval(measured) || error.is_some_and(|error| error > max_error) {
-            marks.push(Mark::new(UNCERTAIN, "uncertain: too few samples, or a far wider interval than other medians"));
+            marks.push(Mark::new(UNCERTAIN, "uncertain: too few samples, or a wide interval"));
         }
         if let Some(conditions) = conditions.filter(|conditions| conditions.is_disturbed(measured)) {
             let meaning = if conditions.on_host {
@@ -245,7 +245,7 @@ impl DeviceConditions {
         Some(match self.errors.len() {
             1 => format!("the median is known only to {}", told(typical)),
             2 if *most > MIN_MARKED_ERROR_RATIO * least => {
-                format!("the medians are known to {} and {}", told(*least), told(*most))
+                format!("the medians are known to between {} and {}", told(*least), told(*most))
             }
             _ => format!("a typical median is known only to {}", told(typical)),
         })
@@ -268,14 +268,15 @@ impl DeviceConditions {
         let [least, most] = [least, most].map(|log_time| (log_time - best).exp().max(1.0));
         let percent = |ratio: f64| format!("{:.0}", 100.0 * (ratio - 1.0));
         let longer = match (percent(least), percent(most)) {
-            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times as long as"),
-            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times as long as"),
-            (_, high) if is_steady => format!("{high} % longer than"),
-            (low, high) if low == "0" => format!("up to {high} % longer than"),
-            (low, high) => format!("{low} to {high} % longer than"),
+            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times its best time"),
+            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times its best time"),
+            (_, high) if is_steady => format!("{high} % longer than its best"),
+            (low, high) if low == "0" => format!("up to {high} % longer than its best"),
+            (low, high) => format!("{low} to {high} % longer than its best"),
         };
-        let clock = self.clock_mhz.map_or_else(String::new, |mhz| format!(", at {} GHz", significant(mhz / 1000.0)));
-        Some(format!("a fixed test kernel took {longer} at its best{clock}"))
+        let clock =
+            self.clock_mhz.map_or_else(String::new, |mhz| format!(" (clock: {} GHz)", significant(mhz / 1000.0)));
+        Some(format!("a fixed test kernel took {longer}{clock}"))
     }
 
     /// Whether a case differs from the rest of its run by other programs' load or by its canary.
@@ -340,7 +341,7 @@ mod tests {
     fn conditions_of_the_whole_run_are_a_sentence_not_marks() {
         let throttled = Conditions { clock_mhz: Some([1900.0; 2]), ..with_canary(80e3) };
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[throttled; 5]));
-        assert_eq!(sentence, "a fixed test kernel took 7 % longer than at its best, at 1.900 GHz");
+        assert_eq!(sentence, "a fixed test kernel took 7 % longer than its best (clock: 1.900 GHz)");
         assert_eq!(signs, [""; 5]);
         let (sentence, _) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &[with_canary(75.2e3); 5]));
         assert_eq!(sentence, "", "nothing to know");
@@ -359,7 +360,7 @@ mod tests {
         conditions[3] = with_canary(82e3);
         conditions[5].canary = Some([Nanos(75e3), Nanos(80e3)]);
         let (sentence, signs) = sentence_and_signs(&under_conditions(DeviceKind::DiscreteGpu, &conditions));
-        assert_eq!(sentence, "a fixed test kernel took up to 9 % longer than at its best");
+        assert_eq!(sentence, "a fixed test kernel took up to 9 % longer than its best");
         assert_eq!(signs, ["", "", "", "d", "", "d", "", "", ""]);
         // On the CPU, a single canary reading may be off; other programs' share, or most readings, count.
         conditions[7].others = Some(0.4);
@@ -403,7 +404,7 @@ mod tests {
         record.cases.truncate(2);
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [UNCERTAIN, ""]);
-        assert_eq!(sentence, "the medians are known to ±1 % and ±22 %");
+        assert_eq!(sentence, "the medians are known to between ±1 % and ±22 %");
         record.cases.truncate(1);
         assert_eq!(sentence_and_signs(&record).0, "the median is known only to ±22 %");
         let apart = [1.0, 1.0, 1.0, 1.0, 9.0, 9.0].map(Nanos);

@@ -76,7 +76,7 @@ impl MergedRecord {
         }
         if own.method != other.method {
             return Err(format!(
-                "{b} was measured by another method than {a}; they differ in {}",
+                "{b} was measured by a different method from {a}; they differ in {}",
                 own.method.differences(&other.method)
             ));
         }
@@ -86,7 +86,7 @@ impl MergedRecord {
         }
         if own.options != other.options {
             return Err(format!(
-                "{b} was measured with other options than {a}: `{}` and `{}`; give each the same cases and the same \
+                "{b} was measured with different options from {a}: `{}` and `{}`; give each the same cases and the same \
                  sampling",
                 printable(&other.command.join(" ")),
                 printable(&self.first_command.join(" "))
@@ -282,7 +282,7 @@ mod tests {
         let cases: [(Change, &str); 8] = [
             (|record| record.version = "9".into(), "'1.json' was measured by gpukern 9, and '0.json' by 0.0.0"),
             (|record| record.method.validation = true, "they differ in validation layers"),
-            (|record| record.options = Some("other".into()), "other options than '0.json': `gpukern bench-1`"),
+            (|record| record.options = Some("other".into()), "different options from '0.json': `gpukern bench-1`"),
             (|record| record.options = None, "'1.json' does not record its options"),
             (
                 |record| record.origin.commit = Some("fedcba9".into()),

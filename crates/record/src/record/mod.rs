@@ -241,7 +241,7 @@ pub struct Case {
     /// Options of the case other than the size.
     #[serde(flatten)]
     pub options: CaseOptions,
-    /// What the catalogue says of it.
+    /// The catalogue's facts about it.
     #[serde(skip)]
     #[schemars(skip)]
     pub entry: CatalogueEntry,

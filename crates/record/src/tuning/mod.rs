@@ -78,7 +78,7 @@ pub struct SearchResult {
     pub unclear: Option<(Tile, Nanos, Option<[f64; 2]>)>,
     /// Other variants that `auto` may select, with their medians, predicted fastest first; empty if there was no time.
     pub rivals: Vec<(String, Nanos)>,
-    /// Those of them, and of the searched variant, that may be as fast as the fastest, as [`tied`] names them.
+    /// Variants, of these and the searched one, that may be as fast as the fastest, as [`tied`] names them.
     #[serde(default)]
     pub tied: Vec<String>,
     /// Other variants that `auto` may select, for which there was no time.

@@ -473,7 +473,7 @@ pub fn choose<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> V
         if !group.variants.iter().any(|named| named.name == variant.name) {
             chosen.push(with_tile(group, variant, device, tuned));
         }
-        let note = format!("{} chosen by auto, {reason}", variant.name);
+        let note = format!("auto chose {}, {reason}", variant.name);
         let choice = chosen.iter_mut().find(|configuration| configuration.variant.name == variant.name);
         choice.expect("it is named or was added").automatic = Some(note);
     }
@@ -565,7 +565,7 @@ fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Op
     if let Some((reason, day)) = failure(first) {
         return Some((by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))));
     }
-    Some((by_model, format!("by prediction; `gpukern tune {}` chooses by measured times", algorithm.name)))
+    Some((by_model, format!("by its model; `gpukern tune {}` measures", algorithm.name)))
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
@@ -800,12 +800,12 @@ mod tests {
         let hot = [tiled.clone(), texel.clone()];
         let both = [&hot[..], &[cold(&tiled, 1.0), cold(&texel, 2.0)]].concat();
         let tile = "tile 64×128×16 in 64×32 in 16×16, tuned 2026-11-21";
-        let by = |day: u32| format!("chosen by auto, the fastest of the results of 2026-11-{day}");
-        assert_eq!(choice(&both, CacheState::Hot), format!("{tile}; tiled {}", by(21)));
-        assert_eq!(choice(&both, CacheState::Cold), format!("texel {} with cold caches", by(22)));
-        let hot_in_cold = format!("{tile} with hot caches; tiled {} with hot caches", by(21));
+        let by = |name: &str, day: u32| format!("auto chose {name}, the fastest of the results of 2026-11-{day}");
+        assert_eq!(choice(&both, CacheState::Hot), format!("{tile}; {}", by("tiled", 21)));
+        assert_eq!(choice(&both, CacheState::Cold), format!("{} with cold caches", by("texel", 22)));
+        let hot_in_cold = format!("{tile} with hot caches; {} with hot caches", by("tiled", 21));
         assert_eq!(choice(&hot, CacheState::Cold), hot_in_cold);
-        assert_eq!(choice(&both[2..], CacheState::Hot), format!("texel {} with cold caches", by(22)));
+        assert_eq!(choice(&both[2..], CacheState::Hot), format!("{} with cold caches", by("texel", 22)));
     }
 
     #[test]
@@ -890,10 +890,7 @@ mod tests {
         let by_model = reason(&[]).expect("a reason");
         assert_eq!(reason(&[inspected(&device, first, 0.0)]), Some(by_model));
         let reason_of_next = reason(&[inspected(&device, first, 12.0)]).expect("a reason");
-        assert!(
-            reason_of_next.ends_with(&format!("chosen by auto, by inspection: {first} spills here (12)")),
-            "{reason_of_next}"
-        );
+        assert!(reason_of_next.ends_with(&format!(", by inspection: {first} spills here (12)")), "{reason_of_next}");
         assert!(!reason_of_next.starts_with(&**first), "{reason_of_next}");
     }
 
@@ -918,17 +915,16 @@ mod tests {
             let tuned = tuned(results);
             choose(&auto_group, &device, &tuned).remove(0)
         };
-        let untimed =
-            "texel chosen by auto, by prediction; `gpukern tune matmul` chooses by measured times".to_string();
+        let untimed = "auto chose texel, by its model; `gpukern tune matmul` measures".to_string();
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
         assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec![untimed], None));
         // A rate without one of the rule's choice does not count.
         assert_eq!(auto(std::slice::from_ref(&tiled)).variant.name, "texel");
         let slower = [tiled.clone(), texel.clone()];
-        assert_eq!(auto(&slower).notes(), ["texel chosen by auto, the fastest of the results of 2026-11-21"]);
+        assert_eq!(auto(&slower).notes(), ["auto chose texel, the fastest of the results of 2026-11-21"]);
         let faster = auto(&[tiled, TuningResult { gflops: Some(3.0), ..texel }]);
         assert_eq!((&*faster.variant.name, faster.spec.tile.map(String::from)), ("tiled", Some(TILE.into())));
-        assert_eq!(faster.notes()[1], "tiled chosen by auto, the fastest of the results of 2026-11-21");
+        assert_eq!(faster.notes()[1], "auto chose tiled, the fastest of the results of 2026-11-21");
         // A variant with different arithmetic is never chosen, however fast.
         let split = [&slower[..], &[kept(&device, "split", "1024", 300.0)]].concat();
         assert_eq!(auto(&split).variant.name, "texel");
@@ -951,11 +947,11 @@ mod tests {
             notes(&auto_group, &device, &read).concat().pop().expect("a reason")
         };
         let [first, next] = [0, 1].map(|at| favorites(&MATMUL, &auto_group.spec, &device)[at].name.to_string());
-        let by_model = format!("{next} chosen by auto, by the model; {first} failed on 2026-11-21: SIGILL");
+        let by_model = format!("auto chose {next}, by the model; {first} failed on 2026-11-21: SIGILL");
         assert_eq!(reason(&[failed(&first)]), by_model);
         // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
-        let by_time = "naive chosen by auto, the fastest of the results of 2026-11-21, too close to others to tell";
+        let by_time = "auto chose naive, the fastest of the results of 2026-11-21, too close to others to tell";
         assert_eq!(reason(&[failed(&first), measured]), by_time);
         // A failure holds for the sizes nearest to it, and every choice of the model may have failed.
         let worked = TuningResult { measured_at: "1000".into(), ..kept(&device, &first, "1024", 9.0) };
@@ -970,7 +966,7 @@ mod tests {
         let nearer = far(kept(&device, &first, "512", 9.0), "512");
         assert!(!reason(&[far(failed(&first), "64"), nearer]).contains("failed"));
         let all: Vec<_> = favorites(&MATMUL, &auto_group.spec, &device).iter().map(|own| failed(&own.name)).collect();
-        assert!(reason(&all).starts_with(&format!("{first} chosen by auto, by the model; {first} failed")));
+        assert!(reason(&all).starts_with(&format!("auto chose {first}, by the model; {first} failed")));
     }
 
     #[test]

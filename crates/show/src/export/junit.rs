@@ -389,7 +389,7 @@ mod tests {
     fn what_is_true_of_the_run_is_a_property_and_what_is_not_is_said_of_its_test() {
         let text = text(&disturbed());
         let property =
-            r#"<property name="conditions" value="a fixed test kernel took up to 9 % longer than at its best"/>"#;
+            r#"<property name="conditions" value="a fixed test kernel took up to 9 % longer than its best"/>"#;
         assert_eq!(text.matches(property).count(), 1, "{text}");
         assert_eq!(text.matches("mark d: disturbed: the device").count(), 1, "{text}");
     }

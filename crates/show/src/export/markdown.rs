@@ -3,7 +3,7 @@
 
 use super::{NamedCase, named_cases, reason, status};
 use crate::basis::printable::latex;
-use crate::basis::units::{Nanos, in_words, range_text};
+use crate::basis::units::{Nanos, counted, in_words, range_text};
 use crate::case::method::{CacheState, Clock};
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
@@ -116,8 +116,8 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let robust = if record.method.robust_access == Some(true) { " and robust buffer access" } else { "" };
     let warm_ups: Vec<f64> = measured.iter().map(|m| m.phases.warm_up.0).filter(|time| *time > 0.0).collect();
-    let warm_up = stats::median(&warm_ups)
-        .map_or_else(String::new, |time| format!(", after a warm-up of typically {}", Nanos(time)));
+    let warm_up =
+        stats::median(&warm_ups).map_or_else(String::new, |time| format!(", after a warm-up of about {}", Nanos(time)));
     let built_from = record.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     let timed = format!(
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
@@ -125,9 +125,16 @@ fn method_sentences(record: &Record) -> Option<String> {
         record.version,
         in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
     );
-    let code = record.origin.commit_text().map(|commit| format!("The code was commit {commit}."));
-    let parts = [Some(timed), Some(checked_answers(record)), code];
+    let code = record.origin.commit_text().map(|commit| format!("It ran in a checkout of commit {commit}."));
+    let parts = [Some(timed), Some(checked_answers(record)), untimed_by_interruption(record), code];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+/// Says how many cases lack a time because the run was interrupted.
+fn untimed_by_interruption(record: &Record) -> Option<String> {
+    let untimed = record.cases.iter().filter(|case| case.outcome == Outcome::Interrupted).count();
+    let have = if untimed == 1 { "has" } else { "have" };
+    (untimed > 0).then(|| format!("The run was interrupted, so {} {have} no time.", counted(untimed, "case")))
 }
 
 /// Says how many answers were verified.
@@ -296,6 +303,9 @@ mod tests {
         crate::report::fastest::set_speedups(&mut record, "local").expect("a variant");
         let latex = of(&record, Some("local"), true);
         assert!(!latex.contains("% - ") && !latex.contains("footnotesize"), "{latex}");
+        assert!(!latex.contains("interrupted"), "{latex}");
+        record.cases[1].outcome = Outcome::Interrupted;
+        assert!(of(&record, None, true).contains("The run was interrupted, so 1 case has no time."));
     }
 
     #[test]

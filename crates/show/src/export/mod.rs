@@ -125,7 +125,7 @@ impl Format {
             Self::Markdown => Ok(markdown_text(&document)),
             Self::Latex => Ok(document.latex()),
             _ => Err(Error::Usage(format!(
-                "{} takes a run; csv, markdown and latex also take the result of `ab`",
+                "{} takes only a record; csv, markdown and latex also take the result of `ab`",
                 self.name()
             ))),
         }
@@ -222,10 +222,9 @@ fn measured_cases(record: &Record, format: Format) -> Result<Vec<(NamedCase<'_>,
     }
     if timed.is_empty() {
         return Err(Error::Usage(format!(
-            "nothing to export to {}: none of the {} cases was measured; junit, csv, markdown, jsonl and nvbench show \
+            "nothing to export to {}: no case was measured; junit, csv, markdown, jsonl and nvbench show \
              the others too",
-            format.name(),
-            record.cases.len()
+            format.name()
         )));
     }
     Ok(timed)
@@ -470,7 +469,7 @@ pub mod tests {
                     | Format::GoogleBenchmark
                     | Format::Hyperfine
             );
-            let nothing = format!("nothing to export to {}: none of the 4 cases was measured", format.name());
+            let nothing = format!("nothing to export to {}: no case was measured", format.name());
             let expected = format!("{nothing}; junit, csv, markdown, jsonl and nvbench show the others too");
             assert_eq!(error, (!shows_others).then_some(expected));
         }

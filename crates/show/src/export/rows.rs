@@ -48,7 +48,7 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         .with("branch", origin.branch.clone())
         .with("label", origin.label.clone())
         .with("host", origin.host.clone())
-        // What makes the answer another than the plain one's; only variants with the same compete.
+        // Shortcuts by which the answer differs from the plain one's; only variants with the same compete.
         .with("caveats", Class::of(case).caveats().iter().map(|mark| &*mark.sign).collect::<Vec<_>>().join("; "))
         .with("status", identifier(&case.outcome))
         // Reason for a missing time or rate.

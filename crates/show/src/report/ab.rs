@@ -201,7 +201,7 @@ fn verdict_line(trial: &Trial, trials: &Trials) -> String {
             }
             [] => {
                 let same = if runs_same_code(trial, turns) { format!(", but {SAME_SPIRV}") } else { String::new() };
-                format!("undecided{same}: too few rounds ({rounds}; {MIN_ROUNDS} are needed)")
+                format!("undecided{same}: {rounds}, {MIN_ROUNDS} are needed")
             }
             failures => format!("no verdict: {} ({rounds})", failures.join(", ")),
         };
@@ -337,7 +337,7 @@ fn case_table(trials: &Trials, width: usize) -> Document {
     counts.push(format!("{without} without a verdict"));
     counts.push(format!("{} not measured before the interruption", trials.not_measured));
     counts.retain(|count| !count.starts_with("0 "));
-    document.line(format!("{} (differences below {} do not matter)", counts.join(", "), percent(trials.min_effect)));
+    document.line(format!("{} (differences below {} are ignored)", counts.join(", "), percent(trials.min_effect)));
     document
 }
 
@@ -521,7 +521,7 @@ mod tests {
         assert!(line(&same, Turns::Processes).starts_with("undecided: B/A "));
         assert!(line(&other, Turns::Batches).starts_with("undecided: B/A "));
         let few = Trial { finding: None, ..same.clone() };
-        assert!(line(&few, Turns::Batches).starts_with(&format!("undecided, but {SAME_SPIRV}: too few rounds")));
+        assert!(line(&few, Turns::Batches).starts_with(&format!("undecided, but {SAME_SPIRV}: ")));
         let alone = text(&trials(vec![same.clone()], Turns::Batches), 200);
         assert_eq!(alone.matches(SAME_SPIRV).count(), 1, "{alone}");
         assert!(!alone.contains("needs p"), "{alone}");

@@ -238,7 +238,7 @@ fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) ->
         cases.sort_by_key(|case| case.effort());
         let mut reason = cases[0].outcome.reason().unwrap_or_default();
         if groups.len() > 1 {
-            reason.push_str(" (of the smallest; --json has the others)");
+            reason.push_str("; this is the smallest, --json has the others");
         }
         let more = and_more(cases.len() - 1);
         let kernels = distinct(cases.iter().map(|case| (case.algorithm.as_str(), case.variant.as_str())));
@@ -295,8 +295,7 @@ fn repeated(record: &Record) -> String {
         let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
     }
     if steady > 0 {
-        let _ =
-            writeln!(lines, "note      {} had the same answer, bit by bit, in {runs} runs", counted(steady, "case"));
+        let _ = writeln!(lines, "note      {}: the same bits in {runs} runs of each", counted(steady, "case"));
     }
     lines
 }

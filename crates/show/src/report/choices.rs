@@ -30,7 +30,7 @@ const MAX_CANDIDATES: usize = 16;
 /// Geometric mean of the losses up to which a larger set is not worth it.
 const SMALL_LOSS: f64 = 1.01;
 
-/// What to ship, as a document for programs.
+/// Kernels to ship, as a document for programs.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Choices {
     /// Schema name, `gpukern-choices/1`.
@@ -176,7 +176,7 @@ struct TimedVariant {
     /// The time divided by that of the fastest without a caveat; absent if all have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<f64>,
-    /// What makes its answer another than the plain one's.
+    /// Shortcuts by which its answer differs from the plain one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     caveats: Vec<String>,
     /// Which wrong answers its check would accept; absent if it found none.

@@ -11,8 +11,8 @@ use crate::basis::units::{self, counted};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::{
-    Change, Compared, Comparison, Difference, FIXED, Figure, Inspected, MISTAKEN, Obstacle, STILL_FAILED, STILL_WRONG,
-    State, Total, Unmatched, Verdict,
+    AnyFigure, Change, Compared, Comparison, Difference, FIXED, Inspected, MISTAKEN, Obstacle, STILL_FAILED,
+    STILL_WRONG, State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -326,9 +326,9 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     }
     let devices = distinct(totals.iter().map(|total| total.device.as_str()));
     let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
-    let caption = "of changed: relative to the kernels that changed; lower, higher: how many did";
+    let caption = "of changed: change of the kernels that changed; lower, higher: kernels that went down or up";
     let times = if totals.iter().any(|total| total.figure.is_compile_time()) {
-        "; no verdict is on times to compile, which vary between processes"
+        "; compile times vary between processes and are not judged"
     } else {
         ""
     };
@@ -336,8 +336,8 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     table =
         table.text(["figure", "device"]).numbers(["baseline", "candidate", "change", "of changed", "lower", "higher"]);
     let is_told = |total: &&Total| match total.figure {
-        Figure::Common(_) => total.baseline.max(total.candidate) > 0.0,
-        Figure::Own(_) => total.figure.is_compile_time() || total.lower + total.higher > 0,
+        AnyFigure::Common(_) => total.baseline.max(total.candidate) > 0.0,
+        AnyFigure::Own(_) => total.figure.is_compile_time() || total.lower + total.higher > 0,
     };
     for total in totals.iter().filter(is_told).take(MAX_TOTALS) {
         let name = printable(total.figure.name());
@@ -361,12 +361,20 @@ pub fn inspection(case: &Inspected, more: usize) -> String {
 
 /// Groups the cases that are not compared by what became of them, and why.
 pub fn not_compared(cases: &[Unmatched]) -> Vec<Vec<&Unmatched>> {
-    grouped(cases, |case| (case.statuses, case.reason.clone(), case.newly_wrong))
+    // The reason of a new case is its time.
+    let reason = |case: &Unmatched| if is_new(case) { String::new() } else { case.reason.clone() };
+    grouped(cases, |case| (case.statuses, reason(case), case.newly_wrong))
+}
+
+/// Whether a case has a time in the candidate alone.
+fn is_new(case: &Unmatched) -> bool {
+    [case.baseline, case.candidate] == [State::Absent, State::Measured] && !case.newly_wrong
 }
 
 fn unmatched(case: &Unmatched, count: usize) -> String {
     let sign = if case.newly_wrong { case.statuses[1].to_uppercase() } else { case.label().into() };
-    format!("{sign}  {}{}{}", case.id, and_more(count - 1), explanation(case))
+    let explanation = if count > 1 && is_new(case) { String::new() } else { explanation(case) };
+    format!("{sign}  {}{}{explanation}", case.id, and_more(count - 1))
 }
 
 /// Says what became of a case and why, after its name.
@@ -525,7 +533,7 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
             0 if has_figures => {
                 "; the driver reports neither spills, scratch memory nor occupancy: no other figure is judged"
             }
-            0 => "; the driver reports no statistics: it accepts them on both sides",
+            0 => "; without statistics, same means only that both sides compile",
             _ => "; worse: more spills or scratch memory, or less occupancy",
         };
         return format!("{parts}{why}");
@@ -533,7 +541,7 @@ pub fn summary(comparison: &Comparison, ruling: &Ruling) -> String {
     if comparison.cases.is_empty() {
         return parts;
     }
-    format!("{parts} (changes below {} % do not matter)", units::trimmed(&percent))
+    format!("{parts} (changes below {} % are ignored)", units::trimmed(&percent))
 }
 
 #[cfg(test)]
@@ -559,7 +567,7 @@ mod tests {
                 ratio: Some(1.1),
                 interval: Some([1.0 - 0.01 * index as f64, 1.2]),
                 test: "only 1 process".into(),
-                why: vec!["device slower than its best on both sides".into(), format!("registers 32 → {index}")],
+                why: vec!["device below its best speed on both sides".into(), format!("registers 32 → {index}")],
                 ..fixture::compared(variant, verdict)
             }
         };

@@ -29,7 +29,7 @@ pub struct Explanation {
     candidates: Vec<TimedCandidate>,
     /// Variants that can run, but that the model does not cover, or predicts to be far slower.
     not_considered: Vec<String>,
-    /// Why `auto` takes the first candidate: `tiled chosen by auto, by the model`.
+    /// Why `auto` takes the first candidate: `auto chose tiled, by its model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<String>,
     #[serde(skip)]

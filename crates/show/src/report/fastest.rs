@@ -23,7 +23,7 @@ const MIN_TURNS: usize = 5;
 const MAX_NAMED: usize = 3;
 
 /// Winners of a size: several if their times are too close to tell apart.
-struct Race<'a> {
+struct SizeWinners<'a> {
     size: String,
     winners: Vec<&'a Case>,
     /// Runner-up, and its time relative to the winner's.
@@ -32,7 +32,7 @@ struct Race<'a> {
     within: String,
 }
 
-impl<'a> Race<'a> {
+impl<'a> SizeWinners<'a> {
     fn names(&self) -> Vec<&'a str> {
         self.winners.iter().map(|case| case.variant.as_str()).collect()
     }
@@ -66,13 +66,14 @@ pub fn sentence(record: &Record, cases: &[&Case]) -> Option<String> {
 /// Names the variant of all `exact` cases if some of `others`, which have caveats, are faster.
 fn only_exact_variant<'c>(record: &Record, exact: &[&'c Case], others: &[&Case]) -> Option<String> {
     let [variant] = distinct(exact.iter().map(|case| case.variant.as_str()))[..] else { return None };
-    let race = |case: &&'c Case| Race { size: row(case), winners: vec![*case], runner_up: None, within: String::new() };
+    let race =
+        |case: &&'c Case| SizeWinners { size: row(case), winners: vec![*case], runner_up: None, within: String::new() };
     let races: Vec<_> = exact.iter().map(race).collect();
     Some(format!("{variant} is the only variant without a caveat; {}", faster_with_caveats(record, &races, others)?))
 }
 
 /// Lists the variants with caveats that are faster than the winners, and where.
-fn faster_with_caveats(record: &Record, races: &[Race<'_>], others: &[&Case]) -> Option<String> {
+fn faster_with_caveats(record: &Record, races: &[SizeWinners<'_>], others: &[&Case]) -> Option<String> {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let races_by_size: HashMap<&str, usize> = sizes.iter().copied().zip(0..).collect();
     let race_beaten_by = |case: &&Case| {
@@ -99,7 +100,7 @@ fn faster_with_caveats(record: &Record, races: &[Race<'_>], others: &[&Case]) ->
         });
     }
     let more = and_more(faster.len().saturating_sub(MAX_NAMED));
-    (!parts.is_empty()).then(|| format!("faster, but with a caveat: {}{more}", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("faster with a caveat: {}{more}", parts.join("; ")))
 }
 
 /// Names the fastest of `cases`, which are of one problem on one device of `record`: several if they are too close to tell.
@@ -173,7 +174,7 @@ pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
 }
 
 /// Finds the winners of a size; `None` without competition.
-fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a>> {
+fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<SizeWinners<'a>> {
     let size = row(cases.first()?);
     let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
     cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
@@ -185,7 +186,7 @@ fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<Race<'a
     let within = winners.iter().filter(|case| !std::ptr::eq(**case, best));
     let within: Option<Vec<_>> = within.map(|case| within_spread(record, best, case)).collect();
     let within = within.and_then(|reasons| reasons.into_iter().next()).unwrap_or_default();
-    Some(Race { size, winners, runner_up, within })
+    Some(SizeWinners { size, winners, runner_up, within })
 }
 
 /// Time of a case relative to that of the fastest.
@@ -314,7 +315,7 @@ fn paired_ratios(best: &Case, other: &Case) -> Option<Vec<f64>> {
 }
 
 /// Describes the winners at those of `all_sizes` sizes where several variants have a time.
-fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditions) -> Option<String> {
+fn describe_races(races: &[SizeWinners<'_>], all_sizes: usize, conditions: &RunConditions) -> Option<String> {
     match races {
         [] => None,
         [_] if all_sizes > 1 => Some(describe_several_races(races, true, conditions)),
@@ -329,7 +330,7 @@ fn describe_races(races: &[Race<'_>], all_sizes: usize, conditions: &RunConditio
 }
 
 /// Describes which variant is the fastest at which sizes; `some_alone` says that there are sizes without rivals.
-fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &RunConditions) -> String {
+fn describe_several_races(races: &[SizeWinners<'_>], some_alone: bool, conditions: &RunConditions) -> String {
     let sizes: Vec<&str> = races.iter().map(|race| race.size.as_str()).collect();
     let (clear, tied): (Vec<_>, Vec<_>) = races.iter().partition(|race| race.winners.len() == 1);
     let mut wins = grouped(clear, |race| race.winners[0].variant.as_str());
@@ -346,8 +347,9 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
         return format!("{winner} is fastest at {sizes}{lead}");
     }
     wins.sort_by_key(|races_won| std::cmp::Reverse(races_won.len()));
-    let span =
-        |races: &[&Race<'_>]| size_span(&races.iter().map(|race| race.size.as_str()).collect::<Vec<_>>(), &sizes);
+    let span = |races: &[&SizeWinners<'_>]| {
+        size_span(&races.iter().map(|race| race.size.as_str()).collect::<Vec<_>>(), &sizes)
+    };
     let (named, others) = wins.split_at(wins.len().min(MAX_NAMED));
     let mut winners = vec![];
     for races_won in named {
@@ -360,7 +362,7 @@ fn describe_several_races(races: &[Race<'_>], some_alone: bool, conditions: &Run
     if !winners.is_empty() {
         parts.push(format!("the fastest is {}", winners.join(", ")));
     }
-    let sorted_names = |race: &&Race<'_>| {
+    let sorted_names = |race: &&SizeWinners<'_>| {
         let mut names = race.names();
         names.sort_unstable();
         (names.join(" "), why_tied(&race.winners), race.within.clone())
@@ -379,7 +381,7 @@ fn why_tied(tied: &[&Case]) -> &'static str {
 }
 
 /// Describes the lead of the winner over the runner-up.
-fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
+fn lead_text(race: &SizeWinners<'_>, conditions: &RunConditions) -> String {
     let Some((Case { variant, .. }, lead)) = &race.runner_up else { return String::new() };
     if is_unknown(race) {
         return String::new();
@@ -392,7 +394,7 @@ fn lead_text(race: &Race<'_>, conditions: &RunConditions) -> String {
 }
 
 /// Whether a time of a race is known so little that its lead would be invented.
-fn is_unknown(race: &Race<'_>) -> bool {
+fn is_unknown(race: &SizeWinners<'_>) -> bool {
     let runner_up = race.runner_up.as_ref().map(|(next, _)| *next);
     let error = |case: &Case| case.measured().and_then(|measured| measured.summary.relative_error()).unwrap_or(0.0);
     let has_pairs = race.runner_up.as_ref().is_some_and(|(_, lead)| lead.interval.is_some());
@@ -403,10 +405,10 @@ fn is_unknown(race: &Race<'_>) -> bool {
 const MAX_LEAD_ERROR: f64 = 0.5;
 
 /// Qualifies the leads of `races` if one compares times that are marked as disturbed or far less certain than others.
-fn qualifier(races: &[Race<'_>], conditions: &RunConditions) -> &'static str {
+fn qualifier(races: &[SizeWinners<'_>], conditions: &RunConditions) -> &'static str {
     let is_marked = |case: &Case| is_doubtful(case, conditions);
-    let runner_up = |race: &Race<'_>| race.runner_up.as_ref().is_some_and(|(next, _)| is_marked(next));
-    let has_doubts = |race: &Race<'_>| race.winners.iter().any(|case| is_marked(case)) || runner_up(race);
+    let runner_up = |race: &SizeWinners<'_>| race.runner_up.as_ref().is_some_and(|(next, _)| is_marked(next));
+    let has_doubts = |race: &SizeWinners<'_>| race.winners.iter().any(|case| is_marked(case)) || runner_up(race);
     if races.iter().any(has_doubts) { "about " } else { "" }
 }
 
@@ -416,7 +418,7 @@ pub fn is_doubtful(case: &Case, conditions: &RunConditions) -> bool {
 }
 
 /// Describes the leads of the winner of every size over the runner-up: `, 1.30 to 2.5 times as fast as the next`.
-fn leads_text(races: &[Race<'_>], conditions: &RunConditions) -> String {
+fn leads_text(races: &[SizeWinners<'_>], conditions: &RunConditions) -> String {
     if races.iter().any(is_unknown) {
         return String::new();
     }
@@ -646,7 +648,7 @@ mod tests {
         record.cases.truncate(2);
         let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>());
         record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
-        let expected = "naive is the only variant without a caveat; faster, but with a caveat: local";
+        let expected = "naive is the only variant without a caveat; faster with a caveat: local";
         assert_eq!(sentence_of(&record).as_deref(), Some(expected));
         record.cases[0].shortcuts = std::mem::take(&mut record.cases[1].shortcuts);
         assert_eq!(sentence_of(&record), None, "the exact one is faster");

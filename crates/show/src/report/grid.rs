@@ -176,7 +176,7 @@ impl<'a> Section<'a> {
         let winners = self.winners(record);
         let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
-        let among = if is_ranked_by_class { " among variants with the same caveats" } else { "" };
+        let among = if is_ranked_by_class { ", without a caveat or of several with the same one" } else { "" };
         let ties = if has_ties(&winners) { "; none is bold where times are too close to tell" } else { "" };
         let bold = table.any(|cell| cell.is_best) || lines.len() > 1 && !ties.is_empty();
         let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{ties}")));
@@ -328,7 +328,10 @@ impl<'a> SectionTable<'a> {
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
         let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
             0 | 1 => ("fastest of its size", "fastest variant"),
-            _ => ("fastest of its size among variants with the same caveat", "fastest variant without caveats"),
+            _ => (
+                "fastest of its size, without a caveat or of several with the same one",
+                "fastest variant without caveats",
+            ),
         };
         let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
         let mut marks: Vec<Mark> = vec![];

@@ -176,12 +176,12 @@ fn number(value: f64) -> String {
 }
 
 /// Kernels of a table, and the cases that have none.
-struct Kernels<'a> {
+struct KernelRows<'a> {
     rows: Vec<KernelRow<'a>>,
     failed: Vec<FailedRow<'a>>,
 }
 
-impl Kernels<'_> {
+impl KernelRows<'_> {
     /// Returns the subjects with their variants, of all rows.
     fn names(&self) -> impl Iterator<Item = (&str, String)> {
         let failed = self.failed.iter().map(|row| (&*row.subject, row.variant.clone()));
@@ -205,13 +205,13 @@ impl Kernels<'_> {
 }
 
 /// Returns the kernels of each section of a record, with its heading.
-fn on_devices(record: &Record) -> Vec<(Document, Kernels<'_>)> {
+fn on_devices(record: &Record) -> Vec<(Document, KernelRows<'_>)> {
     let sections = sections(record).into_iter().map(|section| {
         let cases = || section.cases.iter().copied();
-        (section.device, Kernels { rows: rows(cases()), failed: failed_rows(cases()) })
+        (section.device, KernelRows { rows: rows(cases()), failed: failed_rows(cases()) })
     });
     let filled = sections.filter(|(_, kernels)| kernels.names().next().is_some());
-    let subject = |kernels: &Kernels<'_>| kernels.names().next().map_or("", |(subject, _)| subject).to_string();
+    let subject = |kernels: &KernelRows<'_>| kernels.names().next().map_or("", |(subject, _)| subject).to_string();
     // Kernels without a description are problems of one kernel; a table of many is read at a glance.
     let grouped = grouped(filled, |(device, kernels)| {
         (device.index, if kernels.is_of_single_user() { String::new() } else { subject(kernels) })
@@ -220,7 +220,7 @@ fn on_devices(record: &Record) -> Vec<(Document, Kernels<'_>)> {
         let mut heading = Document::default();
         let count = sections.len();
         let device = sections[0].0;
-        let mut all = Kernels { rows: vec![], failed: vec![] };
+        let mut all = KernelRows { rows: vec![], failed: vec![] };
         for (_, kernels) in sections {
             all.rows.extend(kernels.rows);
             all.failed.extend(kernels.failed);
@@ -257,8 +257,8 @@ pub fn text(record: &Record, width: usize) -> String {
 }
 
 /// Returns the table of `kernels`, and its legend.
-fn kernel_table(kernels: &Kernels<'_>, width: usize) -> (Document, [String; 2]) {
-    let Kernels { rows, failed } = kernels;
+fn kernel_table(kernels: &KernelRows<'_>, width: usize) -> (Document, [String; 2]) {
+    let KernelRows { rows, failed } = kernels;
     let table = Table::default().text(["variant", "kernel", "size"]);
     let mut table =
         table.numbers(CompilerStatistic::ALL.map(CompilerStatistic::name)).numbers([CREATED, SPREAD, CACHED]);
@@ -336,7 +336,7 @@ fn legend(rows: &[KernelRow<'_>], table: &Table) -> [String; 2] {
 /// Prints every statistic under the driver's own name, with a column for each kernel.
 pub fn raw(record: &Record, width: usize) -> String {
     let mut document = Document::default();
-    for (heading, Kernels { rows, .. }) in on_devices(record) {
+    for (heading, KernelRows { rows, .. }) in on_devices(record) {
         if rows.is_empty() {
             continue;
         }
@@ -430,7 +430,11 @@ pub fn diff(
         let _ = writeln!(
             out,
             "\nno code to compare: the driver does not show it for {}",
-            if a.texts(wanted).is_empty() { "A" } else { "B" }
+            match [a, b].map(|row| row.texts(wanted).is_empty()) {
+                [true, true] => "either",
+                [true, false] => "A",
+                _ => "B",
+            }
         );
     }
     for before in a.texts(wanted) {

@@ -102,6 +102,7 @@ pub fn text(
     document.lines(table::hidden(&hidden, whole));
     document.gap();
     document.table(table);
+    document.gap();
     document.lines(rows.iter().filter_map(unsettled));
     let is_open = |row: &&TunedRow| {
         let SearchResult { best, unclear, rivals, tied, untimed, .. } = &row.found;
@@ -110,7 +111,7 @@ pub fn text(
         unclear.is_some() && is_contender || !tied.is_empty() || !untimed.is_empty()
     };
     let open: Vec<_> = rows.iter().filter(is_open).collect();
-    let again = (!open.is_empty()).then(|| format!("`{}` gives what is not settled four times the time", again(&open)));
+    let again = (!open.is_empty()).then(|| format!("to search four times as long: `{}`", again(&open)));
     for rows in grouped_where(rows.iter(), |a, b| a.spec == b.spec) {
         if rows.iter().all(|row| row.found.rivals.is_empty() && !row.has_refused) {
             document.line(format!(
@@ -135,13 +136,13 @@ fn unsettled(row: &TunedRow) -> Option<String> {
     let TunedRow { variant, spec, work, found, .. } = row;
     let (tile, time, range) = found.unclear?;
     let why = match range {
-        Some([low, high]) => format!("the built-in tile takes {low:.2} … {high:.2} times as long"),
-        None => "it and the built-in tile had too little time to take turns".into(),
+        Some([low, high]) => format!("gain {low:.2} … {high:.2}"),
+        None => "too little time to compare it with the built-in tile".into(),
     };
     let kept = if is_built_in(found) { "the built-in tile" } else { "that of an earlier search" };
     let rate = work.rate(time);
     Some(format!(
-        "{variant} {} {}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster: {why}",
+        "{variant} {} {}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})",
         axes::brief(spec),
         spec.size
     ))
@@ -222,10 +223,7 @@ pub fn choice(
     } else if tied.is_empty() {
         String::new()
     } else {
-        format!(
-            ", not settled against {} (too few samples, or too close: more --budget may tell)",
-            in_words(&tied, "and")
-        )
+        format!(", but {} may be as fast", in_words(&tied, "or"))
     };
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
     Some(format!(
@@ -322,7 +320,7 @@ mod tests {
         row.found.unclear = Some((row.found.built_in.0, Nanos(9e5), None));
         let text = print(&row, 200);
         assert!(text.contains("as before") && !text.contains("1.25"), "{text}");
-        let why = "may be faster: it and the built-in tile had too little time to take turns";
+        let why = "may be faster (too little time to compare it with the built-in tile)";
         assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
     }
 
@@ -358,7 +356,7 @@ mod tests {
         let text = text((&software_device(), algorithm, CacheState::Hot), &one, &again, 200);
         one.truncate(2);
         let choices: Vec<_> = text.lines().filter(|line| line.contains("`auto` picks")).collect();
-        assert!(choices.len() == 2 && choices[1].contains("not settled against texel"), "{text}");
+        assert!(choices.len() == 2 && choices[1].contains("but texel may be as fast"), "{text}");
         // Of one problem, a line has the times of all.
         let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, &again, 400);
         let (_, choice) = line.split_once("f32 nt 256: `auto` picks ").expect("a choice");
@@ -378,11 +376,11 @@ mod tests {
         let said = "picks texel from now on; there was no time for gemv and gemv-texel; GFLOP/s";
         assert!(short.contains(said), "{short}");
         assert!(
-            text(&["split", "tiled"]).contains("picks texel from now on, not settled against tiled ("),
+            text(&["split", "tiled"]).contains("picks texel from now on, but tiled may be as fast; GFLOP/s"),
             "{}",
             text(&["tiled"])
         );
-        assert!(!text(&["split", "texel"]).contains("not settled"), "{}", text(&["split"]));
+        assert!(!text(&["split", "texel"]).contains("may be as fast"), "{}", text(&["split"]));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn table(record: &Record, width: usize) -> String {
         document.gap();
         document.table(table);
         document.gap();
-        document.verbatim(format!("{ERROR_HEADING}  largest error of those that passed ÷ its tolerance\n"));
+        document.verbatim(format!("{ERROR_HEADING}  largest error ÷ tolerance, of cases that passed\n"));
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
         let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
             let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;

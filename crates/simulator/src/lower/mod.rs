@@ -363,7 +363,8 @@ impl Lowerer {
         let operation =
             alu::operation(op, from, to).ok_or_else(|| format!("Op{op:?} on {} is not simulated", from.name()))?;
         let error = alu::error_bound(op, from).map(|bound| (bound, to));
-        let to = self.emit_compute(operation, operands, alu::hazard(op, from, to), error)?;
+        let to =
+            self.emit_compute(operation, operands, alu::hazard(op, from, to).map(|hazard| (hazard, from)), error)?;
         if let Some(RegisterOp::Compute { absorbing, .. }) = self.code.instructions.last_mut() {
             *absorbing = alu::absorbing(op, from);
         }
@@ -374,7 +375,7 @@ impl Lowerer {
         &mut self,
         operation: crate::code::LaneFunction,
         operands: &[Reg],
-        hazard: Option<crate::code::Hazard>,
+        hazard: Option<(crate::code::Hazard, Scalar)>,
         error: Option<(alu::ErrorBound, Scalar)>,
     ) -> Result<Reg, String> {
         let needed = operation.operand_count();

@@ -283,10 +283,10 @@ impl<'a> SimulatedDevice<'a> {
             }
         }
         let mut hazards = vec![];
-        if let Some(is_hazard) = hazard {
+        if let Some((is_hazard, scalar)) = hazard {
             for lane in active.lanes().filter(|lane| is_hazard(a[*lane], b[*lane])) {
                 hazards.push(lane);
-                self.hazards.entry(pc).or_insert([a[lane], b[lane]]);
+                self.hazards.entry(pc).or_insert([a[lane], b[lane]].map(|bits| crate::alu::to_f64(*scalar, bits)));
             }
         }
         registers.put(*to, values);

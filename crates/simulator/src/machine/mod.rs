@@ -93,7 +93,7 @@ pub(crate) struct SimulatedDevice<'a> {
     /// Whether the deadline has passed.
     is_late: bool,
     /// Operands for which an operation's result was undefined first.
-    pub(crate) hazards: HashMap<Pc, [u64; 2]>,
+    pub(crate) hazards: HashMap<Pc, [f64; 2]>,
     /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
     pub(crate) exchanges: HashMap<Pc, u64>,
     /// Instructions times active lanes.

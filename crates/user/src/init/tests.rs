@@ -163,7 +163,7 @@ fn a_stencil_has_the_shape_that_its_guards_allow() {
         ));
         assert_eq!(shapes(&text), ["[\"N\"]"; 2], "{neighbour}\n{text}");
     }
-    // What no guard covers: behind the end of a branch, and of a variable that changes within.
+    // Places that no guard covers: behind the end of a branch, and of a variable that changes within.
     for neighbour in ["if (i < n - 1) s += 1.0; s += x[i + 1];", "if (i < n - 1) { i++; s += x[i + 1]; }"] {
         let text = along_n(&format!(
             "uint i = gl_GlobalInvocationID.x; if (i >= n) return; float s = x[i]; {neighbour} y[i] = s;"
@@ -455,8 +455,8 @@ fn names_constants_and_addresses_are_described() {
         layout(buffer_reference, std430) buffer Vectors { f16vec4 at[]; };
         layout(binding = 0) buffer S { float a[3 * SIZE + 1]; };
         layout(binding = 1) buffer T { uint b[]; };
-        struct Pair { Vectors T; Vectors other; };
-        layout(push_constant) uniform P { uint8_t few; Pair first; Pair second; } p;
+        struct Both { Vectors T; Vectors other; };
+        layout(push_constant) uniform P { uint8_t few; Both first; Both second; } p;
         void main() { uint i = gl_GlobalInvocationID.x;
             if (i < uint(p.few)) { p.first.other.at[i] = p.second.other.at[i] + p.first.T.at[i]; }
             a[i % SIZE] = LOW + float(NONE) + float(b[i]); p.second.T.at[0] = f16vec4(0.0); }";

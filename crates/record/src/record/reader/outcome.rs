@@ -27,7 +27,7 @@ enum Status {
 
 /// Fields of every kind of outcome.
 #[derive(Deserialize)]
-struct Fields {
+struct OutcomeFields {
     status: Status,
     // Measured.
     verification: Option<Correctness>,
@@ -69,7 +69,7 @@ struct Fields {
     said: Option<Vec<String>>,
 }
 
-impl Fields {
+impl OutcomeFields {
     /// Returns the fields of a process that died.
     fn death<E: Error>(self) -> Result<Death, E> {
         Ok(Death {
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for Correctness {
 
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Fields::deserialize(deserializer)?;
+        let fields = OutcomeFields::deserialize(deserializer)?;
         Ok(match fields.status {
             Status::Measured => Self::Measured(Box::new(Measured {
                 verification: required(fields.verification, "verification")?,

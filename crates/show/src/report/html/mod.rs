@@ -812,6 +812,12 @@ impl<'a> Leaders<'a> {
         }
     }
 
+    /// Returns the fastest exact leader of a row, or the fastest of all if none is exact.
+    fn best_of_row(&self, row: &str) -> Option<&'a Case> {
+        let exact: Vec<&Case> = self.of_row(row).iter().copied().filter(|case| Class::of(case).is_exact()).collect();
+        fastest::best_of(if exact.is_empty() { self.of_row(row) } else { &exact })
+    }
+
     /// Returns the leaders of a row: the exact one first, then the fastest.
     fn of_row(&self, row: &str) -> &[&'a Case] {
         self.by_row.get(row).map_or(&[], Vec::as_slice)
@@ -848,8 +854,7 @@ fn winners_of_rows(caption: &str, leaders: &[Leaders<'_>], rows: &[String], head
 /// Empty without several sizes and variants, and for chains, whose sizes are numbers of operations.
 fn means(title: &str, leaders: &Leaders<'_>, cases: &[&Case]) -> Table {
     let sizes = leaders.by_row.len();
-    let ratio =
-        |case: &Case| Some(fastest::TimeRatio::of(fastest::best_of(leaders.of_row(&row(case)))?, case)?.ratio.ln());
+    let ratio = |case: &Case| Some(fastest::TimeRatio::of(leaders.best_of_row(&row(case))?, case)?.ratio.ln());
     let ratios = cases.iter().filter(|case| case.chain.is_none()).filter_map(|case| Some((*case, ratio(case)?)));
     let mut variants = vec![];
     for ratios in grouped(ratios.filter(|(_, ratio)| ratio.is_finite()), |(case, _)| series(case)) {
@@ -1135,7 +1140,7 @@ fn timing_facts(case: &Case, m: &Measured) -> Vec<String> {
         facts.push(format!("canary ({CANARY}): {before} before, {after} after"));
     }
     if let Some([before, after]) = m.conditions.clock_mhz {
-        facts.push(format!("clock, as the driver tells it: {before:.0} MHz before, {after:.0} MHz after"));
+        facts.push(format!("clock, as the driver reports it: {before:.0} MHz before, {after:.0} MHz after"));
     }
     facts.extend(m.energy.map(|energy| energy.sentence(case.work)));
     facts
@@ -1470,7 +1475,7 @@ mod tests {
             let is_slower = case.variant == "local";
             case.verdict = if is_slower { Verdict::Slower } else { Verdict::Same };
             case.ratio = Some(if is_slower { 4.0 } else { 1.0 });
-            case.why.push("the device took 5 % longer during the candidate (by its canary)".into());
+            case.why.push("a fixed test kernel took 5 % longer in the candidate".into());
             case.canary_explains = true;
         }
         comparison.decide = Some("gpukern bench <lu>".into());

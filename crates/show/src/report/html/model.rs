@@ -241,7 +241,7 @@ impl<'a> ChartGroup<'a> {
             first.extend(self.times(sources, indices));
             if !self.has_one_size() {
                 for operation in distinct(self.everything().map(operation)) {
-                    let panel = Panel { operation, ..Panel::default() };
+                    let panel = PlotPanel { operation, ..PlotPanel::default() };
                     folded.extend(self.plot(sources, indices, PlotQuantity::Time, &panel));
                 }
             }
@@ -291,8 +291,8 @@ impl<'a> ChartGroup<'a> {
 
     /// Splits the sizes of a user's kernel with several varying axes into panels, in which only the axis with the most
     /// values varies. A single panel has all sizes if a split would leave one of them alone.
-    fn panels(&self) -> Vec<Panel<'static>> {
-        let whole = vec![Panel::default()];
+    fn panels(&self) -> Vec<PlotPanel<'static>> {
+        let whole = vec![PlotPanel::default()];
         let Some(names) = axis_names(self.first) else { return whole };
         let mut sizes = vec![];
         for size in distinct(self.everything().map(|case| &case.size)) {
@@ -314,7 +314,7 @@ impl<'a> ChartGroup<'a> {
         let panel = |sizes: Vec<(&CaseSize, Vec<u64>)>| {
             let label = split.iter().map(|at| format!("{}={}", axis_name(self.first, *at), sizes[0].1[*at]));
             let label = label.collect::<Vec<_>>().join(", ");
-            Panel { label, sizes: sizes.into_iter().map(|(size, _)| size.clone()).collect(), operation: None }
+            PlotPanel { label, sizes: sizes.into_iter().map(|(size, _)| size.clone()).collect(), operation: None }
         };
         panels.into_iter().map(panel).collect()
     }
@@ -325,7 +325,7 @@ impl<'a> ChartGroup<'a> {
         sources: &[ReportSource<'_>],
         indices: &[usize],
         quantity: PlotQuantity,
-        panel: &Panel<'_>,
+        panel: &PlotPanel<'_>,
     ) -> Option<Chart> {
         let is_drawn = |case: &&Case| panel.includes(case);
         // Sources that compare have the same axes.
@@ -559,7 +559,7 @@ pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
 
 /// Cases of a group that share a plot; by default all.
 #[derive(Default)]
-struct Panel<'a> {
+struct PlotPanel<'a> {
     /// Operation of the chains, if there are chains.
     operation: Option<&'a str>,
     /// Values of the axes that do not vary within the panel: `S=3`.
@@ -568,7 +568,7 @@ struct Panel<'a> {
     sizes: HashSet<CaseSize>,
 }
 
-impl Panel<'_> {
+impl PlotPanel<'_> {
     fn includes(&self, case: &Case) -> bool {
         (self.operation.is_none() || operation(case) == self.operation)
             && (self.sizes.is_empty() || self.sizes.contains(&case.size))
