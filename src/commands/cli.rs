@@ -305,7 +305,7 @@ pub enum Command {
     /// report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
         after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, is gone, or is no longer \
-        verified · 2 a mistake, or nothing to compare · 3 the device failed · 4 undecided. If BASE has nothing \
+        verified · 2 usage, or nothing to compare · 3 the device failed · 4 undecided. If BASE has nothing \
         to compare with, only wrong answers and failures count.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
@@ -643,8 +643,8 @@ pub struct Comparing {
 pub struct RunArgs {
     /// Descriptions (.toml) and kernels (.comp, .glsl, .spv, .wgsl, …)
     ///
-    /// Several kernels (.comp or .glsl, .spv, .wgsl, .slang, .hlsl) solve the same problem. Beside a description they
-    /// replace the kernel that it names.
+    /// Several kernels (.comp or .glsl, .spv, .wgsl, .slang, .hlsl) must solve the same problem. Given with a
+    /// description, they replace its kernel.
     pub kernel: Vec<PathBuf>,
 
     /// Read the kernels' description from this file
@@ -1351,7 +1351,7 @@ impl VerifyArgs {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(
-    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
+    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>\n       gpukern compare [OPTIONS] --baseline <FILE>... --candidate <FILE>...",
     after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected, doubtful or failed, or beyond a \
     threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \

@@ -299,8 +299,8 @@ finish() {
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
             if cat "$scratch/comparison.md" "$scratch/messages" | grep -q -e '--allow'; then
                 echo
-                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, for a slowdown \`kernels-slower\`, unless the workflow" \
-                    "calls them otherwise)."
+                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, \`checks-change\` or \`kernels-slower\`, unless the" \
+                    "workflow calls them otherwise)."
             fi
         fi
         echo

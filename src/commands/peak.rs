@@ -38,7 +38,7 @@ pub(super) fn run(
             && let better @ [_, ..] = &limits.better_than(&peak)[..]
         {
             let figures = report::peak::in_effect(better);
-            let _ = writeln!(notes, "note      better figures of earlier runs stay in effect: {figures}");
+            let _ = writeln!(notes, "note      better figures from earlier runs are kept: {figures}");
         }
         peaks.push(peak);
         progress.finish();

@@ -126,7 +126,8 @@ impl ComparisonRounds {
         // Each round adds a process; without a budget there are none.
         if processes < MIN_RUNS_FOR_SPREAD && self.budget.is_zero() {
             let note = format!(
-                "note      this run measures {processes} of the {MIN_RUNS_FOR_SPREAD} processes that it needs: add --processes {}",
+                "note      this run has {} and needs {MIN_RUNS_FOR_SPREAD} or more: add --processes {}",
+                counted(processes, "process"),
                 recipe::ENOUGH
             );
             text += &report::table::prose(&note, width, 10);

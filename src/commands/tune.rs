@@ -5,7 +5,7 @@ use crate::algorithms::tile::{Tile, Tunable};
 use crate::basis::alike::distinct;
 use crate::basis::command_line::arguments;
 use crate::basis::pattern::{self, is_pattern};
-use crate::basis::printable::brief;
+use crate::basis::printable::{brief, shown_word};
 use crate::basis::units::rounded;
 use crate::case::method::CacheState;
 use crate::case::statistics::spilled;
@@ -16,7 +16,7 @@ use crate::plan::axes::DTYPE;
 use crate::plan::options::SamplingArgs;
 use crate::plan::{Sampling, axes};
 use crate::report::ab::busy_sentence;
-use crate::report::tune::{self as report, InspectedRow, TunedRow};
+use crate::report::tune::{self as report, AutoChoice, InspectedRow, TunedRow};
 use crate::tuning::tuned::{self, Model, TuningResult};
 use crate::tuning::{self, InspectedTiles, Refusal, Rivals, SearchResult};
 use crate::{
@@ -158,7 +158,11 @@ impl Tuning<'_> {
         let width = self.host.width();
         if !timed.is_empty() {
             let again = |rows: &[&TunedRow]| self.again(rows);
-            let text = report::text((&device, self.algorithm, self.cache), &timed, &again, width);
+            let chooses = |spec: &CaseSpec| {
+                let group = section.groups.iter().find(|group| group.spec == *spec)?;
+                self.auto_choice(group, &device)
+            };
+            let text = report::text((&device, self.algorithm, self.cache), &timed, (&again, &chooses), width);
             self.tables.push(text);
         }
         if !inspected.is_empty() {
@@ -230,7 +234,20 @@ impl Tuning<'_> {
         let empty = TuningResult { cache: self.cache, ..empty_result(&device, group, "") };
         let rivals = Rivals { timed, refused };
         self.save(&with_others(None, &empty, (&rivals.timed, &tied), &rivals.refused, work));
-        report::choice(spec, &rivals.timed, work, [&tied, &[]], self.cache)
+        let auto = self.auto_choice(group, &device);
+        report::choice(spec, &rivals.timed, work, [&tied, &[]], (self.cache, auto))
+    }
+
+    /// Returns what `auto` picks for a problem with all results that are saved.
+    fn auto_choice(&self, group: &CaseGroup, device: &DeviceInfo) -> Option<AutoChoice> {
+        let tuned = Tuned::read(&self.path).ok()??.for_cache(self.cache);
+        let group = CaseGroup { variants: vec![], auto: true, ..group.clone() };
+        let (variant, reason) = tuned::automatic(&group, device, &tuned)?;
+        let when = match &self.args.tuned {
+            Some(path) => format!("with --tuned {}", shown_word(&path.shown())),
+            None => "from now on".into(),
+        };
+        Some(AutoChoice { variant: variant.name.to_string(), reason, when })
     }
 
     /// Notes the variants that `auto` would choose from and that the device refused. Nobody asked for them: what the device cannot
@@ -294,14 +311,8 @@ impl Tuning<'_> {
             Ok(result) => result?,
             Err(refusal) => {
                 self.note_refusal(&name, &refusal);
-                let best = if rivals.timed.is_empty() {
-                    // Of all that the model expects to be fast, nothing works here.
-                    let refused = rivals.refused.iter().map(|(name, _)| &**name).chain([tunable.variant]);
-                    let left = budget.saturating_sub(self.host.since(started));
-                    self.time_variants(executor, group, left, &refused.collect::<Vec<_>>())
-                } else {
-                    report::choice(&group.spec, &rivals.timed, work, [&rivals.tied(device.kind), &[]], self.cache)
-                };
+                let left = budget.saturating_sub(self.host.since(started));
+                let best = self.choice_among(executor, search, &rivals, left);
                 self.answer.notes.extend(best.map(|best| format!("note      {best}\n")));
                 return None;
             }
@@ -312,6 +323,26 @@ impl Tuning<'_> {
         }
         let has_refused = !rivals.refused.is_empty();
         Some(TunedRow { variant: tunable.variant, spec: group.spec, found: result, has_refused, work })
+    }
+
+    /// Says which of the rivals of a search without a tile is fastest; times others for the time that is `left` if none has a time.
+    fn choice_among(
+        &mut self,
+        executor: &mut Executor<'_>,
+        search: &SearchTask<'_>,
+        rivals: &Rivals,
+        left: Duration,
+    ) -> Option<String> {
+        let SearchTask { group, tunable } = *search;
+        if rivals.timed.is_empty() {
+            // Of all that the model expects to be fast, nothing works here.
+            let refused = rivals.refused.iter().map(|(name, _)| &**name).chain([tunable.variant]);
+            return self.time_variants(executor, group, left, &refused.collect::<Vec<_>>());
+        }
+        let device = executor.info().clone();
+        let work = (self.algorithm.problem)(&group.spec).map(|problem| problem.work()).unwrap_or_default();
+        let auto = self.auto_choice(group, &device);
+        report::choice(&group.spec, &rivals.timed, work, [&rivals.tied(device.kind), &[]], (self.cache, auto))
     }
 
     /// Compiles tiles of a variant for a problem, and saves the one that spills least at once.

@@ -221,8 +221,8 @@ fn a_mistake_in_a_reference_script_is_reported_once_with_the_remedy() {
     for (reference, expected) in [
         (
             "echo \"KeyError: 'B'\" >&2; exit 1; {out}",
-            "the reference command `echo \"KeyError: 'B'\" >&2; exit 1; {out}` failed (exit code 1): KeyError: 'B'; \
-             fix it ({in} has A.npy)",
+            "the reference command `echo \"KeyError: 'B'\" >&2; exit 1; {out}` failed (exit code 1): KeyError: 'B' \
+             ({in} has A.npy)",
         ),
         (
             "cp {in}/A.npy {out}/E.npy",
@@ -312,7 +312,7 @@ fn a_run_is_not_resumed_with_another_reference_or_another_description() {
     let description = fs::read_to_string(folder.path().join("copy.toml")).expect("there");
     write("copy.toml", &description.replace("[dispatch]", "check = { rtol = 0.5 }\n[dispatch]"));
     let said = "cannot resume: the run has another plan, as @/copy.toml changed: its cases, checks or sampling differ";
-    expect_error(&mut resume(), 2, &[said]);
+    expect_error(&mut resume(), 2, &[&within(folder.path(), said)]);
 }
 
 #[test]

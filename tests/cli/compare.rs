@@ -617,7 +617,7 @@ fn a_baseline_too_small_to_decide_is_reported_before_measuring() {
          first:"
     );
     let (_, end) = end.split_once(" --processes 5 --resume @/baseline.json ").expect("more processes");
-    assert_eq!(end, "note this run measures 1 of the 3 processes that it needs: add --processes 5");
+    assert_eq!(end, "note this run has 1 process and needs 3 or more: add --processes 5");
     assert_eq!(notes(&["--process-noise", "5%"]), "");
 }
 
@@ -793,7 +793,7 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
         line(&stderr(&output), "error: "),
         "error: no case was measured on both sides; one only in the baseline: matmul/naive/f32/24x24x24, one only in \
          the candidate: matmul/naive/f32/16x16x16; cases are matched by id; to compare two variants or kernels, use \
-         run: `gpukern ab`, `gpukern run k.toml a.comp b.comp --ab`",
+         `gpukern ab` or `gpukern run k.toml a.comp b.comp --ab`",
     );
     assert!(path.is_file());
     assert_eq!(line(&stdout(&output), "matmul f32"), "matmul f32, uniform input, all answers verified");
@@ -975,7 +975,7 @@ fn an_answer_that_nobody_judges_is_newly_doubtful_if_only_the_candidate_leaves_e
         forget_conditions(&timed);
         ([verified, timed].map(|record| record.to_str().expect("UTF-8").to_string()), said)
     };
-    let doubt = "there is no reference; Y[200] was never written: does the grid, or an `if`, leave it out?";
+    let doubt = "there is no reference; Y[200] was never written: does the grid, or an `if`, leave it out, or is its value undefined?";
     let ([all, timed_all], said) = of("all", COPY[0]);
     line(&said, "note      copy/copy/u32/N=4096: unverified: there is no reference");
     let ([part, timed_part], said) = of("part", &COPY[0].replace("y[i] =", "if (i < 200u) y[i] ="));
@@ -1098,7 +1098,7 @@ fn a_reference_that_no_longer_ends_fails_and_does_not_let_a_wrong_kernel_pass_la
     };
     write("right.sh", "while true; do sleep 1; done\n");
     let hung = words(&compare(1));
-    assert!(hung.contains("newly failed") && hung.contains("did not end within 10.0 s"), "{hung}");
+    assert!(hung.contains("newly failed") && hung.contains("did not end within 10 s"), "{hung}");
     git(path, &["commit", "--quiet", "--all", "--message=it hangs"]);
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
     compare(4);

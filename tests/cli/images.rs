@@ -165,7 +165,7 @@ fn a_wrong_filter_is_rejected_and_a_right_one_competes_with_a_kernel_over_buffer
     let path = folder.path();
     let right = fs::read_to_string(path.join("bytes.comp")).expect("written");
     fs::write(path.join("wrong.comp"), right.replace("if (any", "if (at.y == 7) return; if (any")).expect("written");
-    let wrong = ["dst[7][0][0] was never written: does the grid, or an `if`, leave it out?"];
+    let wrong = ["dst[7][0][0] was never written: does the grid, or an `if`, leave it out, or is its value undefined?"];
     expect_error(&mut command(path, &["@/wrong.comp", "--config=@/k.toml"]), 1, &wrong);
     // The reference sees the images as buffers, and may compete with them.
     let both = ["@/bytes.comp", "@/reference.comp", "--config=@/k.toml", "--set=push.W=W", "--set=push.H=H"];

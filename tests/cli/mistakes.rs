@@ -173,7 +173,7 @@ fn sizes_beyond_the_device_are_skipped_with_the_limit_and_the_sweep_goes_on() {
     // The limit is that of a buffer, or of all the device's memory.
     let said = stderr(&expect_exit(&mut brief_bench(&["matmul", "-V", "naive", "-s", "30000"]), 2));
     assert!(!said.contains("will be skipped"), "said once: {said}");
-    line(&said, "error: nothing to measure: matmul/naive/f32/30000x30000x30000: needs ");
+    line(&said, "error: no case is left: matmul/naive/f32/30000x30000x30000: needs ");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_quick_run_that_leaves_out_all_that_was_asked_for_says_so() {
     let arguments = ["verify", "matmul", "-V", "naive", "--quick", "-s", "4096", "-d", "cpu"];
     expect_refusal(
         &mut gpukern(&arguments),
-        "nothing to measure: these cases need another kind of device; the largest sizes are skipped on a software device; \
+        "no case is left: these cases need another kind of device; the largest sizes are skipped on a software device; \
          --full runs them",
     );
 }
@@ -299,11 +299,11 @@ fn sub_groups_of_a_size_are_required_of_kernels_that_have_them() {
     for (variant, reason) in [
         (
             "naive",
-            "nothing to measure: matmul/naive/f32/8x8x8/subgroup-64: its code is the same for all sub-group sizes, so 64 cannot be required",
+            "no case is left: matmul/naive/f32/8x8x8/subgroup-64: its code is the same for all sub-group sizes, so 64 cannot be required",
         ),
         (
             "subgroup",
-            "nothing to measure: matmul/subgroup/f32/8x8x8/subgroup-64: needs sub-groups of 64; the device has 8",
+            "no case is left: matmul/subgroup/f32/8x8x8/subgroup-64: needs sub-groups of 64; the device has 8",
         ),
     ] {
         expect_refusal(&mut brief_bench(&["matmul", "-V", variant, "-s", "8", "--subgroup-size", "64"]), reason);

@@ -205,6 +205,68 @@ fn accesses_outside_a_buffer_are_seen_in_kernels_that_ask_for_its_length() {
     );
 }
 
+/// Kernel that finds the greatest of the first `n - DROPPED` elements, and at least `LEAST`, or else their sum.
+const REDUCTION: &str = "#version 460
+    layout(local_size_x = 1) in;
+    layout(constant_id = 0) const float LEAST = -1e30;
+    layout(constant_id = 1) const uint DROPPED = 0;
+    layout(constant_id = 2) const bool SUM = false;
+    layout(binding = 0) readonly buffer A { float a[]; };
+    layout(binding = 1) writeonly buffer D { float d[]; };
+    layout(push_constant) uniform P { uint n; } p;
+    void main() {
+        float m = SUM ? 0.0 : LEAST;
+        for (uint i = 0; i + DROPPED < p.n; i++) m = SUM ? m + a[i] : max(m, a[i]);
+        d[0] = m;
+    }";
+
+#[test]
+fn mistakes_that_the_inputs_hide_are_found_by_other_inputs() {
+    let description = "[kernel]
+        source = 'k.comp'
+        [axes]
+        N = [500, 100]
+        [push]
+        n = 'N'
+        [buffer.A]
+        type = 'f32'
+        shape = ['N']
+        fill = 'varied'
+        [buffer.D]
+        type = 'f32'
+        shape = [1]
+        check = { rtol = 1e-2, atol = 1e-4 }
+        [dispatch]
+        groups = 1
+        [reference]
+        kernel = 'right.comp'";
+    let right = REDUCTION.replace("= -1e30", "= -2e30");
+    let sum = right.replace("SUM = false", "SUM = true");
+    for (kernel, right, said) in [
+        (
+            right.replace("= -2e30", "= 0.0"),
+            &right,
+            Some("if A has only negative numbers, D[0] is 0, the reference has -"),
+        ),
+        (
+            sum.replace("DROPPED = 0", "DROPPED = 1"),
+            &sum,
+            Some("if A has only positive numbers, small but for the last, D[0] is"),
+        ),
+        (right.replace("= -2e30", "= -3e30"), &right, None),
+    ] {
+        let folder = folder(&[("k.comp", &kernel), ("right.comp", right), ("k.toml", description)]);
+        let output = expect_exit(&mut command(folder.path(), &["@/k.toml", "--json=-"]), 0);
+        let hidden: Vec<_> = cases(&output).iter().map(|case| case["outcome"]["hidden_mistake"].clone()).collect();
+        // The first size tells.
+        assert!(hidden.len() == 2 && hidden[1].is_null(), "{hidden:?}");
+        match said {
+            Some(said) => assert!(hidden[0].as_str().is_some_and(|hidden| hidden.starts_with(said)), "{hidden:?}"),
+            None => assert!(hidden[0].is_null(), "{hidden:?}"),
+        }
+    }
+}
+
 #[test]
 fn several_processes_measure_each_case_once() {
     let folder = folder(&[]);

@@ -215,7 +215,7 @@ fn a_run_that_would_take_minutes_is_skipped_with_the_forecast() {
     assert_eq!(line(&stdout(&output), "1 passed"), "1 passed, 0 rejected, 1 skipped");
     assert!(!notes.contains('±'), "signs of times beside answers alone: {notes}");
     let all = ["verify", "matmul", "-V", "naive", "-s", "4096", "-t", "f32", "--input=uniform", "--max-run=1s"];
-    expect_error(&mut gpukern(&all), 2, &["nothing to measure", "predicted to take about"]);
+    expect_error(&mut gpukern(&all), 2, &["no case is left", "predicted to take about"]);
 }
 
 /// The time of a small run is mostly launches and compilation, and predicts nothing. `forecast.rs` of the engine tests

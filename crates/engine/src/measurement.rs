@@ -661,7 +661,10 @@ impl<'a> Measurement<'a> {
             schema: SCHEMA.into(),
             kind: options.timing.inspects().then_some(Kind::Inspection),
             version: env!("CARGO_PKG_VERSION").into(),
-            started: options.started.to_string(),
+            started: self
+                .resumed_processes
+                .first()
+                .map_or_else(|| options.started.to_string(), |first| first.started.clone()),
             command: options.command.clone(),
             request: options.request.clone(),
             origin,
@@ -687,7 +690,7 @@ impl<'a> Measurement<'a> {
 fn all_skipped(cases: &[Case], left_out: Option<&str>) -> Result<Option<Error>, Error> {
     let Some(first) = cases.first() else {
         let reason = left_out.map_or_else(String::new, |reason| format!("; {reason}"));
-        return Err(Error::Usage(format!("nothing to measure: these cases need another kind of device{reason}")));
+        return Err(Error::Usage(format!("no case is left: these cases need another kind of device{reason}")));
     };
     let Outcome::Skipped { reason, .. } = &first.outcome else { return Ok(None) };
     if !cases.iter().all(|case| matches!(case.outcome, Outcome::Skipped { .. })) {
@@ -699,7 +702,7 @@ fn all_skipped(cases: &[Case], left_out: Option<&str>) -> Result<Option<Error>, 
     };
     let layout =
         if first.layout == Layout::default() { "" } else { "; more variants have `--layout nn`, or another --dtype" };
-    Ok(Some(Error::Usage(format!("nothing to measure: {}{others}: {reason}{layout}", first.id))))
+    Ok(Some(Error::Usage(format!("no case is left: {}{others}: {reason}{layout}", first.id))))
 }
 
 /// Returns the id of a group's case on the host: its baseline, or the case that is skipped for lack of a baseline.

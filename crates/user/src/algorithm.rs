@@ -21,7 +21,7 @@ use crate::basis::layout::Layout;
 use crate::basis::messages::Messages;
 use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::basis::size::Size;
-use crate::basis::units::Work;
+use crate::basis::units::{Work, in_words};
 use crate::case::Shortcut;
 use crate::case::input::Input;
 use crate::device::cache::fingerprint;
@@ -288,10 +288,13 @@ impl UserKernels {
         configurations.iter().any(|configuration| configuration.kernel != configurations[0].kernel)
     }
 
-    /// Describes the choice of specialization constants in a variant's name, `BM = 64, BN = 32`, or else repeats it.
+    /// Describes the choice of specialization constants in a variant's name, `BM = 64, BN = 32`, or else repeats it, as where
+    /// several kernels compete.
     pub fn choice(&self, variant: &str) -> String {
         match self.problem.configurations.iter().find(|configuration| label(configuration) == variant) {
-            Some(configuration) if !configuration.choice.is_empty() => choice_text(&configuration.choice),
+            Some(configuration) if !configuration.choice.is_empty() && !self.has_several_kernels() => {
+                choice_text(&configuration.choice)
+            }
             _ => variant.into(),
         }
     }
@@ -720,6 +723,38 @@ impl Problem for PointProblem {
         Ok(inputs)
     }
 
+    fn revealing_inputs(&self) -> Vec<(String, Vec<HostArray>)> {
+        let point = self.point();
+        let bytes: u64 = point.buffers.iter().map(ResolvedBuffer::bytes).sum();
+        // Fixed answers are of fixed inputs, and an oracle of indices reads the usual ones again.
+        let is_fixed = matches!(point.reference, Reference::None | Reference::Files(_)) || point.inputs.is_some();
+        let has_picks = self.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
+        if is_fixed || has_picks || bytes > MAX_REVEALING_BYTES {
+            return vec![];
+        }
+        let of_both_signs: Vec<_> =
+            self.filled().enumerate().filter(|(_, (_, buffer))| buffer.has_both_signs()).collect();
+        if of_both_signs.is_empty() {
+            return vec![];
+        }
+        let Ok(inputs) = self.inputs() else { return vec![] };
+        let names: Vec<_> = of_both_signs.iter().map(|(_, (_, buffer))| &*buffer.name).collect();
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let names = in_words(&names, "and");
+        let mut all = vec![];
+        for (kind, is_negative) in [("negative numbers", true), ("positive numbers, small but for the last", false)] {
+            let mut changed = inputs.clone();
+            for (position, (_, buffer)) in &of_both_signs {
+                set_signs(changed[*position].as_bytes_mut(), buffer.element.bytes() as usize, is_negative);
+                if !is_negative {
+                    changed[*position] = emphasize_last(&changed[*position], buffer);
+                }
+            }
+            all.push((format!("if {names} {have} only {kind}"), changed));
+        }
+        all
+    }
+
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error> {
         let point = self.point();
         let expected = match &point.reference {
@@ -769,6 +804,33 @@ impl Problem for PointProblem {
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
+
+/// Most bytes of a problem that is solved for other inputs, too.
+const MAX_REVEALING_BYTES: u64 = 16 << 20;
+
+/// Sets the signs of floats of `size` bytes.
+fn set_signs(floats: &mut [u8], size: usize, are_negative: bool) {
+    for float in floats.chunks_exact_mut(size) {
+        let top = &mut float[size - 1];
+        *top = if are_negative { *top | 0x80 } else { *top & 0x7f };
+    }
+}
+
+/// Returns positive floats in which the last of each row stands for most of a sum: the others are made small.
+fn emphasize_last(floats: &HostArray, buffer: &ResolvedBuffer) -> HostArray {
+    let row = buffer.shape.last().map_or(1, |extent| *extent as usize).max(1);
+    let values: Vec<f64> = (0..buffer.len() as usize).map(|index| floats.get(index)).collect();
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let mut bytes = vec![];
+    for (index, value) in values.iter().enumerate() {
+        let is_last = (index + 1) % row == 0;
+        buffer.element.push(if is_last { largest } else { value / SMALLER }, &mut bytes);
+    }
+    HostArray::of_bytes(buffer.element, &bytes)
+}
+
+/// By how much numbers before the last of a row are smaller than usual: those of [`Fill::Varied`] stay normal numbers in f16.
+const SMALLER: f64 = 256.0;
 
 /// Purposes of commands, for messages.
 const REFERENCE: &str = "reference";
@@ -822,7 +884,7 @@ fn run_shell(purpose: &str, command: &ShellCommand, scratch: &Scratch, names: &[
     let reason = excerpt(&last_line(&output));
     let lacks_numpy = reason.contains("No module named 'numpy'");
     let numpy = if lacks_numpy { "; examples/kernels/npy.py reads and writes these files without NumPy" } else { "" };
-    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}; fix it{hint}{numpy}")))
+    Err(Error::Usage(format!("the {purpose} command `{line}` failed ({status}): {reason}{hint}{numpy}")))
 }
 
 /// Returns the last line that a command wrote. In a Python traceback, the line of the user's script is added.

@@ -538,6 +538,22 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
 }
 
 impl Description {
+    /// Whether an expression, a command or a reference names this axis.
+    pub(crate) fn mentions(&self, axis: &str) -> bool {
+        fn has(value: &toml::Value, axis: &str) -> bool {
+            match value {
+                toml::Value::String(text) => {
+                    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == axis)
+                }
+                toml::Value::Array(values) => values.iter().any(|value| has(value, axis)),
+                toml::Value::Table(table) => table.values().any(|value| has(value, axis)),
+                _ => false,
+            }
+        }
+        let unnamed = Self { name: None, ..self.clone() };
+        toml::Value::try_from(unnamed).map_or(true, |value| has(&value, axis))
+    }
+
     /// Parses TOML. Errors continue the name of the file, with the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

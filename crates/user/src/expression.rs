@@ -184,6 +184,8 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
 fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     match node {
         Node::Integer(value) => Ok(*value),
+        // `1e10` is whole.
+        Node::Fraction(value) if value.fract() == 0.0 && value.abs() < 1e18 => Ok(*value as i128),
         Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
         Node::Name(name) => scope.get(name),
         Node::Negated(operand) => refuse_overflow(integer(operand, scope)?.checked_neg()),

@@ -398,10 +398,15 @@ pub fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 impl LoadedPass {
-    /// Returns the constant of this name or id.
+    /// Returns the constant of this name or id, or that of `local_size_x_id`, which may have another name, too.
     pub fn constant(&self, key: &str) -> Option<&SpecConstant> {
-        let id = key.parse::<u32>().ok();
-        self.interface.constants.iter().find(|constant| constant.name == key || Some(constant.id) == id)
+        let of_name = self.interface.constants.iter().find(|constant| constant.name == key);
+        let axis = ["local_size_x", "local_size_y", "local_size_z"].iter().position(|name| *name == key);
+        let id = match axis.map(|axis| self.interface.local_size[axis]) {
+            Some(Word::Constant { id, .. }) => Some(id),
+            _ => key.parse::<u32>().ok(),
+        };
+        of_name.or_else(|| self.interface.constants.iter().find(|constant| Some(constant.id) == id))
     }
 
     /// Returns the name of its source without the folder.

@@ -2,7 +2,7 @@
 
 use super::axes::find_independent;
 use super::compile::ENDINGS;
-use super::description::{Described, Description, Formula, KernelFields, OneOrMany};
+use super::description::{Described, Description, Formula, KernelFields, OneOrMany, OrderedMap};
 use super::fill::split;
 use super::loaded::stem;
 use super::resolve::check_name;
@@ -242,10 +242,12 @@ impl Described {
 
     /// Applies `fields`, and stores which option changed which field.
     pub(super) fn with(mut self, fields: &FieldOptions) -> Result<Self, String> {
+        let axes = self.description.axes.clone();
         self.set_axes(&fields.size)?;
         for text in &fields.set {
             self.set_field(text)?;
         }
+        self.check_used(&axes)?;
         let mut kernel = self.description.kernel.take().unwrap_or_default();
         for define in &fields.define {
             let (name, value) = define.split_once('=').unwrap_or((define, "1"));
@@ -265,6 +267,23 @@ impl Described {
             return Err("--define, --include and --entry are for one kernel; write them in [[pass]]".into());
         }
         Ok(self)
+    }
+
+    /// Refuses options that changed an axis of the description, of these values before, which nothing uses: results of one size would
+    /// be called those of another.
+    fn check_used(&self, before: &OrderedMap<OneOrMany>) -> Result<(), String> {
+        for name in before.names() {
+            let texts = |axes: &OrderedMap<OneOrMany>| -> Vec<String> {
+                axes.get(name).into_iter().flat_map(OneOrMany::values).map(ToString::to_string).collect()
+            };
+            if texts(&self.description.axes) != texts(before) && !self.description.mentions(name) {
+                return Err(format!(
+                    "--size sets {name}, which nothing in the description uses, so every value would run the same; a case that \
+                     was exported or captured has one size"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Stores that an option set a field, so that messages about the field quote the option.

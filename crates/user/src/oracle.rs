@@ -269,7 +269,8 @@ impl Oracle for UserOracle {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.outputs.iter().filter_map(integers_note).chain(self.notes.iter().cloned()).collect()
+        let notes = self.outputs.iter().flat_map(|output| [integers_note(output), nan_note(output)]).flatten();
+        notes.chain(self.notes.iter().cloned()).collect()
     }
 
     fn comparison(&self, output: usize) -> Option<OutputComparison> {
@@ -365,11 +366,19 @@ fn integers_note(ReferenceData { buffer, bytes: answer, .. }: &ReferenceData) ->
     }
     let integer_type = element.as_integer(false).map_or("bytes", DType::name);
     Some(format!(
-        "{}: {integers} of {nonzero} elements of the reference look like integers, which as {element} are below every \
-         tolerance: nobody checks them; give it type = \"{integer_type}\", or declare them as integers in the kernel's \
-         structure",
+        "{}: {integers} of {nonzero} elements of the reference look like integers, or are denormal: if they are integers, \
+         which no tolerance checks as {element}, give it type = \"{integer_type}\", or declare them as integers in the \
+         kernel's structure",
         buffer.name
     ))
+}
+
+/// Returns a note if most elements of a reference are NaN, as which any NaN passes.
+fn nan_note(ReferenceData { buffer, bytes: answer, .. }: &ReferenceData) -> Option<String> {
+    let nan = values(buffer, answer).filter(|value| value.is_nan()).count();
+    let all = buffer.len();
+    (buffer.element.is_float() && 2 * nan as u64 > all)
+        .then(|| format!("{}: {nan} of {all} elements of the reference are NaN", buffer.name))
 }
 
 /// Describes elements that are not finite, if there are any.
@@ -844,8 +853,21 @@ fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f6
         residual = f64::INFINITY;
         worst = format!("{} repeats itself after {period} of {} numbers", buffer.name, buffer.len());
     }
+    for lag in 1..=MAX_LAG {
+        let neighbors = values(buffer, found).zip(values(buffer, found).skip(lag));
+        let product = neighbors.map(|(x, next)| (x - found_mean) * (next - found_mean)).sum::<f64>();
+        let correlation = product / (count * variance);
+        // That of independent numbers has a standard error of 1 ÷ √n (Bartlett, 1946).
+        if numbers >= MIN_REPEATED && correlation.abs() * count.sqrt() > residual.max(MAX_STANDARD_ERRORS) {
+            residual = correlation.abs() * count.sqrt();
+            worst = format!("{}: numbers {lag} apart have a correlation of {correlation:.3}", buffer.name);
+        }
+    }
     elementwise(residual, MAX_STANDARD_ERRORS, worst, WrongElements::default())
 }
+
+/// Largest distance of random numbers whose correlation is checked.
+const MAX_LAG: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -856,6 +878,14 @@ mod tests {
 
     fn data(element: DType, tolerance: Tolerance) -> ResolvedBuffer {
         ResolvedBuffer { tolerance, checked: true, ..ResolvedBuffer::new("D", element, vec![2, 2], Role::Output) }
+    }
+
+    /// Returns the uniform random number of an index (`SplitMix64`; Steele, Lea and Flood, 2014).
+    fn random(at: u32) -> f32 {
+        let mut bits = (u64::from(at) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 40) as f32 / (1u64 << 24) as f32
     }
 
     fn bytes(values: [f32; 4]) -> Vec<u8> {
@@ -942,9 +972,7 @@ mod tests {
     #[test]
     fn repeated_random_numbers_are_wrong() {
         let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
-        // Multiples of the golden ratio: any number of evenly spread values.
-        let number = |at: u32| (f64::from(at) * 0.618_033_988_749_895).fract() as f32;
-        let numbers = |period: u32| (0..256).flat_map(|at| number(at % period).to_le_bytes()).collect::<Vec<u8>>();
+        let numbers = |period: u32| (0..256).flat_map(|at| random(at % period).to_le_bytes()).collect::<Vec<u8>>();
         let deviation = 1.0 / 12f64.sqrt();
         let check = |period| check_moments(&of(256), &numbers(period), 0.5, deviation);
         assert!(check(256).passes(), "{}", check(256).worst);
@@ -1023,12 +1051,16 @@ mod tests {
         for wrong in [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 3.0, 0.0, 1.0], [0.0, f32::NAN, 0.0, 1.0]] {
             assert!(!picks(wrong), "{wrong:?}");
         }
-        let even: Vec<u8> = (0..4096).flat_map(|at| ((at as f32 + 0.5) / 4096.0).to_le_bytes()).collect();
+        let even: Vec<u8> = (0..4096).flat_map(|at| random(at).to_le_bytes()).collect();
         let many = ResolvedBuffer { shape: vec![4096], ..data(DType::F32, Tolerance::Exact) };
         assert!(check_moments(&many, &even, 0.5, 12f64.sqrt().recip()).passes());
         for (mean, deviation) in [(0.5, 0.3), (0.53, 0.288_675), (0.0, 1.0)] {
             assert!(!check_moments(&many, &even, mean, deviation).passes(), "{mean} {deviation}");
         }
+        // A ramp has both moments of uniform numbers.
+        let ramp: Vec<u8> = (0..4096).flat_map(|index| (index as f32 / 4095.0).to_le_bytes()).collect();
+        let ramp = check_moments(&many, &ramp, 0.5, 12f64.sqrt().recip());
+        assert_eq!((ramp.passes(), &*ramp.worst), (false, "D: numbers 1 apart have a correlation of 0.999"));
         assert!(!check_moments(&many, &[0; 4 * 4096], 0.0, 1.0).passes(), "all the same");
         assert!(!check_moments(&many, &[0xff; 4 * 4096], 0.0, 1.0).passes(), "no numbers");
     }
@@ -1210,6 +1242,9 @@ mod tests {
         let refused = UserOracle::new(vec![nan]).err().expect("no number");
         let why = "D[0][0] is not a number, and 3 others of 4 are not finite";
         assert_eq!(refused, format!("the reference is not an answer: {why}; fix it, or its inputs"));
+        let most = output(0, data(DType::F32, Tolerance::Exact), bytes([1.0, f32::NAN, f32::NAN, f32::NAN]));
+        let notes = UserOracle::new(vec![most]).expect("a number").notes();
+        assert_eq!(notes, ["D: 3 of 4 elements of the reference are NaN"]);
         let odd = bytes([1.0, f32::NAN, f32::INFINITY, 0.0]);
         let unknown = UserOracle { all: vec![data(DType::F32, Tolerance::Exact)], ..UserOracle::default() };
         let doubt = |bytes| unknown.doubt(&[HostArray::U8(bytes)]).expect("nobody knows");

@@ -299,6 +299,18 @@ impl ResolvedBuffer {
     pub fn bytes(&self) -> u64 {
         self.len() * self.element.bytes()
     }
+
+    /// Whether it has only floats, with a fill of as many negative as positive ones, of equal magnitudes.
+    pub(crate) fn has_both_signs(&self) -> bool {
+        let is_symmetric = match self.fill {
+            Some(Fill::Varied) => true,
+            Some(Fill::Normal { mean, .. }) => mean == 0.0,
+            Some(Fill::Uniform { low, high }) => low < 0.0 && low == -high,
+            _ => false,
+        };
+        let is_plain = self.parts.is_empty() && self.image.is_none() && self.members.is_plain();
+        is_symmetric && is_plain && self.element.is_float()
+    }
 }
 
 impl fmt::Display for ResolvedBuffer {

@@ -448,7 +448,8 @@ fn the_only_independent_axis_needs_no_name() {
         let points = typed(&[&description], &["64,256"], &[]).expect("it has one").points;
         assert_eq!(points.iter().map(|point| point.values[0]).collect::<Vec<_>>(), [64, 256], "{axes}");
     }
-    let description = write(&folder, "copy.toml", PLAIN.replace("N = 128", "N = 128\nM = 3"));
+    let two = PLAIN.replace("N = 128", "N = 128\nM = 3") + "\n[work]\nflops = 'N * M'\n";
+    let description = write(&folder, "copy.toml", two);
     let refused = typed(&[&description], &["64"], &[]).expect_err("it has two");
     assert_eq!(
         refused,
@@ -469,6 +470,11 @@ fn the_only_independent_axis_needs_no_name() {
     assert!(refused.starts_with("--size '64x5,64x5x69' is not NAME=VALUE"), "{refused}");
     let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
     assert_eq!(refused, "--size states M twice; write its values in one: M=64,128");
+    // An axis that nothing uses would only change the name of a result.
+    let unused = write(&folder, "unused.toml", PLAIN.replace("N = 128", "N = 128\nM = 3"));
+    let refused = typed(&[&unused], &["M=4"], &[]).expect_err("nothing uses M");
+    assert!(refused.starts_with("--size sets M, which nothing in the description uses"), "{refused}");
+    typed(&[&unused], &["M=3", "N=64"], &[]).expect("M is as before");
 }
 
 /// Kernel with 64-bit constants, and one value of each kind.
@@ -521,9 +527,9 @@ fn integers_of_64_bits_are_exact_in_descriptions() {
 fn choices_that_do_not_run_are_not_judged() {
     let folder = folder();
     write(&folder, "lanes.comp", LANES);
-    let run = |lanes: &str, all_choices: bool| {
+    let run_named = |name: &str, lanes: &str, all_choices: bool| {
         let text = format!(
-            "[kernel]\nsource = 'lanes.comp'\n[spec]\nLANES = {lanes}\n[buffer.Y]\ntype = 'f32'\nshape = 64\n\
+            "[kernel]\nsource = 'lanes.comp'\n[spec]\n{name} = {lanes}\n[buffer.Y]\ntype = 'f32'\nshape = 64\n\
              [dispatch]\ngroups = '64 / LANES'\n"
         );
         let description = Description::parse(&text)?;
@@ -531,6 +537,9 @@ fn choices_that_do_not_run_are_not_judged() {
         let described = Described { all_choices, ..described };
         resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
     };
+    let run = |lanes: &str, all_choices| run_named("LANES", lanes, all_choices);
+    // A constant of `local_size_x_id` has both names.
+    run_named("local_size_x", "32", false).expect("it is LANES");
     let lists = &run("[64, 0, 32, -1]", false).expect("64 is possible").points[0].pass_lists;
     assert_eq!(lists.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, false]);
     for (lanes, all_choices) in [("[64, 0]", true), ("[0, 64]", false), ("0", false)] {

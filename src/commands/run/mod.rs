@@ -18,7 +18,7 @@ use crate::plan::axes::{AXES, SEED};
 use crate::plan::options::cache;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, is_too_close};
+use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, best_of, is_too_close};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -357,7 +357,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         // The order of a record is that of its ids if it has several processes; the first choice is the default.
         let mut timed: Vec<_> = cases.iter().filter_map(|case| Some((*case, median(case)?))).collect();
         timed.sort_by_key(|(case, _)| planned.iter().position(|id| *id == case.id));
-        let Some((best, best_time)) = timed.iter().min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)) else { continue };
+        let Some(best) = best_of(&timed.iter().map(|(case, _)| *case).collect::<Vec<_>>()) else { continue };
+        let Some(best_time) = median(best) else { continue };
         let extents = extents(best, plan);
         let choice = kernels.choice(&best.variant);
         let left_out = match cases.len() - timed.len() {

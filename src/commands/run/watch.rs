@@ -2,7 +2,6 @@
 
 use super::{CommandOutput, RunArgs, check_commands, named_kernels, plan_section, read_descriptions, resolve_problems};
 use crate::basis::units::ratio;
-use crate::case::accepted::AcceptedMutation;
 use crate::commands::MeasurementCall;
 use crate::compare::{self, Comparison, State, Verdict};
 use crate::report::long::share_text;
@@ -158,7 +157,7 @@ fn case_line(case: &Case, comparison: Option<&Comparison>, record: &Record) -> S
             facts.extend(comparison.and_then(|comparison| verdict_text(case, comparison)));
             facts.extend(case.share.map(|share| format!("{} limit", share_text(share))));
             facts.push(measured.verification.unverified().unwrap_or_else(|| "verified".into()));
-            facts.extend(AcceptedMutation::sentence(&measured.accepts));
+            facts.extend(measured.weak_check());
         }
         Outcome::Rejected(verification) => facts.push(format!("wrong: {}", verification.worst)),
         Outcome::Skipped { reason, .. } => facts.push(format!("skipped: {reason}")),

@@ -102,6 +102,8 @@ pub struct Runner {
     pub(super) reruns: u32,
     /// Device time of the latest verified program.
     last_run: Option<Nanos>,
+    /// Users' kernels that were given other inputs, by problem and variant.
+    revealed: BTreeSet<(String, String)>,
     /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
     is_warm: bool,
     /// Whether the device executes commands; `None` until checked.
@@ -110,6 +112,9 @@ pub struct Runner {
 
 /// Smallest share of the time in which a case has to run for its energy to need no note.
 const MIN_BUSY_SHARE: f64 = 0.9;
+
+/// Longest time of a reference that is asked about other inputs, in seconds.
+const MAX_REVEALING_SECONDS: f64 = 2.0;
 
 /// How the program of a case is verified and warmed up.
 pub(super) struct Preparation<'a> {
@@ -283,6 +288,7 @@ impl Runner {
             forecasts: Forecasts::default(),
             reruns: 0,
             last_run: None,
+            revealed: BTreeSet::new(),
             is_warm: false,
             executes: None,
         })
@@ -572,18 +578,46 @@ impl Runner {
         if self.keeper.is_interrupted() {
             return Err(Outcome::Interrupted);
         }
-        let loaded = match self.load_shared(shared, chosen) {
+        match self.load_shared(shared, chosen) {
             Err(Outcome::Failed { .. }) if self.keeper.is_interrupted() => return Err(Outcome::Interrupted),
-            loaded => loaded?,
-        };
-        case.notes.extend(loaded.notes());
+            loaded => case.notes.extend(loaded?.notes()),
+        }
         if preparation.substitute.is_none() {
             prepare_pipelines(&mut self.workbench, program, self.watcher.as_ref());
         }
-        let state = self.verify_with_substitute(loaded, program, preparation);
+        let hidden = self.find_hidden_mistake(shared, chosen, program);
+        // It has been loaded above.
+        let loaded = shared.load(&mut self.workbench, self.watcher.as_ref())?;
+        let mut state = self.verify_with_substitute(loaded, program, preparation);
+        if let Some(measured) = state.measured_mut() {
+            measured.hidden_mistake = hidden.filter(|_| measured.verification.verified().is_some());
+        }
         // The compiler's messages may explain a missing time.
         case.kernels = self.workbench.pipelines.compiled_kernels(program);
         Ok(state)
+    }
+
+    /// Says how the answer of a user's kernel to other inputs is wrong, if it is: of its first size, as another run of the reference
+    /// may take long.
+    fn find_hidden_mistake(
+        &mut self,
+        shared: &SharedProblem<'_>,
+        chosen: &Configuration,
+        program: &Program,
+    ) -> Option<String> {
+        let is_slow = shared.loaded().is_none_or(|loaded| loaded.phases.oracle.seconds() > MAX_REVEALING_SECONDS);
+        let key = (shared.group.algorithm.name.to_string(), chosen.variant.name.to_string());
+        if !program.is_users() || is_slow || !self.revealed.insert(key) {
+            return None;
+        }
+        for (condition, inputs) in shared.problem.revealing_inputs() {
+            // A reference that refuses these inputs says nothing about the kernel.
+            let loaded = self.workbench.load_inputs(shared.problem.as_ref(), inputs).ok()?;
+            if let Some(worst) = self.workbench.find_wrong_answer(&loaded, program) {
+                return Some(format!("{condition}, {worst}"));
+            }
+        }
+        None
     }
 
     /// Returns a case without its outcome; `program` is its program, if the device can run it.

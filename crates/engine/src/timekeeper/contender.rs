@@ -30,6 +30,15 @@ impl<T: SampleSource> CaseState<T> {
         if let Self::Sampling(contender) = self { Some(contender) } else { None }
     }
 
+    /// Returns the measurement so far of a case that was right.
+    pub fn measured_mut(&mut self) -> Option<&mut Measured> {
+        match self {
+            Self::Sampling(contender) => Some(&mut contender.measured),
+            Self::Ended(Outcome::Measured(measured)) => Some(measured),
+            Self::Ended(_) => None,
+        }
+    }
+
     /// Returns the contender, unless the case has ended.
     pub fn contender_mut(&mut self) -> Option<&mut Contender<T>> {
         if let Self::Sampling(contender) = self { Some(contender) } else { None }
@@ -46,6 +55,7 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
     Measured {
         verification,
         accepts: vec![],
+        hidden_mistake: None,
         inputs: None,
         answer: None,
         sketch: vec![],

@@ -261,7 +261,9 @@ impl Workbench {
             let is_written = |element| !(unwritten.contains(&element) && second_unwritten.contains(&element));
             let is_data = matches!(changed, PoisonedPart::Data);
             if is_data && find_difference(loaded, &first, &second, &is_written).is_none() {
-                return Ok(Some(format!("{element} was never written: does the grid, or an `if`, leave it out?")));
+                return Ok(Some(format!(
+                    "{element} was never written: does the grid, or an `if`, leave it out, or is its value undefined?"
+                )));
             }
             for part in changed.parts(loaded.specs.len()) {
                 let outputs = self.run_with_changed_poison(loaded, program, part)?;

@@ -20,6 +20,19 @@ impl Workbench {
     /// # Errors
     /// When the device has no room for the buffers, or the inputs or the answer are unavailable.
     pub fn load(&mut self, problem: &dyn Problem) -> Result<LoadedProblem, VulkanError> {
+        let start = Instant::now();
+        let inputs = problem.inputs().map_err(VulkanError::Problem)?;
+        let mut loaded = self.load_inputs(problem, inputs)?;
+        loaded.phases.inputs = start.elapsed().into();
+        Ok(loaded)
+    }
+
+    /// Loads a problem with these inputs.
+    pub(crate) fn load_inputs(
+        &mut self,
+        problem: &dyn Problem,
+        inputs: Vec<HostArray>,
+    ) -> Result<LoadedProblem, VulkanError> {
         let mut phases = Phases::default();
         let specs = problem.buffers();
         let mut buffers = vec![];
@@ -31,10 +44,6 @@ impl Workbench {
         for spec in &specs {
             initial.push(if spec.role == Role::InPlace { Some(self.create_buffer(spec)?) } else { None });
         }
-
-        let start = Instant::now();
-        let inputs = problem.inputs().map_err(VulkanError::Problem)?;
-        phases.inputs = start.elapsed().into();
 
         let mut recorder = Recorder::new(&self.device)?;
         for (number, (buffer, initial)) in buffers.iter().zip(&initial).enumerate() {

@@ -291,6 +291,15 @@ impl Workbench {
         Ok(Verified { check, answer, unjudged, second_run, unverified, time, phases })
     }
 
+    /// Runs the program once and says what is wrong with its answer, if that is.
+    pub(crate) fn find_wrong_answer(&mut self, loaded: &LoadedProblem, program: &Program) -> Option<String> {
+        let CheckedRun { outputs, .. } = self.run_over_poison(loaded, program, Poison::NaN).ok()?;
+        match check(loaded, program, &outputs) {
+            Ok(check) if check.passes() => None,
+            Ok(CheckResult { worst: said, .. }) | Err(said) => Some(said),
+        }
+    }
+
     /// Adds the cause of a wrong answer, or of none, to its description, if further runs show it.
     fn explain(&mut self, check: &mut Result<CheckResult, String>, loaded: &LoadedProblem, program: &Program) {
         if !program.is_users() {

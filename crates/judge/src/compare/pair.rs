@@ -10,7 +10,6 @@ use super::{
 use crate::basis::dtype::DType;
 use crate::basis::random::generator;
 use crate::basis::units::{MIN_MULTIPLE, Nanos, counted, significant, trimmed};
-use crate::case::accepted::AcceptedMutation;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::marks::MAX_OTHERS_DIFFERENCE;
 use crate::record::{Case, Measured, Outcome, SLOW};
@@ -154,7 +153,7 @@ fn is_exact(side: &[SeenCase<'_>]) -> bool {
 fn doubts(side: &[SeenCase<'_>]) -> String {
     let doubt = |seen: &SeenCase<'_>| {
         let measured = seen.case.measured()?;
-        measured.verification.unverified().or_else(|| AcceptedMutation::sentence(&measured.accepts))
+        measured.verification.unverified().or_else(|| measured.weak_check())
     };
     side.iter().find_map(doubt).map_or_else(String::new, |doubt| format!(", {doubt}"))
 }
@@ -248,7 +247,7 @@ impl CasePair<'_> {
 
     /// Whether the check of the candidate would accept wrong answers, unlike that of the baseline.
     fn is_checked_less(&self) -> bool {
-        self.baseline_alone(|measured| AcceptedMutation::sentence(&measured.accepts).is_none())
+        self.baseline_alone(|measured| measured.weak_check().is_none())
     }
 
     /// Whether all cases of the baseline are of this kind, and not all of the candidate.

@@ -219,6 +219,11 @@ pub trait Problem {
     }
     /// Returns the contents of the buffers that the host fills, in buffer order. Fails if a file or program lacks them.
     fn inputs(&self) -> Result<Vec<HostArray>, Error>;
+    /// Returns other contents of these buffers, which show mistakes that the usual ones hide, each with a condition for
+    /// messages: `if X has only negative numbers`.
+    fn revealing_inputs(&self) -> Vec<(String, Vec<HostArray>)> {
+        vec![]
+    }
     /// Solves the problem on the host. The inputs may be dropped afterwards. The error says why a file or another
     /// program does not supply the answer.
     fn oracle(&self, inputs: &[HostArray]) -> Result<Box<dyn Oracle>, Error>;

@@ -2,7 +2,6 @@
 
 use super::{Case, Measured, Record, SLOW, Warning};
 use crate::basis::units::{MIN_MULTIPLE, range_text, significant, uncertainty};
-use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::stats;
@@ -197,7 +196,7 @@ impl RunConditions {
         let conditions = self.of_device(case.device);
         let mut marks = vec![];
         marks.extend(measured.verification.unverified().map(|reason| Mark::new("u", reason)));
-        marks.extend(AcceptedMutation::sentence(&measured.accepts).map(|sentence| Mark::new("w", sentence)));
+        marks.extend(measured.weak_check().map(|sentence| Mark::new("w", sentence)));
         let signs: [(&str, fn(&Warning) -> bool); 3] = [
             ("i", |warning| matches!(warning, Warning::Interrupted)),
             ("p", |warning| matches!(warning, Warning::Stopped { .. })),

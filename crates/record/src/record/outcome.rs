@@ -165,6 +165,9 @@ pub struct Measured {
     /// Wrong answers, made from the right one, that its check would also accept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<AcceptedMutation>,
+    /// A mistake that its inputs hide, with other inputs that show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_mistake: Option<String>,
     /// A fingerprint of the contents of its inputs, where files or another program supply them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
@@ -317,7 +320,14 @@ impl Measured {
     /// Returns one sentence per reason for doubt: an unverified answer, accepted mutations, warnings.
     pub fn cautions(&self) -> impl Iterator<Item = String> {
         let warnings = self.warnings.iter().map(|warning| warning.explanation().to_string());
-        self.verification.unverified().into_iter().chain(AcceptedMutation::sentence(&self.accepts)).chain(warnings)
+        self.verification.unverified().into_iter().chain(self.weak_check()).chain(warnings)
+    }
+
+    /// Says which mistakes its check would not notice; `None` if none is known.
+    pub fn weak_check(&self) -> Option<String> {
+        let hidden = self.hidden_mistake.as_ref().map(|hidden| format!("its inputs may hide a mistake: {hidden}"));
+        let parts: Vec<_> = hidden.into_iter().chain(AcceptedMutation::sentence(&self.accepts)).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 

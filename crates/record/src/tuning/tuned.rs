@@ -524,7 +524,7 @@ pub fn with_tile<'a>(
 /// nothing shows that another variant is faster; or if that failed when it was tried, because the others are known to
 /// work. They only decide among the variants of the model, because others use a different arithmetic, which users have
 /// to request by name.
-fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
+pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -> Option<(&'a Variant, String)> {
     let CaseGroup { algorithm, spec, .. } = group;
     let mut candidates = favorites(algorithm, spec, device);
     let first = favorite(&candidates, algorithm, spec, device)?;

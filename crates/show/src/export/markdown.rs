@@ -3,7 +3,7 @@
 
 use super::{NamedCase, named_cases, reason, status};
 use crate::basis::printable::latex;
-use crate::basis::units::{Nanos, counted, in_words, range_text};
+use crate::basis::units::{counted, in_words, range_text};
 use crate::case::method::{CacheState, Clock};
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
@@ -20,7 +20,6 @@ use crate::report::fleet::{self, MAX_DEVICES};
 use crate::report::long::share_text;
 use crate::report::table::{Cell, Table};
 use crate::report::{and_more, or_dash};
-use crate::stats;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -115,9 +114,8 @@ fn method_sentences(record: &Record) -> Option<String> {
         CacheState::Cold => "with caches emptied before each run",
     };
     let robust = if record.method.robust_access == Some(true) { " and robust buffer access" } else { "" };
-    let warm_ups: Vec<f64> = measured.iter().map(|m| m.phases.warm_up.0).filter(|time| *time > 0.0).collect();
-    let warm_up =
-        stats::median(&warm_ups).map_or_else(String::new, |time| format!(", after a warm-up of about {}", Nanos(time)));
+    let is_warm = measured.iter().any(|m| m.phases.warm_up.0 > 0.0);
+    let warm_up = if is_warm { ", after a warm-up" } else { "" };
     let built_from = record.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     let timed = format!(
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
@@ -147,10 +145,15 @@ fn checked_answers(record: &Record) -> String {
         1 => "; 1 was wrong, and has no time".into(),
         count => format!("; {count} were wrong, and have no time"),
     };
+    let is_weak = |case: &&Case| case.is_verified() && case.measured().is_some_and(|m| m.weak_check().is_some());
+    let weak = match record.cases.iter().filter(is_weak).count() {
+        0 => String::new(),
+        count => format!(", {count} of them by a check that would miss some mistakes"),
+    };
     match (verified, unverified + rejected) {
-        (_, 0) => "All answers were verified.".into(),
+        (_, 0) => format!("All answers were verified{weak}."),
         (0, _) => format!("No answer was verified{wrong}."),
-        (_, others) => format!("{verified} of {} answers were verified{wrong}.", verified + others),
+        (_, others) => format!("{verified} of {} answers were verified{weak}{wrong}.", verified + others),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::case::CaseOptions;
-use crate::case::accepted::AcceptedMutation;
 use crate::compare::paired::{Finding, MIN_ROUNDS, SideResult, Trial, Trials, Turns};
 use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
@@ -163,7 +162,7 @@ fn reason(side: &SideResult) -> Option<String> {
 fn list_doubts(side: &SideResult) -> impl Iterator<Item = String> {
     let measured = side.case.measured();
     let unverified = measured.and_then(|m| m.verification.unverified());
-    let lenient = measured.and_then(|m| AcceptedMutation::sentence(&m.accepts));
+    let lenient = measured.and_then(crate::record::Measured::weak_check);
     unverified.into_iter().chain(lenient)
 }
 

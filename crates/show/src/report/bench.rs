@@ -7,7 +7,6 @@ use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, counted, in_words};
-use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -295,7 +294,7 @@ fn repeated(record: &Record) -> String {
         let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
     }
     if steady > 0 {
-        let _ = writeln!(lines, "note      {}: the same bits in {runs} runs of each", counted(steady, "case"));
+        let _ = writeln!(lines, "note      {} had the same bits in {runs} more runs", counted(steady, "case"));
     }
     lines
 }
@@ -360,8 +359,7 @@ pub(super) fn heading(
 ) {
     let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
     let all_verified = run.peek().is_some() && run.all(|case| case.is_verified());
-    let is_weak =
-        |case: &&Case| case.measured().is_some_and(|measured| AcceptedMutation::sentence(&measured.accepts).is_some());
+    let is_weak = |case: &&Case| case.measured().is_some_and(|measured| measured.weak_check().is_some());
     let suffix = match (all_verified, section.cases.iter().copied().any(|case| is_weak(&case))) {
         (true, true) => ", all answers verified, some weakly (w)",
         (true, false) => ", all answers verified",

@@ -6,12 +6,11 @@ use super::fastest::{self, TimeRatio};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::layout::Layout;
 use crate::basis::size::Size;
-use crate::case::accepted::AcceptedMutation;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Case, Measured, Outcome, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -142,13 +141,16 @@ enum Undecided {
     TooFewSamples,
     /// The intervals of several variants overlap, or nearly.
     TooClose,
+    /// No other variant was timed, so none was faster or slower.
+    OnlyOneTimed,
 }
 
 impl Undecided {
-    /// Returns why nobody can tell which of `count` variants is the fastest, if all times are certain or not.
-    fn of(count: usize, are_certain: bool) -> Option<Self> {
+    /// Returns why nobody can tell which of `count` variants is the fastest, if all times are certain or not, and others ran or not.
+    fn of(count: usize, are_certain: bool, has_rivals: bool) -> Option<Self> {
         match count {
             _ if !are_certain => Some(Self::TooFewSamples),
+            1 if !has_rivals => Some(Self::OnlyOneTimed),
             0 | 1 => None,
             _ => Some(Self::TooClose),
         }
@@ -300,7 +302,8 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let mut names: Vec<&str> = fastest::winners(record, &cases, &Class::default()).unwrap_or_else(alone);
             // Times that are hardly known exclude next to nothing, not even a variant that takes twice as long.
             let is_certain = |name: &str| cases.iter().any(|case| case.variant == name && error(case).is_some());
-            let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)));
+            let has_rivals = cases.len() + rejected.len() > 1;
+            let undecided = Undecided::of(names.len(), names.iter().all(|name| is_certain(name)), has_rivals);
             let tied = names.iter().map(ToString::to_string).collect();
             let shortest = names.first().copied();
             let most = MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
@@ -405,7 +408,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         error: error(case),
         ratio: best.and_then(|best| TimeRatio::of(best, case)).map(|ratio| ratio.ratio),
         caveats: Class::of(case).caveats().into_iter().map(|mark| mark.sign.into_owned()).collect(),
-        weak_check: case.measured().and_then(|measured| AcceptedMutation::sentence(&measured.accepts)),
+        weak_check: case.measured().and_then(Measured::weak_check),
         tile: case.tile.clone(),
         tile_extents: case.tile.as_ref().map_or_else(Vec::new, CaseTile::extents),
         notes: case.notes.clone(),
@@ -681,6 +684,11 @@ mod tests {
         assert_eq!(undecided(50.0, 6), Value::Null);
         assert_eq!(undecided(100.0, 6), "too-close");
         assert_eq!(undecided(50.0, 2), "too-few-samples");
+        let mut alone = four_cases();
+        alone.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        alone.cases.push(Case { size: "512".into(), ..alone.cases[0].clone() });
+        let problems = serde_json::to_value(Choices::new(&[&alone])).expect("JSON")["problems"].take();
+        assert_eq!((&problems[0]["undecided"], &problems[1]["undecided"]), (&Value::Null, &"only-one-timed".into()));
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub fn ratio_notes(cases: &[(usize, &Compared)]) -> Vec<String> {
         ));
     }
     if cases.iter().any(|(_, case)| !case.of_cpu_time && differs_from_medians(case)) {
-        notes.push("ratio: the median of the ratios of paired times, so not exactly candidate ÷ baseline".into());
+        notes.push("ratio: the median of ratios (of all pairs of processes, or of times in turns), so not exactly candidate ÷ baseline".into());
     }
     let leaves_one_out = |case: &Compared| case.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
     if cases.iter().any(|(_, case)| case.verdict == Verdict::Undecided && leaves_one_out(case)) {

@@ -169,7 +169,17 @@ fn gaps(records: &[&Record]) -> Vec<String> {
         let more = and_more(gap.reasons.len() - 1);
         format!("{}: no set relies on {variant} where it has no time: {reason}{more}", printable(&gap.problem))
     };
-    gaps.iter().filter(has_sets).map(line).collect()
+    let gaps: Vec<_> = gaps.iter().filter(has_sets).collect();
+    match &gaps[..] {
+        [first, _, _, ..] => vec![format!(
+            "not every variant was timed everywhere, so better sets may be missing (--json lists what is): {} is {}, and {} more \
+             such",
+            printable(&first.variant),
+            printable(&first.reasons[0]),
+            gaps.iter().map(|gap| gap.reasons.len()).sum::<usize>() - 1
+        )],
+        few => few.iter().map(|gap| line(gap)).collect(),
+    }
 }
 
 /// Prints the tables of records; of one device, only the variants to ship for its sizes.

@@ -80,6 +80,17 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
     document.terminal(width)
 }
 
+/// Choice of `auto` for a problem after a search, which may rest on earlier results.
+pub struct AutoChoice {
+    pub variant: String,
+    pub reason: String,
+    /// When it is made: `from now on`, or with the file of the results.
+    pub when: String,
+}
+
+/// Returns the choice of `auto` for a problem.
+pub type Chooses<'a> = &'a dyn Fn(&CaseSpec) -> Option<AutoChoice>;
+
 /// Returns the command that gives searches more time.
 pub type Again<'a> = &'a dyn Fn(&[&TunedRow]) -> String;
 
@@ -87,7 +98,7 @@ pub type Again<'a> = &'a dyn Fn(&[&TunedRow]) -> String;
 pub fn text(
     (device, algorithm, cache): (&DeviceInfo, &Algorithm, CacheState),
     rows: &[TunedRow],
-    again: Again<'_>,
+    (again, chooses): (Again<'_>, Chooses<'_>),
     width: usize,
 ) -> String {
     let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
@@ -121,7 +132,8 @@ pub fn text(
             ));
         } else if let Some(Chosen { times, row }) = Chosen::of(algorithm, &rows) {
             let untimed: Vec<_> = row.found.untimed.iter().filter(|name| !is_timed(&times, name)).cloned().collect();
-            document.lines(choice(&row.spec, &times, row.work, [&row.found.tied, &untimed], cache));
+            let auto = chooses(&row.spec);
+            document.lines(choice(&row.spec, &times, row.work, [&row.found.tied, &untimed], (cache, auto)));
         }
     }
     document.lines(again);
@@ -200,13 +212,13 @@ pub fn without_tiles(
     document.terminal(width)
 }
 
-/// Says which of these variants `auto` picks from now on, and which are `tied` with it; `None` if there are none.
+/// Says which of these variants was fastest, which are `tied` with it, and what `auto` picks; `None` if there are none.
 pub fn choice(
     spec: &CaseSpec,
     times: &[(String, Nanos)],
     work: Work,
     [tied, untimed]: [&[String]; 2],
-    cache: CacheState,
+    (cache, auto): (CacheState, Option<AutoChoice>),
 ) -> Option<String> {
     let mut times: Vec<_> = times.iter().collect();
     times.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -226,8 +238,17 @@ pub fn choice(
         format!(", but {} may be as fast", in_words(&tied, "or"))
     };
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
+    let [picked, other] = match auto {
+        Some(AutoChoice { variant, reason, when }) if variant != *fastest => {
+            [format!("{fastest} was fastest{caches}"), format!("; {when}, `auto` picks {variant}, {reason}")]
+        }
+        auto => {
+            let when = auto.map_or_else(|| "from now on".into(), |auto| auto.when);
+            [format!("{when}, `auto` picks {fastest}{caches}"), String::new()]
+        }
+    };
     Some(format!(
-        "{} {}: `auto` picks {fastest} from now on{caches}{tie}{untimed}; GFLOP/s: {}",
+        "{} {}: {picked}{tie}{untimed}; GFLOP/s: {}{other}",
         axes::words(spec, |_| true).join(" "),
         spec.size,
         rates.join(", ")
@@ -311,7 +332,12 @@ mod tests {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let mut row = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
         let print = |row: &TunedRow, width| {
-            text((&software_device(), algorithm, CacheState::Hot), std::slice::from_ref(row), &again, width)
+            text(
+                (&software_device(), algorithm, CacheState::Hot),
+                std::slice::from_ref(row),
+                (&again, &|_: &_| None),
+                width,
+            )
         };
         row.found.built_in.0 = "32x32x8/16x32/8x8".parse().expect("a tile");
         row.found.unclear = None;
@@ -333,15 +359,17 @@ mod tests {
         ];
         let device = software_device();
         let texts = [80, 120, 200].map(|width| {
-            let text = text((&device, algorithm, CacheState::Hot), &rows, &again, width);
+            let text = text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
         });
-        let one = text((&device, algorithm, CacheState::Hot), &rows[..1], &again, 80);
+        let one = text((&device, algorithm, CacheState::Hot), &rows[..1], (&again, &|_: &_| None), 80);
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
         insta::assert_snapshot!(
-            texts.join("========\n") + &one + &text((&device, algorithm, CacheState::Hot), &rows, &again, 200)
+            texts.join("========\n")
+                + &one
+                + &text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), 200)
         );
     }
 
@@ -353,13 +381,13 @@ mod tests {
         (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
         (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
         let mut one = vec![a, b, other];
-        let text = text((&software_device(), algorithm, CacheState::Hot), &one, &again, 200);
+        let text = text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 200);
         one.truncate(2);
         let choices: Vec<_> = text.lines().filter(|line| line.contains("`auto` picks")).collect();
         assert!(choices.len() == 2 && choices[1].contains("but texel may be as fast"), "{text}");
         // Of one problem, a line has the times of all.
-        let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, &again, 400);
-        let (_, choice) = line.split_once("f32 nt 256: `auto` picks ").expect("a choice");
+        let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 400);
+        let (_, choice) = line.split_once("f32 nt 256: from now on, `auto` picks ").expect("a choice");
         assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| choice.contains(name)), "{line}");
     }
 
@@ -369,17 +397,22 @@ mod tests {
         let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
         let text = |tied: &[&str]| {
             let tied: Vec<_> = tied.iter().map(ToString::to_string).collect();
-            choice(&spec, &times, work, [&tied, &[]], CacheState::Hot).expect("a choice")
+            choice(&spec, &times, work, [&tied, &[]], (CacheState::Hot, None)).expect("a choice")
         };
         let untimed = ["gemv".to_string(), "gemv-texel".into()];
-        let short = choice(&spec, &times, work, [&[], &untimed], CacheState::Hot).expect("a choice");
-        let said = "picks texel from now on; there was no time for gemv and gemv-texel; GFLOP/s";
+        let short = choice(&spec, &times, work, [&[], &untimed], (CacheState::Hot, None)).expect("a choice");
+        let said = "from now on, `auto` picks texel; there was no time for gemv and gemv-texel; GFLOP/s";
         assert!(short.contains(said), "{short}");
         assert!(
-            text(&["split", "tiled"]).contains("picks texel from now on, but tiled may be as fast; GFLOP/s"),
+            text(&["split", "tiled"]).contains("from now on, `auto` picks texel, but tiled may be as fast; GFLOP/s"),
             "{}",
             text(&["tiled"])
         );
+        let auto =
+            AutoChoice { variant: "gemv".into(), reason: "by its model".into(), when: "with --tuned FILE".into() };
+        let other = choice(&spec, &times, work, [&[], &[]], (CacheState::Hot, Some(auto))).expect("a choice");
+        assert!(other.contains(": texel was fastest; GFLOP/s: "), "{other}");
+        assert!(other.ends_with("; with --tuned FILE, `auto` picks gemv, by its model"), "{other}");
         assert!(!text(&["split", "texel"]).contains("may be as fast"), "{}", text(&["split"]));
     }
 
@@ -392,14 +425,16 @@ mod tests {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print = |rows: &[TunedRow]| text((&software_device(), algorithm, CacheState::Hot), rows, &again, 200);
+            let print = |rows: &[TunedRow]| {
+                text((&software_device(), algorithm, CacheState::Hot), rows, (&again, &|_: &_| None), 200)
+            };
             let text = print(&[usual(), other()]);
             let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
             assert!(text.lines().any(is_heading) && text.contains(&column.text(&options)), "{}:\n{text}", axis.name);
             let text = print(&[other(), other()]);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
-            let auto = format!("{} 256: `auto` picks tiled", axes::words(&options, |_| true).join(" "));
+            let auto = format!("{} 256: from now on, `auto` picks tiled", axes::words(&options, |_| true).join(" "));
             assert!(text.contains(&auto), "{}:\n{text}", axis.name);
         }
     }

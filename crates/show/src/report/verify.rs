@@ -6,7 +6,6 @@ use super::document::Document;
 use super::long::share_of_bound;
 use super::table::Table;
 use crate::basis::alike::{distinct, grouped};
-use crate::case::accepted::AcceptedMutation;
 use crate::plan::axes::{self, AXES};
 use crate::record::figure::ERROR_HEADING;
 use crate::record::{Case, Outcome, Record, Verification};
@@ -45,7 +44,7 @@ pub fn table(record: &Record, width: usize) -> String {
         document.verbatim(format!("{ERROR_HEADING}  largest error ÷ tolerance, of cases that passed\n"));
         // Mutations that users' checks would also accept. Nobody can choose another check for a built-in algorithm.
         let blind_spots = cases_here().filter(|case| !case.buffers.is_empty()).filter_map(|case| {
-            let sentence = AcceptedMutation::sentence(&case.measured()?.accepts)?;
+            let sentence = case.measured()?.weak_check()?;
             Some(format!("{}: {sentence}", case.algorithm))
         });
         document.lines(distinct(blind_spots));
