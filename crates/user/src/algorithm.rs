@@ -35,6 +35,7 @@ use crate::process::guarded;
 use crate::tuning::tuned::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,16 +271,24 @@ impl UserKernels {
         if notes.is_empty() { None } else { Some(distinct(notes).join("; ")) }
     }
 
-    /// Says for each kernel what it runs without, in a line of its own; empty if each has all that its description sets.
+    /// Says for each kernel what it runs without, and whether it may need another grid, in lines of their own; empty if each has
+    /// all that its description sets.
     pub fn left_out_notes(&self) -> String {
-        let line = |LeftOut { kernel, names }: &LeftOut| {
-            let names = match &names[..] {
-                [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-                names => names.concat(),
-            };
-            format!("note      {kernel} runs without {}, which it does not declare\n", brief(&names))
-        };
-        self.problem.left_out.iter().map(line).collect()
+        let mut notes = String::new();
+        for LeftOut { kernel, names, grids } in &self.problem.left_out {
+            if !names.is_empty() {
+                let names = in_words(names, "and");
+                let _ = writeln!(notes, "note      {kernel} runs without {}, which it does not declare", brief(&names));
+            }
+            if let Some([own, first]) = grids {
+                let _ = writeln!(
+                    notes,
+                    "note      {kernel} may need another grid: --init drafts groups = {own} for it, and {first} for the first \
+                     kernel, but both have that of the description; a description of its own may have another"
+                );
+            }
+        }
+        notes
     }
 
     /// Whether more than one kernel competes.

@@ -7,7 +7,8 @@ use super::polynomial::{GRID_AXES, Polynomial};
 use super::reach::{Assumed, Parameter, Reach, analyze};
 use crate::kernel::instructions::instructions;
 use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar, Slot, SlotKind};
-use rspirv::spirv::{Decoration, Op};
+use rspirv::spirv::{BuiltIn, Decoration, Op};
+use std::collections::{BTreeSet, HashMap};
 
 /// Kernel with the facts that its code reveals.
 pub(super) struct AnalyzedPass<'a> {
@@ -226,6 +227,41 @@ impl<'a> AnalyzedPass<'a> {
     /// Returns the number of dimensions of the kernel's work-groups: 2 if they extend along y, but not along z.
     pub(super) fn dimensions(&self) -> usize {
         self.pass.default_local_size().iter().rposition(|extent| *extent > 1).unwrap_or(0) + 1
+    }
+
+    /// Returns the directions beyond these dimensions along which the kernel tells work-groups apart, such as `y`.
+    pub(super) fn further_directions(&self) -> Vec<&'static str> {
+        let module = &self.pass.compiled.spirv;
+        let group = [BuiltIn::GlobalInvocationId as u32, BuiltIn::WorkgroupId as u32];
+        let mut numbers = vec![];
+        let mut constants = HashMap::new();
+        let mut components = BTreeSet::new();
+        for instruction in instructions(module).map_while(Result::ok) {
+            match (instruction.op(), instruction.operands()) {
+                (Some(Op::Decorate), [id, kind, value])
+                    if *kind == Decoration::BuiltIn as u32 && group.contains(value) =>
+                {
+                    numbers.push(*id);
+                }
+                (Some(Op::Constant), [_, id, value]) => {
+                    constants.insert(*id, *value);
+                }
+                (Some(Op::Load), [_, id, from, ..]) if numbers.contains(from) => numbers.push(*id),
+                (Some(Op::AccessChain), [_, _, from, index]) if numbers.contains(from) => {
+                    components.extend(constants.get(index));
+                }
+                (Some(Op::CompositeExtract), [_, _, from, index]) if numbers.contains(from) => {
+                    components.insert(*index);
+                }
+                _ => {}
+            }
+        }
+        let beyond = |component: &u32| *component as usize >= self.dimensions();
+        components
+            .into_iter()
+            .filter(beyond)
+            .filter_map(|component| ["x", "y", "z"].get(component as usize).copied())
+            .collect()
     }
 
     /// Whether the kernel compares its indices with the extents, as far as that is known.

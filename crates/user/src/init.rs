@@ -18,7 +18,7 @@ use super::written::{Commented, check, inline, key, line, table};
 use crate::basis::dtype::DType;
 use crate::basis::error::Error;
 use crate::basis::printable::{printable, shown_word};
-use crate::basis::units::counted;
+use crate::basis::units::{counted, in_words};
 use crate::kernel::image::{ImageFormat, ImageSampler};
 use crate::kernel::interface::{Argument, ArgumentKind, Block, ImageType, Scalar, Slot, SlotKind, SpecConstant};
 use std::ffi::OsStr;
@@ -109,7 +109,12 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     add_slots(&analyzed, &mut commented);
     let [x, y, z] = pass.default_local_size();
     commented.remark("dispatch", format!("work-groups of {x}×{y}×{z}: local_x, …"));
-    commented.remark("dispatch.groups", "(…)");
+    let further = analyzed.further_directions();
+    let remark = match &further[..] {
+        [] => "(…)".into(),
+        names => format!("(…) it tells groups along {} apart, too", in_words(names, "and")),
+    };
+    commented.remark("dispatch.groups", remark);
     let groups = analyzed.grid_groups();
     commented.tail = optional_tables(&commented, &groups);
     commented.description.dispatch = Some(GridFields { groups: Some(OneOrMany::Many(groups)), indirect: None });

@@ -8,6 +8,7 @@
 //! - A *configuration* is a kernel with a choice. Configurations compete with each other.
 //! - A *point* gives each axis one value. There, each configuration becomes a list of dispatches.
 
+use super::analyzed::AnalyzedPass;
 use super::axes;
 use super::buffers::{bound_buffers, find_roles};
 use super::builtin::Counterpart;
@@ -578,7 +579,23 @@ fn check_fields(others: &OtherKernels<'_>, passes: &[&LoadedPass]) -> Result<(),
     Ok(())
 }
 
-/// Lists what the description sets for each of `kernels` that the kernel does not declare.
+/// Returns the grids that drafts would have for a kernel and for the first of its description, which has a grid for both, if they
+/// differ and the grid does not depend on the kernels' constants.
+fn different_grids(description: &Description, [first, kernel]: [&LoadedKernel; 2]) -> Option<[String; 2]> {
+    let ([first], [own]) = (&first.passes[..], &kernel.passes[..]) else { return None };
+    let constants = first.interface.constants.iter().chain(own.interface.constants.iter());
+    let grid = Description { axes: OrderedMap::default(), spec: OrderedMap::default(), ..description.clone() };
+    if constants.map(|constant| &*constant.name).any(|name| grid.mentions(name)) {
+        return None;
+    }
+    let draft = |pass: &LoadedPass| {
+        let groups = AnalyzedPass::new(pass).grid_groups();
+        format!("[{}]", groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    };
+    Some([draft(own), draft(first)]).filter(|[own, first]| own != first)
+}
+
+/// Lists how each of `kernels` differs from what the description states for all.
 fn left_out(description: &Description, kernels: &[LoadedKernel]) -> Result<Vec<LeftOut>, Fault> {
     let mut all = vec![];
     for kernel in kernels {
@@ -589,8 +606,9 @@ fn left_out(description: &Description, kernels: &[LoadedKernel]) -> Result<Vec<L
         let is_left_out = |name: &&str, buffer: &DescribedBuffer| !buffer.scratch && !bound.has(name);
         let buffers = description.buffer.iter().filter(|(name, buffer)| is_left_out(name, buffer));
         names.extend(buffers.map(|(name, _)| name.to_string()));
-        if !names.is_empty() {
-            all.push(LeftOut { kernel: kernel.name.clone(), names: distinct(names) });
+        let grids = different_grids(description, [&kernels[0], kernel]);
+        if !names.is_empty() || grids.is_some() {
+            all.push(LeftOut { kernel: kernel.name.clone(), names: distinct(names), grids });
         }
     }
     Ok(all)

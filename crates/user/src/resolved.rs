@@ -52,11 +52,14 @@ pub struct ResolvedProblem {
     pub unusable: Option<String>,
 }
 
-/// Names that a description sets for other kernels than this one, which does not declare them.
+/// Differences of a kernel from others of its description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
     pub kernel: String,
+    /// Names that the description sets for others, and that it does not declare.
     pub names: Vec<String>,
+    /// Grids that `--init` drafts for it and for the first kernel, if they differ: both run on the description's.
+    pub grids: Option<[String; 2]>,
 }
 
 impl ResolvedProblem {

@@ -342,6 +342,27 @@ fn a_kernel_is_run_without_what_the_description_sets_for_another() {
         [own] if own.kernel == "copy" => own.names.clone(),
         others => panic!("{others:?}"),
     };
+    // A kernel that works on four elements per invocation hardly needs the grid of one that works on one.
+    let four = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) readonly buffer A { float a[]; };
+        layout(binding = 1) writeonly buffer D { float d[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() { for (uint j = 0; j < MOST; j++) { uint i = gl_GlobalInvocationID.x * MOST + j; if (i < n) d[i] = a[i]; } }";
+    let [one, four] = ["1", "4"].map(|most| write(&folder, &format!("of{most}.comp"), four.replace("MOST", most)));
+    let shared = write(
+        &folder,
+        "shared.toml",
+        "[kernel]\nsource = 'of1.comp'\n[axes]\nN = 256\n[push]\nn = 'N'\n[buffer.A]\ntype = 'f32'\nshape = 'N'\nfill = 'iota'\n\
+         [buffer.D]\ntype = 'f32'\nshape = 'N'\n[dispatch]\ngroups = 'cdiv(N, local_x)'\n",
+    );
+    let grids = |kernels: &[&String]| {
+        let all: Vec<&str> = std::iter::once(&shared).chain(kernels.iter().copied()).map(String::as_str).collect();
+        let problem = typed(&all, &[], &[]).expect("they fit");
+        problem.left_out.into_iter().find_map(|own| own.grids.map(|[grid, _]| (own.kernel, grid)))
+    };
+    let grid = "[cdiv(N, 4*local_x), 1, 1]".to_string();
+    assert_eq!((grids(&[&one, &four]), grids(&[&one])), (Some(("of4".to_string(), grid)), None));
     let names = |problem: &ResolvedProblem| -> Vec<String> {
         problem.configurations.iter().map(|own| format!("{} {}", own.kernel, own.choice.len())).collect()
     };

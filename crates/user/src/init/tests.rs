@@ -495,6 +495,19 @@ fn only_guesses_are_marked() {
 }
 
 #[test]
+fn groups_along_a_direction_without_invocations_are_told() {
+    let source = "#version 460
+        layout(local_size_x = 64) in;
+        layout(binding = 0) writeonly buffer D { float d[]; };
+        layout(push_constant) uniform P { uint n; };
+        void main() { uint i = gl_GlobalInvocationID.x; if (i < n) d[i + n * ROW] = float(i); }";
+    for (row, remark) in [("gl_WorkGroupID.y", "groups along y apart"), ("0", "\"1\"] # (…)\n")] {
+        let (text, _) = described("comp", &source.replace("ROW", row));
+        assert!(text.contains(remark), "{row}\n{text}");
+    }
+}
+
+#[test]
 fn every_number_of_a_matrix_in_a_product_is_used() {
     let source = "#version 460
         layout(local_size_x = 64) in;
