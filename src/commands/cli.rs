@@ -657,7 +657,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these, also of --against: 'softmax*', matmul:tiled
+    /// Only these kernels, or of --against: 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -1351,7 +1351,7 @@ impl VerifyArgs {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(
-    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>\n       gpukern compare [OPTIONS] --baseline <FILE>... --candidate <FILE>...",
+    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
     after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected, doubtful or failed, or beyond a \
     threshold of --gate · 2 usage · 4 undecided\n\n\
     Examples:\n  \

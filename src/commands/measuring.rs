@@ -174,7 +174,7 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
     let are_kept = !files.is_empty() && files.iter().all(|file| failures::kept(file).is_some());
     if are_kept && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
-            "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver\n",
+            "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver, or results that Vulkan leaves open\n",
         );
         return hints;
     }

@@ -310,7 +310,7 @@ impl Options for SamplingArgs {
         vec![
             text(
                 "precision PERCENT",
-                "Sample until the median is known to ± this [default: 1%]\n\nSampling ends when its 95 % confidence interval is within ± \
+                "Sample to this ± of the median [default: 1%]\n\nSampling ends when its 95 % confidence interval is within ± \
                  this percentage.",
                 |target: &mut Self| &mut target.precision,
             ),
@@ -368,7 +368,7 @@ impl Options for VulkanOptions {
                 "timeout TIME",
                 "30s",
                 "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
-                 commands get ten times this; a call that was slow before gets ten times its earlier time.",
+                 commands get ten times this (compilation by `inspect`: just this); a call that was slow before gets ten times its earlier time.",
                 |target: &mut Self| &mut target.timeout,
             ),
             time(

@@ -254,8 +254,11 @@ fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[Case
             && let Some(kept) = failures::kept(Path::new(folder))
         {
             let (status, place) = (&kept.status, kept.place());
-            let _ =
-                writeln!(notes, "note      {status} on {place}, but right and without faults here: suspect the driver");
+            let _ = writeln!(
+                notes,
+                "note      {status} on {place}, but right and without faults here: suspect the driver, or results that Vulkan \
+                 leaves open (`gpukern help sanitize`)"
+            );
         }
     }
     notes

@@ -413,9 +413,9 @@ fn figures_of_several_kernels_are_summed_and_exported() {
     changed matmul/naive/f32/8x8x8: instructions 1000 → 900 (-10 %)
     changed matmul/naive/f32/24x24x24: instructions 500 → 550 (+10 %)
 
-    totals over the kernels of 3 cases; of changed: relative to the kernels that
-      changed; lower, higher: how many did; no verdict is on times to compile, which
-      vary between processes
+    totals over the kernels of 3 cases; of changed: change of the kernels that
+      changed; lower, higher: kernels that went down or up; compile times vary
+      between processes and are not judged
      figure          baseline   candidate   change   of changed   lower   higher
     ─────────────────────────────────────────────────────────────────────────────
      occupancy             40          32    -20 %        -50 %       1        0

@@ -681,7 +681,7 @@ fn the_first_of_several_choices_is_timed_printed_and_named() {
     let said = stderr(&expect_exit(&mut command(folder.path(), &half), 1));
     check_text(
         line(&said, "rejected  "),
-        "rejected  double/double/f32/N=1000: D[512] is wrong, the reference has 1024; D[512] was never written: does \
+        "rejected  double/double/f32/N=1000: D[512] was never written (the reference has 1024): does \
          the grid, or an `if`, leave it out, or is its value undefined? (488 elements are wrong)",
     );
     // A description of --config is no saved failure, whose driver is the suspect.

@@ -495,7 +495,7 @@ fn a_reproducer_of_each_failure_is_saved() {
     assert!(line(&head, "# with ").contains("VK_INSTANCE_LAYERS=VK_LAYER_GPUKERN_failing"), "{head}");
     let sane = stderr(&expect_exit(gpukern(&["sanitize", "--schedules=1"]).arg(&case), 0));
     assert!(
-        line(&sane, "note      crashed on llvmpipe").ends_with("without faults here: suspect the driver"),
+        line(&sane, "note      crashed on llvmpipe").contains("without faults here: suspect the driver, or"),
         "{sane}"
     );
     let here = stderr(&expect_exit(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&case), 0));
@@ -531,7 +531,7 @@ fn the_sides_of_ab_that_fail_are_kept_with_their_wrong_elements() {
     // The table has the size of the case, and the note is on the driver, as that of `sanitize`.
     let run = expect_exit(gpukern(&["run", "--max-time=50ms", "--no-peak"]).arg(&side), 1);
     assert!(stdout(&run).contains("rejected") && stdout(&run).contains("\n 40 "), "{run:?}");
-    assert!(line(&stderr(&run), "note      `gpukern sanitize`").ends_with(", suspect the driver"), "{run:?}");
+    assert!(line(&stderr(&run), "note      `gpukern sanitize`").contains(", suspect the driver, or"), "{run:?}");
     let failure = read_json(&side.join("failure.json"));
     // All 1,600 elements are wrong; the file has the first 1,024.
     assert_eq!(failure["wrong_elements"], serde_json::json!({ "file": "wrong.csv", "in_the_file": 1024, "all": 1600 }));

@@ -111,6 +111,12 @@ impl RedZone<'_> {
         let name = &self.spec.name;
         let bytes = self.spec.bytes().0;
         let last = bytes.saturating_sub(1);
+        if self.range.clone().zip(contents).all(|(position, byte)| *byte != expected(position)) {
+            return Some(format!(
+                "none of the guard bytes beside buffer {name} is as gpukern filled it: the kernel wrote outside, or the driver \
+                 lost that work"
+            ));
+        }
         Some(format!(
             "the kernel wrote outside buffer {name}: it wrote byte {written} of a buffer of {bytes} bytes (0 to {last})"
         ))

@@ -312,9 +312,11 @@ impl Workbench {
         {
             // The cause says better what the filler in the answer says too.
             let (wrong_element, expected) = wrong.worst.split_once(FROM_FILLER).unwrap_or((&wrong.worst, ""));
-            wrong.worst = match expected {
-                "" => format!("{wrong_element}; {cause}"),
-                expected => format!("{wrong_element} is wrong, {}; {cause}", expected.trim_start_matches("; ")),
+            let expected = expected.trim_start_matches("; ");
+            wrong.worst = match cause.split_once(": ") {
+                _ if expected.is_empty() => format!("{wrong_element}; {cause}"),
+                Some((said, why)) if said.starts_with(wrong_element) => format!("{said} ({expected}): {why}"),
+                _ => format!("{wrong_element} is wrong, {expected}; {cause}"),
             };
         }
     }

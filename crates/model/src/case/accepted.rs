@@ -139,8 +139,8 @@ mod tests {
             [accepted("Y", Mutation::Zeros, Some(1), 1.0), accepted("Z", Mutation::FirstContents, None, 1.0)];
         let sentences = [&moved[..], &replaced].map(|all| AcceptedMutation::sentence(all).expect("a sentence"));
         insta::assert_snapshot!(sentences.join("\n"), @r#"
-        this check would also accept: in Y every element from its neighbor (in most places) (iota; rtol = 1e-4); choose a fill whose neighbors differ by more than the tolerance, or check = "exact"
-        this check would also accept: in Y zeros in column 1 (iota; rtol = 1e-4); in Z what it held before the run (iota; rtol = 1e-4); choose a smaller tolerance, or one for each column, or another fill
+        the check would also accept every element from its neighbor (in most places) in Y (iota; rtol = 1e-4); choose a fill whose neighbors differ by more than the tolerance, or check = "exact"
+        the check would also accept zeros in column 1 in Y (iota; rtol = 1e-4); what it held before the run in Z (iota; rtol = 1e-4); choose a smaller tolerance, or one for each column, or another fill
         "#);
     }
 }

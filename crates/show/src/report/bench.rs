@@ -421,7 +421,7 @@ pub mod tests {
         let other = Case { variant: "tiled".into(), id: "matmul/tiled/f32/9".into(), ..failed(9) };
         record.cases = vec![failed(64), failed(8), failed(32), other];
         insta::assert_snapshot!(outcomes(&record), @"
-        failed    matmul/naive/f32/8 and 2 more: reason 8 (of the smallest; --json has the others)
+        failed    matmul/naive/f32/8 and 2 more: reason 8; this is the smallest, --json has the others
         failed    matmul/tiled/f32/9: reason 9
         ");
     }
