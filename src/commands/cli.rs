@@ -305,8 +305,8 @@ pub enum Command {
     /// report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
         after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, is gone, or is no longer \
-        verified · 2 usage, or nothing to compare · 3 the device failed · 4 undecided. If BASE has nothing \
-        to compare with, only wrong answers and failures count.\n\n\
+        verified · 2 usage, or nothing to compare · 3 the device failed · 4 undecided. If BASE has no \
+        configuration, only wrong answers and failures count; one that cannot be measured fails (1).\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \

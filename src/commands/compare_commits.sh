@@ -256,7 +256,7 @@ is_measured() {
 compare() {
     status=0
     gpukern compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
-        ${allow:+--allow "$allow"} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$repeated" "$@" || status=$?
+        ${allow:+--allow "$allow"} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$(echo "$repeated" | sed 's/ --processes [0-9]*//')" "$@" || status=$?
 }
 
 # Succeeds if a case has one of the verdicts $1.
@@ -358,7 +358,9 @@ fi
 check candidate \
     || end "Nothing was compared: gpukern could not measure the candidate." "$scratch/candidate.messages" "$status"
 if [ -z "$why" ] && ! check baseline; then
+    # Its kernels are there, unlike those of a commit without a configuration.
     why="gpukern could not measure $base, so there is nothing to compare with."
+    lost=true
 fi
 
 # A wrong answer may be right by a new check: its reviewer has to look.

@@ -738,7 +738,9 @@ impl Problem for PointProblem {
         // Fixed answers are of fixed inputs, and an oracle of indices reads the usual ones again.
         let is_fixed = matches!(point.reference, Reference::None | Reference::Files(_)) || point.inputs.is_some();
         let has_picks = self.outputs().any(|buffer| matches!(buffer.tolerance, Tolerance::Picks(_)));
-        if is_fixed || has_picks || bytes > MAX_REVEALING_BYTES {
+        // A loop until values converge may never end for others.
+        let may_hang = self.kernels.user.problem.has_long_loops(MAX_REVEALING_ROUNDS);
+        if is_fixed || has_picks || may_hang || bytes > MAX_REVEALING_BYTES {
             return vec![];
         }
         let of_both_signs: Vec<_> =
@@ -813,6 +815,9 @@ impl Problem for PointProblem {
         Some((program.unwrap_or_else(Program::refused), oracle))
     }
 }
+
+/// Most rounds of a loop that ends whatever the inputs are.
+const MAX_REVEALING_ROUNDS: u64 = 1 << 16;
 
 /// Most bytes of a problem that is solved for other inputs, too.
 const MAX_REVEALING_BYTES: u64 = 16 << 20;
