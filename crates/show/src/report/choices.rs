@@ -307,8 +307,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
             let tied = names.iter().map(ToString::to_string).collect();
             let shortest = names.first().copied();
             let most = MAX_TIED_RATIO * time(&cases, shortest.unwrap_or_default());
-            let is_near = |name: &str| time(&cases, name) <= most;
-            names.retain(|name| Some(*name) == shortest || is_certain(name) && is_near(name));
+            names.retain(|name| Some(*name) == shortest || is_certain(name) && time(&cases, name) <= most);
             let info = record.device(first.device);
             races.push(Race {
                 problem: first.subject() + caches(record),
