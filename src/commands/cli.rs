@@ -1162,7 +1162,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
-    /// Fail if a kernel has no reference, or one too weak to reveal an error
+    /// Fail if a kernel has no reference, or would pass if it did nothing
     #[arg(long, requires = "config")]
     pub require_reference: bool,
 
