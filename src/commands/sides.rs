@@ -391,7 +391,7 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
 
 /// Whether kernels of two names may be the same: the code is, or what it should compute, by files of any names.
 fn may_be_same(a: &UserKernels, b: &UserKernels) -> bool {
-    let files = [a, b].map(|of| data_files(&of.problem));
+    let files = [a, b].map(|of| hash_data_files(&of.problem));
     let [a_hashes, b_hashes] = files.each_ref().map(|files| files.values().collect::<BTreeSet<_>>());
     // The names of files may differ.
     let words = |line: &str, files: &BTreeMap<String, String>| {
@@ -573,7 +573,7 @@ fn under_own_checks(
 
 /// Lists what of a kernel's check differs between the sides: files by their contents, tolerances, the kind of reference.
 fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<String> {
-    let [old, new] = [before, after].map(data_files);
+    let [old, new] = [before, after].map(hash_data_files);
     let names = old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name));
     // Nobody misses the files of a reference that is gone.
     let names = names.filter(|_| !has_commands(before) || has_commands(after));
@@ -604,12 +604,10 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
 }
 
 /// Returns the files that a problem reads besides its sources, by name, with hashes of their contents.
-fn data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
-    let files = problem.files().into_iter();
-    let paths: BTreeSet<_> = files.filter_map(|(what, path)| (what != "a source").then_some(path)).collect();
+fn hash_data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
     let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
     let hash = |path: &Path| Some(fingerprint(&[&std::fs::read(path).ok()?]));
-    paths.iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
+    problem.data_files().iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
 }
 
 /// Returns the SPIR-V that passes run.
@@ -625,7 +623,7 @@ fn is_same_code(a: &UserKernels, b: &UserKernels) -> bool {
         ..of.clone()
     });
     let anywhere = |of: &UserKernels| UserKernels { problem: without_folders(of.problem.clone()), ..of.clone() };
-    anywhere(&a) == anywhere(&b) && data_files(&a.problem) == data_files(&b.problem)
+    anywhere(&a) == anywhere(&b) && hash_data_files(&a.problem) == hash_data_files(&b.problem)
 }
 
 /// Removes the names of a kernel and of its files, which a rename changes.

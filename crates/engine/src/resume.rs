@@ -191,8 +191,8 @@ pub(super) fn list_changed_files(
 /// Returns the paths of what fills the users' buffers and judges their answers. The plan's hash has descriptions and code, but
 /// not these.
 fn list_judges(setup: &Setup) -> BTreeSet<String> {
-    let files = setup.kernels.iter().flat_map(|kernels| kernels.problem.files());
-    files.filter(|(role, _)| *role != "a source").map(|(_, path)| path.display().to_string()).collect()
+    let files = setup.kernels.iter().flat_map(|kernels| kernels.problem.data_files());
+    files.map(|path| path.display().to_string()).collect()
 }
 
 /// Returns the files of `setup` that `wanted` names and the record has with other contents.

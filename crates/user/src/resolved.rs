@@ -62,6 +62,9 @@ pub struct LeftOut {
     pub grids: Option<[String; 2]>,
 }
 
+/// Role of a description, or of a file of code, among the [files](ResolvedProblem::files) of a problem.
+const SOURCE: &str = "a source";
+
 impl ResolvedProblem {
     /// Whether a kernel has a loop that is not plainly short: see [`has_growing_loop`].
     pub fn has_growing_loops(&self) -> bool {
@@ -89,9 +92,9 @@ impl ResolvedProblem {
             left_out: _,
             unusable: _,
         } = self;
-        let mut files: BTreeSet<_> = sources.iter().map(|path| ("a source", path.clone())).collect();
+        let mut files: BTreeSet<_> = sources.iter().map(|path| (SOURCE, path.clone())).collect();
         for Module { name: _, spirv: _, files: compiled } in modules {
-            files.extend(compiled.iter().map(|path| ("a source", path.clone())));
+            files.extend(compiled.iter().map(|path| (SOURCE, path.clone())));
         }
         let mut commands = BTreeSet::new();
         for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
@@ -115,6 +118,11 @@ impl ResolvedProblem {
             files.extend(paths.into_iter().map(|path| ("a file of a command", path)));
         }
         files
+    }
+
+    /// Returns the files that fill the buffers or judge the answers: all but the sources.
+    pub fn data_files(&self) -> BTreeSet<PathBuf> {
+        self.files().into_iter().filter_map(|(role, path)| (role != SOURCE).then_some(path)).collect()
     }
 
     /// Returns the files that are the problem's own text: descriptions, sources, and what its commands name below their
