@@ -74,7 +74,8 @@ impl Sides {
         allows_check: bool,
     ) -> Result<Self> {
         let (other, mut other_kernels) = read(baseline, request)?;
-        let counterparts = counterparts(&other_kernels, kernels);
+        let configs = [baseline, request.config.as_deref().unwrap_or(Path::new(""))];
+        let counterparts = counterparts(&other_kernels, kernels, configs);
         for before in &mut other_kernels {
             if let Some(after) = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
                 add_points(before, after);
@@ -82,6 +83,7 @@ impl Sides {
         }
         let renamed = renamed(&counterparts, &other_kernels, kernels);
         let own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
+        let own_names: BTreeSet<_> = kernels.iter().map(|own| own.name.clone()).collect();
         let candidate = plan.ids().into_iter().collect();
         let mut sides = Self { candidate, renamed, own_checks, allows_check, ..Self::default() };
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
@@ -110,7 +112,17 @@ impl Sides {
                 };
                 let before = added(group, &named(own, BASELINE), kernels)?;
                 let Some((together, index)) = name.and_then(|name| find_group(plan, name, group.spec.size)) else {
-                    sides.baseline.extend(ids_of(&before).into_iter().zip(names_of(group)));
+                    // Another kernel of the candidate may have the name of one that is gone: that keeps its suffix.
+                    let is_free = !own_names.contains(&own.name);
+                    let names = match name.or_else(|| is_free.then_some(&own.name)) {
+                        Some(name) => {
+                            let own = UserKernels { name: name.clone(), ..own.clone() };
+                            let algorithm = own.algorithm(&CATALOGUE).map_err(Error::Usage)?;
+                            names_of(&CaseGroup { algorithm, ..group.clone() })
+                        }
+                        None => names_of(&before),
+                    };
+                    sides.baseline.extend(ids_of(&before).into_iter().zip(names));
                     plan.sections.push(PlanSection { groups: vec![before], ..section.clone() });
                     continue;
                 };
@@ -359,10 +371,16 @@ fn names_of(group: &CaseGroup) -> Vec<Option<CaseName>> {
     group.variants.iter().map(|variant| Some(name(variant))).collect()
 }
 
-/// Returns the candidate's name of each kernel of the baseline that it has: the same name, or that of the only new kernel
-/// with the same buffers and sizes, or of the one in the same place of the configuration.
-fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<String, String> {
-    let is_of = |side: &[UserKernels], name: &str| side.iter().any(|kernels| kernels.name == name);
+/// Returns the candidate's name of each kernel of the baseline that it has: that of the same description, or the same name, or
+/// that of the only new kernel with the same buffers and sizes, or of the one in the same place of the configuration.
+/// `configs` are the configurations of both.
+fn counterparts(before: &[UserKernels], after: &[UserKernels], configs: [&Path; 2]) -> BTreeMap<String, String> {
+    let mut counterparts = same_descriptions(before, after, configs);
+    let of_description = counterparts.clone();
+    let is_free = |name: &String| of_description.values().all(|known| known != name);
+    let before: Vec<_> = before.iter().filter(|kernels| !of_description.contains_key(&kernels.name)).collect();
+    let after: Vec<_> = after.iter().filter(|kernels| is_free(&kernels.name)).collect();
+    let is_of = |side: &[&UserKernels], name: &str| side.iter().any(|kernels| kernels.name == name);
     let signature = |kernels: &UserKernels| {
         let unnamed = |buffer: &ResolvedBuffer| ResolvedBuffer { name: String::new(), ..buffer.clone() }.to_string();
         let buffers = |point: &ResolvedPoint| point.buffers.iter().map(unnamed).collect::<Vec<_>>();
@@ -370,23 +388,41 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels]) -> BTreeMap<Strin
         let points = points.iter().map(|point| (point.values.clone(), buffers(point))).collect::<Vec<_>>();
         (axes.clone(), points, configurations.len())
     };
-    let gone: Vec<_> = before.iter().filter(|kernels| !is_of(after, &kernels.name)).collect();
-    let new: Vec<_> = after.iter().filter(|kernels| !is_of(before, &kernels.name)).collect();
-    let mut counterparts = BTreeMap::new();
-    for kernels in before.iter().filter(|kernels| is_of(after, &kernels.name)) {
+    let gone: Vec<_> = before.iter().copied().filter(|kernels| !is_of(&after, &kernels.name)).collect();
+    let new: Vec<_> = after.iter().copied().filter(|kernels| !is_of(&before, &kernels.name)).collect();
+    for kernels in before.iter().filter(|kernels| is_of(&after, &kernels.name)) {
         counterparts.insert(kernels.name.clone(), kernels.name.clone());
     }
-    let place = |side: &[UserKernels], name: &str| side.iter().position(|kernels| kernels.name == name);
+    let place = |side: &[&UserKernels], name: &str| side.iter().position(|kernels| kernels.name == name);
     for kernels in &gone {
         let is_alike = |other: &&&UserKernels| signature(other) == signature(kernels) && may_be_same(other, kernels);
         let alike: Vec<_> = new.iter().filter(is_alike).collect();
         let only = alike.first().filter(|_| alike.len() == 1 && gone.iter().filter(is_alike).count() == 1);
-        let in_place = alike.iter().find(|other| place(after, &other.name) == place(before, &kernels.name));
+        let in_place = alike.iter().find(|other| place(&after, &other.name) == place(&before, &kernels.name));
         if let Some(other) = in_place.or(only) {
             counterparts.insert(kernels.name.clone(), other.name.clone());
         }
     }
     counterparts
+}
+
+/// Pairs the kernels whose description is the same file of the repository: two files of one name in different folders differ in
+/// their kernels' numbers alone, which count those before them. A description that a configuration names twice is left out.
+fn same_descriptions(before: &[UserKernels], after: &[UserKernels], configs: [&Path; 2]) -> BTreeMap<String, String> {
+    let file = |kernels: &UserKernels, config: &Path| {
+        let path = kernels.problem.sources.first().filter(|path| path.extension().is_some_and(|end| end == "toml"))?;
+        Some(path.strip_prefix(config.parent()?).unwrap_or(path).to_path_buf())
+    };
+    let only = |side: &[UserKernels], config: &Path, wanted: &Path| {
+        let mut names = side.iter().filter(|kernels| file(kernels, config).as_deref() == Some(wanted));
+        let first = names.next()?;
+        names.next().is_none().then(|| first.name.clone())
+    };
+    let pair = |kernels: &UserKernels| {
+        let file = file(kernels, configs[0])?;
+        Some((only(before, configs[0], &file)?, only(after, configs[1], &file)?))
+    };
+    before.iter().filter_map(pair).collect()
 }
 
 /// Whether kernels of two names may be the same: the code is, or what it should compute, by files of any names.
@@ -542,10 +578,13 @@ fn renamed(counterparts: &BTreeMap<String, String>, before: &[UserKernels], afte
         let own = side.iter().find(|own| own.name == name)?;
         Some(printable(&own.problem.modules.first()?.name).into_owned())
     };
+    let stated =
+        |side: &[UserKernels], name: &str| side.iter().find(|own| own.name == name).map(|own| own.problem.name.clone());
     let mut renamed = vec![];
     for (old, new) in counterparts {
         let sources = [source(before, old), source(after, new)];
-        if old != new {
+        // Kernels of one name have numbers, which change when one comes or goes.
+        if stated(before, old) != stated(after, new) {
             renamed.push(format!("{} → {}", printable(old), printable(new)));
         } else if let [Some(first), Some(second)] = &sources
             && first != second

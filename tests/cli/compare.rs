@@ -927,6 +927,42 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
 
 #[cfg(unix)]
 #[test]
+fn descriptions_of_one_name_in_two_folders_are_compared_each_with_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    for (name, expression) in [("a", "x[i];"), ("b", "3 * x[i];")] {
+        std::fs::create_dir(path.join(name)).expect("made");
+        write(&format!("{name}/copy.comp"), &COPY[0].replace("x[i];", expression));
+        write(&format!("{name}/copy.toml"), COPY[1]);
+    }
+    let list = |names: &[&str]| {
+        let tables = names.iter().map(|name| format!("[[run]]\ndescription = '{name}/copy.toml'\n"));
+        write("gpukern.toml", &tables.collect::<String>());
+    };
+    list(&["b"]);
+    commit_all(path);
+    let compare = |exit| stdout(&expect_exit(&mut compare_commits(path, "HEAD", QUICK), exit));
+    let ids = || {
+        let comparison = read_json(&path.join("gpukern-results/comparison.json"));
+        ["cases", "unmatched"].map(|key| {
+            let listed = comparison[key].as_array().expect("a list");
+            listed.iter().map(|case| case["id"].as_str().expect("an id").to_string()).collect::<Vec<_>>()
+        })
+    };
+    // The new one has the name that the old one had.
+    list(&["a", "b"]);
+    let added = compare(0);
+    assert!(!added.contains("Renamed") && added.contains("measured once"), "{added}");
+    assert_eq!(ids(), [vec!["copy-2/copy/u32/N=4096"], vec!["copy/copy/u32/N=4096"]]);
+    commit_all(path);
+    list(&["b"]);
+    compare(1);
+    assert_eq!(ids(), [vec!["copy/copy/u32/N=4096"], vec!["copy@baseline/copy/u32/N=4096"]]);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_new_kernel_that_nothing_of_the_baseline_judges_is_told_and_a_misspelt_threshold_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

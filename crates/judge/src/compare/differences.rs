@@ -2,7 +2,7 @@
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;
-use crate::record::{Outcome, Record};
+use crate::record::{Case, Outcome, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -173,7 +173,7 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
         let with_buffers = if has_buffers { *first_with_buffers.entry(case.key()).or_insert(case) } else { case };
         let facts = [
             ("seed", [first, case].map(|case| case.seed.to_string())),
-            ("work", [first, case].map(work)),
+            ("work", if is_other_work(first, case) { [first, case].map(work) } else { Default::default() }),
             ("buffers", [with_buffers, case].map(|case| case.buffers.join(", "))),
         ];
         for (what, [before, after]) in facts {
@@ -186,8 +186,14 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
     differences
 }
 
+/// Whether two cases state different work. A description may begin to state what it did not: its kernel does the same.
+pub(super) fn is_other_work(a: &Case, b: &Case) -> bool {
+    let states_operations = |case: &Case| case.work.operations > 0;
+    states_operations(a) == states_operations(b) && work(a) != work(b)
+}
+
 /// Describes the nominal work of a case.
-pub(super) fn work(case: &crate::record::Case) -> String {
+pub(super) fn work(case: &Case) -> String {
     let chain = case.chain.map_or_else(String::new, |chain| format!(", a chain of {chain}"));
     format!("{} operations, {} bytes{chain}", case.work.operations, case.work.bytes.0)
 }

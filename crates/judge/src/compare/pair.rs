@@ -1,6 +1,6 @@
 //! Comparison of one case: ratio, verdict and reasons.
 
-use super::differences::work;
+use super::differences::{is_other_work, work};
 use super::gate::Reached;
 use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
 use super::{
@@ -199,7 +199,7 @@ fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opti
             ));
         }
     }
-    let (before, after) = pairs.iter().find(|(before, after)| work(before) != work(after))?;
+    let (before, after) = pairs.iter().find(|(before, after)| is_other_work(before, after))?;
     Some(format!("its work changed: {} → {}", work(before), work(after)))
 }
 
