@@ -1151,6 +1151,10 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
+    /// Check only what this record lacks, and complete it: of a run that was killed, too
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub resume: Option<PathBuf>,
+
     /// Run each case N times more and compare the answers: --repeat 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,

@@ -100,7 +100,7 @@ impl Files {
     }
 
     /// Adds a record that `option` writes, and its journal. `--resume` reads and writes the same file without conflict.
-    fn written_record(self, option: &'static str, path: Option<&Path>) -> Self {
+    pub(super) fn written_record(self, option: &'static str, path: Option<&Path>) -> Self {
         let journal = path.filter(|path| *path != Path::new("-")).map(journal::path_of);
         self.written(option, path).written("the journal of the record", journal)
     }

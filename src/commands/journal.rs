@@ -3,7 +3,6 @@
 
 use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
-use crate::commands::cli::OutputArgs;
 use crate::plan::CaseId;
 use crate::record::{Warning, reader};
 use crate::{CATALOGUE, Case, DeviceInfo, Observer, Outcome, Plan, Record, Result, Shown, counted, printable};
@@ -68,9 +67,9 @@ impl ReplacedRecord {
 
 impl RecordFile {
     /// Opens the file of `--json` or `--resume`. Refuses a new record if a journal of a killed run is in the way.
-    pub(super) fn open(output: &OutputArgs, notes: &mut String) -> Result<Self> {
-        let target = Target::open_if_named(JSON, output.json.as_ref().or(output.resume.as_ref()))?;
-        let earlier = output.resume.as_deref().map(|path| read_earlier(path, notes)).transpose()?;
+    pub(super) fn open(json: Option<&PathBuf>, resume: Option<&PathBuf>, notes: &mut String) -> Result<Self> {
+        let target = Target::open_if_named(JSON, json.or(resume))?;
+        let earlier = resume.map(|path| read_earlier(path, notes)).transpose()?;
         let mut file = Self { target, earlier, ..Self::default() };
         if let (Some(path), None) = (file.path(), &file.earlier) {
             check_no_journal(path)?;

@@ -101,7 +101,7 @@ pub(super) fn measure_and_report(
     let view = view(output, host, &mut notes)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let rounds = ComparisonRounds::new(&output.comparing, request, path, &mut notes)?;
-    let mut file = RecordFile::open(output, &mut notes)?;
+    let mut file = RecordFile::open(output.json.as_ref(), output.resume.as_ref(), &mut notes)?;
     if let Some(earlier) = &file.earlier {
         check_variables(earlier, &origin, host)?;
     }

@@ -1,7 +1,8 @@
 //! `gpukern verify`.
 
 use super::failures::{self, is_failure};
-use super::{CommandOutput, Files, JSON, JUNIT, MeasurementCall, Target, measuring, origin, run as user_run};
+use super::journal::RecordFile;
+use super::{CommandOutput, Files, JUNIT, MeasurementCall, Target, measuring, origin, run as user_run};
 use crate::basis::alike::grouped;
 use crate::basis::pattern;
 use crate::commands::cli::VerifyArgs;
@@ -39,12 +40,14 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
     let files = files.read("--config", &args.config).read_sizes(&args.size).of_kernels(&kernels);
     files
-        .written("--json", &args.json)
+        .written_record("--json", args.json.as_deref())
+        .written_record("--resume", args.resume.as_deref())
         .written("--junit", &args.junit)
         .written("--keep-failures", &args.keep_failures)
         .check(host)?;
     let known_failures = args.expect.as_deref().map(read_known).transpose()?;
-    let json = Target::open_if_named(JSON, args.json.as_ref())?;
+    // That an earlier record is unfinished and has no times is no news here.
+    let mut file = RecordFile::open(args.json.as_ref(), args.resume.as_ref(), &mut String::new())?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
     let setup = setup.with_kernels(kernels).with_sources(args.sources);
@@ -56,8 +59,9 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
         origin: origin::of_this_process(None, host)?,
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let measured = MeasurementCall::new(&plan, setup, &options, host).measure()?;
-    let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
+    let measured = MeasurementCall::new(&plan, setup, &options, host).measure_with_journal(&mut file)?;
+    let is_delivered = args.json.is_some() || args.resume.is_some() || args.junit.is_some();
+    let MeasuredPlan { record, validated, .. } = measured.checked(is_delivered)?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let known = known_failures.as_deref().unwrap_or_default();
     let expectations = Expectations::of(&record, known);
@@ -82,7 +86,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     if let Some(folder) = failures_folder {
         answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));
     }
-    answer.deliver_json(json, &record);
+    file.deliver(&record, &mut answer);
     answer.deliver(target, || Ok(junit::verified(&record, known, args.require_reference)))?;
     Ok(answer)
 }

@@ -96,6 +96,35 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     assert_eq!(cases(&read_json(&path)), found);
 }
 
+#[test]
+#[cfg(unix)]
+fn a_killed_verification_is_completed_and_repeats_what_ran_too_seldom() {
+    let (_folder, path) = temporary("verified.json");
+    let verify = |more: &[&str]| {
+        let mut command = gpukern(&["verify", "matmul", "-V", "naive", "--size=64,65,66,67", "--device=cpu"]);
+        command.args(more);
+        command
+    };
+    kill_at(verify(&[]).arg("--json").arg(&path), &path, 4);
+    let kept = std::fs::read_to_string(journal(&path)).expect("a journal").lines().count() - 1;
+    let resumed = expect_exit(verify(&[]).arg("--resume").arg(&path), 0);
+    let said = line(&stderr(&resumed), "resuming: ").to_string();
+    assert!(said.starts_with(&format!("resuming: {kept} cases measured, ")), "{said}");
+    assert!(!stderr(&resumed).contains("without times") && !journal(&path).exists());
+    let record = read_json(&path);
+    let ids: BTreeSet<_> =
+        record["cases"].as_array().expect("cases").iter().map(|case| case["id"].to_string()).collect();
+    let all = ids.len();
+    assert_eq!(record["cases"].as_array().map(Vec::len), Some(all));
+    assert!(all > kept, "{all}");
+    let repeated = |times: &str| {
+        let output = expect_exit(verify(&[times]).arg("--resume").arg(&path), 0);
+        line(&stderr(&output), "resuming: ").to_string()
+    };
+    assert_eq!(repeated("--repeat=2"), format!("resuming: 0 cases measured, {all} to go"));
+    assert_eq!(repeated("--repeat=1"), format!("resuming: {all} cases measured, 0 to go"));
+}
+
 /// Kills four runs, or as many as `GPUKERN_KILLS` states.
 #[test]
 #[cfg(unix)]

@@ -124,6 +124,7 @@ const COMMANDS: &[&str] = &[
     "sanitize k.toml --set buffer.A.fill=@in.npy --json in.npy",
     "verify --config config.toml --junit config.toml",
     "verify --config config.toml --junit k.wgsl",
+    "verify --config config.toml --resume k.toml",
     "ab matmul -V naive -s 8 --a-spirv k.spv --json k.spv",
     "ab matmul -V naive -s 8 --b-spirv k.spv --json k.spv",
     "ab matmul -V naive -s 8 --a-driver icd.json --b-driver other.json --json icd.json",

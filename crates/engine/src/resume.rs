@@ -13,7 +13,7 @@ use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
-/// anew: cases without a time that `selects` names, and figures that depend on other cases. `list_changed` returns the files
+/// anew: cases without a time that `selects` names, or with fewer repetitions, and figures that depend on other cases. `list_changed` returns the files
 /// of users' kernels with different code, in `setup`.
 pub(super) fn check_and_strip(
     record: Record,
@@ -66,7 +66,12 @@ pub(super) fn check_and_strip(
         return refuse(&format!("used another method; they differ in {}", record.method.differences(&method)));
     }
     let processes = record.processes();
-    let cases = record.cases.into_iter().filter_map(|case| strip_case(case, &selects)).collect();
+    let is_repeated = |case: &Case| {
+        let repeated =
+            case.measured().and_then(|measured| measured.repeated.as_ref()).map_or(0, |repeated| repeated.runs);
+        case.measured().is_none() || repeated >= setup.reruns
+    };
+    let cases = record.cases.into_iter().filter(is_repeated).filter_map(|case| strip_case(case, &selects)).collect();
     Ok(Record { processes, cases, ..record })
 }
 
