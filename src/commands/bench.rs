@@ -31,8 +31,8 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &BenchArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     // Mistakes in the command are reported before a device is opened.
-    let BenchArgs { request, reference, .. } = args;
-    let output = &mut OutputArgs { reference: reference.clone(), ..args.output.clone() };
+    let BenchArgs { request, published, .. } = args;
+    let output = &mut OutputArgs { published: published.clone(), ..args.output.clone() };
     let config = request.config.as_deref().map(|path| (path, &request.defaults));
     let mut plan = Plan::new(&CATALOGUE, &request.selection, config)?;
     let mut kernels = super::run::add_tables(&mut plan, request, args.beside.as_deref())?;

@@ -562,12 +562,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WAYS", num_args = 0..=1, require_equals = true, default_missing_value = "12", conflicts_with_all = ["resume", "noise", "processes", "host", "compare", "keep_failures"])]
     pub explain: Option<usize>,
 
-    /// Show published figures next to yours
-    ///
-    /// FILE is a record, or CSV with the columns algorithm, dtype, size, time, source and, where relevant, layout, goal
-    /// and input.
-    #[arg(long, value_name = "FILE")]
-    pub reference: Option<PathBuf>,
+    /// Times of others.
+    #[command(flatten)]
+    pub published: PublishedArgs,
 
     /// Outputs of the record.
     #[command(flatten)]
@@ -596,10 +593,10 @@ pub struct OutputArgs {
     #[serde(serialize_with = "command_line::path")]
     pub keep_failures: Option<PathBuf>,
 
-    /// File of published figures, an option of `bench`.
+    /// Times of others, an option of `bench`.
     #[arg(skip)]
     #[serde(skip)]
-    pub reference: Option<PathBuf>,
+    pub published: PublishedArgs,
 
     /// The form of the tables.
     #[command(flatten)]
@@ -800,6 +797,19 @@ impl RunArgs {
     pub(crate) fn fields(&self) -> FieldOptions {
         self.source.fields(&self.size, [&self.old.0[..], &self.set].concat())
     }
+}
+
+/// Times of others, to be shown beside those of a record.
+#[derive(Clone, Debug, Default, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PublishedArgs {
+    /// Show published figures next to yours
+    ///
+    /// FILE is a record, or CSV with the columns algorithm, dtype, size, time, source and, where relevant, layout, goal
+    /// and input. A kernel of yours has its name as the algorithm.
+    #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "command_line::path")]
+    pub reference: Option<PathBuf>,
 }
 
 /// The form of the tables of records.
@@ -1494,6 +1504,11 @@ pub struct ReportArgs {
     /// The form of the tables.
     #[command(flatten)]
     pub tables: TableArgs,
+
+    /// Times of others.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub published: PublishedArgs,
 
     /// Write a page to this file; `-` is standard output [default: print tables]
     #[arg(long, short, value_name = "PATH|-")]

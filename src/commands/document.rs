@@ -58,7 +58,7 @@ impl Files {
             .read_sizes(&request.selection.size)
             .read_sizes(request.kernels.as_ref().map_or(&[], |kernels| &kernels.fields.size))
             .read("the results of `tune`", request.tuned.clone().or(default_tuned))
-            .read("--reference", &output.reference)
+            .read("--reference", &output.published.reference)
             .read("--compare", &output.comparing.compare)
             .written_record("--json", output.json.as_deref())
             .written_record("--resume", output.resume.as_deref())

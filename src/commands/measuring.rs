@@ -8,7 +8,7 @@ use super::rounds::ComparisonRounds;
 use super::sides::Sides;
 use super::{CommandOutput, JSON, MeasurementCall, Target, failures, origin, records, run};
 use crate::basis::printable::{excerpt, shown_word};
-use crate::commands::cli::{Comparing, OutputArgs, TableForm};
+use crate::commands::cli::{Comparing, OutputArgs, PublishedArgs, TableArgs, TableForm};
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers};
@@ -98,7 +98,7 @@ pub(super) fn measure_and_report(
     let processes = processes(request, setup)?;
     let tuned = tuned(request)?.for_cache(planned.requested.cache());
     let origin = origin::of_this_process(request.label.as_deref(), host)?;
-    let view = view(output, host, &mut notes)?;
+    let view = view(&output.tables, &output.published, host, &mut notes)?;
     let path = output.json.as_deref().or(output.resume.as_deref());
     let rounds = ComparisonRounds::new(&output.comparing, request, path, &mut notes)?;
     let mut file = RecordFile::open(output.json.as_ref(), output.resume.as_ref(), &mut notes)?;
@@ -128,6 +128,7 @@ pub(super) fn measure_and_report(
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
+    notes.push_str(&view.unused_reference(&pooled));
     let own_kernels = request.kernels.as_ref();
     notes.extend(own_kernels.map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
     notes.push_str(&unused_results(request, &record, &tuned));
@@ -283,10 +284,10 @@ pub(super) fn read_tuned(path: &Path, otherwise: &str) -> Result<Tuned> {
     })
 }
 
-/// Returns how to show the record. Mistakes in its options are reported here, before anything is measured.
-fn view(output: &OutputArgs, host: &Host, notes: &mut String) -> Result<View> {
-    let columns = output.tables.columns()?;
-    let reference = output.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
+/// Returns how to show a record. Mistakes in its options are reported here, before anything is measured.
+pub(super) fn view(tables: &TableArgs, published: &PublishedArgs, host: &Host, notes: &mut String) -> Result<View> {
+    let columns = tables.columns()?;
+    let reference = published.reference.as_deref().map(|path| read_reference(path, notes)).transpose()?;
     Ok(View { reference, columns, ..View::of_width(host.width()) })
 }
 

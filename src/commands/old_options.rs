@@ -76,11 +76,8 @@ pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
         let text = brief(text);
         // Its other spelling, --reference, is an option of `bench`.
         let has_figures = Path::new(&*text).extension().is_some_and(|ending| ending == "csv" || ending == "json");
-        let figures = if has_figures {
-            "; published figures are for `gpukern bench --config FILE --reference FIGURES`"
-        } else {
-            ""
-        };
+        let figures =
+            if has_figures { "; published figures are for `gpukern report RUN.json --reference FIGURES`" } else { "" };
         format!(
             "--{option} '{text}' cannot be read; write --set '{template}=…', which `gpukern help description` explains{figures}"
         )

@@ -17,7 +17,6 @@ use crate::compare::paired::{AB_SCHEMA, Trials};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
 use crate::compare::{self, Comparison};
 use crate::record::Kind;
-use crate::record::figure::LongColumn;
 use crate::record::merge::merge as merged;
 use crate::record::reader::MAX_BYTES;
 use crate::report::choices::Choices;
@@ -177,14 +176,17 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     let paths: Vec<&Path> =
         args.run.iter().chain(&args.baseline).chain(&args.candidate).map(PathBuf::as_path).collect();
-    let files =
-        Files::default().read("a record", &paths).written("--output", &args.output).written("--json", &args.json);
+    let files = Files::default().read("a record", &paths).read("--reference", &args.published.reference);
+    let files = files.written("--output", &args.output).written("--json", &args.json);
     files.check(host)?;
     check_page(args.output.as_deref())?;
-    let columns = args.tables.columns()?;
-    // Your defaults may state a form for all tables; columns are always of this command.
-    if args.output.is_some() && columns.is_some() {
-        return Err(usage!("--columns is about printed tables, and --output draws a page; leave one out"));
+    let view =
+        View { over: args.speedup_over.clone(), ..measuring::view(&args.tables, &args.published, host, &mut notes)? };
+    // Your defaults may state a form for all tables; these are always of this command.
+    for (option, is_given) in [("--columns", view.columns.is_some()), ("--reference", view.reference.is_some())] {
+        if args.output.is_some() && is_given {
+            return Err(usage!("{option} is about printed tables, and --output draws a page; leave one out"));
+        }
     }
     if let Some(trials) = read_trials(&args.run)? {
         return draw_trials(args, &trials, files, host);
@@ -202,7 +204,7 @@ pub(super) fn draw(args: &ReportArgs, host: &Host) -> Result<CommandOutput> {
     }
     let mut answer = CommandOutput::document(String::new(), notes);
     if args.output.is_none() {
-        answer.output = text(args, &runs, comparison.as_ref(), columns.as_deref(), host)?;
+        answer.output = text(args, &runs, comparison.as_ref(), &view, host)?;
         if json.is_some() && choices(&runs).is_empty() {
             answer.notes.push_str(
                 "note      there are no choices: no problem has several variants with a verified answer and a time\n",
@@ -230,15 +232,14 @@ fn text(
     args: &ReportArgs,
     runs: &[NamedRecord],
     comparison: Option<&Comparison>,
-    columns: Option<&[&'static LongColumn]>,
+    view: &View,
     host: &Host,
 ) -> Result<String> {
-    let over = args.speedup_over.clone();
     if let Some(comparison) = comparison.filter(|comparison| judging::check_common_case(comparison).is_ok()) {
         return Ok(report::compare::text(comparison, &Ruling::default(), host.width()));
     }
     let mut records: Vec<_> = runs.iter().map(|run| run.record.across_processes()).collect();
-    if let Some(over) = &over {
+    if let Some(over) = &view.over {
         let set = |record| report::fastest::set_speedups(record, over);
         records.iter_mut().try_for_each(|record| set(record.to_mut())).map_err(|e| usage!("--speedup-over: {e}"))?;
     }
@@ -252,7 +253,7 @@ fn text(
         let name = if runs.len() > 1 { format!("{}\n\n", printable(&run.name)) } else { String::new() };
         let has_energy = record.cases.iter().filter_map(Case::measured).any(|measured| measured.energy.is_some());
         let form = args.tables.table_form(record, has_energy);
-        let notes = report::bench::notes(record, form != TableForm::Long);
+        let notes = report::bench::notes(record, form != TableForm::Long) + &view.unused_reference(record);
         let gap = if notes.is_empty() { "" } else { "\n" };
         let notes = wrapped_lines(&notes, Some(host.width()));
         // A record of `verify` has no times to show.
@@ -266,9 +267,7 @@ fn text(
             texts.push(name + &report::inspect::text(record, host.width()) + gap + &notes);
             continue;
         }
-        let columns = columns.map(<[_]>::to_vec);
-        let view = View { columns, over: over.clone(), ..View::of_width(host.width()) };
-        texts.push(name + &measuring::tables(record, form, &view) + gap + &notes);
+        texts.push(name + &measuring::tables(record, form, view) + gap + &notes);
     }
     texts.extend((!fleet.is_empty()).then_some(fleet));
     Ok(texts.join("\n"))

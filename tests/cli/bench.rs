@@ -93,6 +93,22 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     assert!(words(&text).contains(" reference ") && wins, "{text}");
     let long = stdout(&expect_exit(bench("--resume").args(["--columns", "median,reference"]), 0));
     assert_eq!(words(line(&long, " size")), "size variant median × reference");
+    // The record does not have the figures: its tables can be printed with any.
+    std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,M=8,1 ns,magic 3.0\n").expect("written");
+    let report = |more: &[&str]| {
+        let mut report = gpukern(&["report"]);
+        report.arg(&record).arg("--reference").arg(&path).args(more);
+        report
+    };
+    assert_eq!(line(&stdout(&expect_exit(&mut report(&[]), 0)), "reference: "), "reference: magic 3.0 (8)");
+    expect_refusal(
+        &mut report(&["-o", "page.html"]),
+        "--reference is about printed tables, and --output draws a page; leave one out",
+    );
+    std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,9,1 ns,magic\n").expect("written");
+    let said = stdout(&expect_exit(&mut report(&["--table=long"]), 0));
+    let note = "note --reference has no time for a case of this record, such as matmul,f32,8 (algorithm,dtype,size)";
+    assert!(words(&said).contains(note), "{said}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
     expect_refusal(
         &mut bench("--json"),

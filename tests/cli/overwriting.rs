@@ -108,6 +108,7 @@ const COMMANDS: &[&str] = &[
     "export m.json --to csv --output hard.json",
     "report other.json m.json --output m.json",
     "report other.json m.json --json m.json",
+    "report m.json --reference figures.csv --json figures.csv",
     "report --baseline m.json --candidate other.json --output m.json",
     "report --baseline other.json --candidate m.json --output link.json",
     "report charts/01-lu-f32-uniform-input-time-nvidia-h100-80gb-hbm3.svg --output new --svg charts",

@@ -32,6 +32,21 @@ impl View {
     pub fn of_width(width: usize) -> Self {
         Self { width, reference: None, columns: None, over: None }
     }
+
+    /// Says that none of the reference times is of a case of `record`; empty if one is, or there are none.
+    pub fn unused_reference(&self, record: &Record) -> String {
+        let is_used = |times: &Vec<ReferenceTime>| {
+            record.cases.iter().any(|case| ReferenceTime::find_shortest(times, case).is_some())
+        };
+        if self.reference.as_ref().is_none_or(is_used) {
+            return String::new();
+        }
+        let wanted = record.cases.iter().find(|case| case.measured().is_some());
+        let wanted = wanted.map_or_else(String::new, |case| {
+            format!(", such as {},{},{}", case.algorithm, case.options.dtype, case.size)
+        });
+        format!("note      --reference has no time for a case of this record{wanted} (algorithm,dtype,size)\n")
+    }
 }
 
 /// Returns the columns with these names or headings, in the order of the table; `all` alone means every column. No

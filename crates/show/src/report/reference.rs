@@ -108,6 +108,12 @@ impl ReferenceTime {
                 options = (column.read)(text, options)?;
             }
         }
+        // Records have the extents of a user's kernel without the names of its axes: `N=64,M=32` is 64x32.
+        let extents = |size: &str| {
+            let parts = size.split(',').map(|part| part.split_once('=').map(|(_, extent)| extent.trim()));
+            parts.collect::<Option<Vec<_>>>().map(|extents| extents.join("x"))
+        };
+        let size = extents(&size).unwrap_or(size);
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
         let time = parsed_time(&time)?;
         let source = printable(&source).into_owned();
