@@ -151,6 +151,32 @@ impl Expression {
         Err(quote(&self.text, &format!("is {value}, beyond 64 bits: integers go from -2^63 to 2^64 - 1")))
     }
 
+    /// Whether a `cdiv` of the expression rounds up: a last tile, or work-group, is not full. `None` without a `cdiv` that can
+    /// be evaluated.
+    pub fn rounds_up(&self, scope: &Values) -> Option<bool> {
+        fn find(node: &Node, scope: &Values) -> Option<bool> {
+            match node {
+                Node::Integer(_) | Node::Fraction(_) | Node::Name(_) => None,
+                Node::Negated(operand) | Node::Not(operand) | Node::Sqrt(operand) | Node::Log2(operand) => {
+                    find(operand, scope)
+                }
+                Node::Binary(operator, left, right) => {
+                    let quotient = (*operator == Operator::Cdiv).then(|| {
+                        let [left, right] = [left, right].map(|operand| integer(operand, scope).ok());
+                        Some(left?.checked_rem(right?)? != 0)
+                    });
+                    quotient
+                        .flatten()
+                        .into_iter()
+                        .chain(find(left, scope))
+                        .chain(find(right, scope))
+                        .reduce(|a, b| a | b)
+                }
+            }
+        }
+        find(&self.root, scope)
+    }
+
     /// Evaluates the expression in f64. The result is finite.
     pub fn number(&self, scope: &Values) -> Result<f64, String> {
         let value = fraction(&self.root, scope).map_err(|reason| quote(&self.text, &reason))?;
@@ -569,6 +595,12 @@ mod tests {
 
     #[test]
     fn names_are_collected_from_all_operands() {
+        let rounds_up = |text: &str| Expression::parse(text).expect("an expression").rounds_up(&scope());
+        assert_eq!([rounds_up("cdiv(M, 3) * 2"), rounds_up("cdiv(M, 1) + cdiv(7, 2)")], [Some(true); 2]);
+        assert_eq!(
+            [rounds_up("-cdiv(M, 1)"), rounds_up("M / 3"), rounds_up("cdiv(unknown, 2)")],
+            [Some(false), None, None]
+        );
         let expression = Expression::parse("cdiv(M, BM) + -x * !M").expect("an expression");
         assert_eq!(expression.names().into_iter().collect::<Vec<_>>(), ["BM", "M", "x"]);
     }

@@ -188,6 +188,13 @@ impl Unroller<'_, '_> {
             dispatch.indirect = Some(self.resolve_indirect(pass, &grid, &scope)?);
         } else {
             dispatch.groups = evaluate_groups(pass, &scope)?;
+            // What the reference leaves out at its edge shows in its answer.
+            if pass.prefix != "reference." {
+                let formulas = pass.fields.groups.iter().flat_map(|groups| groups.values());
+                let quotients = formulas.filter_map(|formula| formula.expression().ok()?.rounds_up(&scope));
+                self.resolver.partial_groups =
+                    self.resolver.partial_groups.into_iter().chain(quotients).reduce(|a, b| a | b);
+            }
         }
         dispatch.descriptors = self.bind_slots(pass, &scope, round)?;
         Ok(dispatch)

@@ -66,6 +66,7 @@ pub fn resolve(catalogue: &Catalogue, described: &[Described]) -> Result<Resolve
         problem.modules.extend(addition.modules);
         problem.sources.extend(addition.sources);
         problem.left_out.extend(addition.left_out);
+        problem.partial_groups = problem.partial_groups.into_iter().chain(addition.partial_groups).reduce(|a, b| a & b);
         let mut configurations = addition.configurations;
         tell_apart(&mut configurations, &problem.configurations, later, &described[..index]);
         problem.configurations.extend(configurations);
@@ -214,6 +215,8 @@ pub(super) struct Resolver<'a> {
     pub(super) constants: Vec<String>,
     /// Modules of this description's passes so far, without repetitions.
     modules: Vec<Module>,
+    /// See [`ResolvedProblem::partial_groups`].
+    pub(super) partial_groups: Option<bool>,
 }
 
 /// Resolves one description. If the problem has a `first` one, its buffers are used, and its modules come first in the
@@ -252,7 +255,17 @@ fn resolve_one(
         }
     }
     let axes: Vec<String> = description.axes.names().into_iter().map(ToString::to_string).collect();
-    let mut resolver = Resolver { catalogue, described, first, roles, images, layouts, constants, modules: vec![] };
+    let mut resolver = Resolver {
+        catalogue,
+        described,
+        first,
+        roles,
+        images,
+        layouts,
+        constants,
+        modules: vec![],
+        partial_groups: None,
+    };
     let points = resolver.resolve_points(&configurations, reference.as_ref(), &axes)?;
     if let Some(name) = &description.name {
         check_name(name).map_err(|message| Fault::new("name", message))?;
@@ -269,6 +282,7 @@ fn resolve_one(
         commands: description.commands(),
         captured: description.captured.clone(),
         // A kernel beside a captured one takes values by their places, whatever the names are.
+        partial_groups: resolver.partial_groups,
         left_out: if case.is_none() { left_out(description, &kernels)? } else { vec![] },
         unusable: None,
     })

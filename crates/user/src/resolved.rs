@@ -47,6 +47,10 @@ pub struct ResolvedProblem {
     /// Names that kernels run without. Not sent to workers.
     #[serde(skip)]
     pub left_out: Vec<LeftOut>,
+    /// Whether a size leaves a work-group or tile of every kernel partly idle, as far as the grids tell by `cdiv`. Not sent to
+    /// workers.
+    #[serde(skip)]
+    pub partial_groups: Option<bool>,
     /// Why its kernels cannot run, such as the compiler's messages: its cases fail with this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
@@ -90,6 +94,7 @@ impl ResolvedProblem {
             commands: _,
             captured: _,
             left_out: _,
+            partial_groups: _,
             unusable: _,
         } = self;
         let mut files: BTreeSet<_> = sources.iter().map(|path| (SOURCE, path.clone())).collect();

@@ -363,6 +363,8 @@ fn a_kernel_is_run_without_what_the_description_sets_for_another() {
     };
     let grid = "[cdiv(N, 4*local_x), 1, 1]".to_string();
     assert_eq!((grids(&[&one, &four]), grids(&[&one])), (Some(("of4".to_string(), grid)), None));
+    let partial = |sizes: &[&str]| typed(&[&shared], sizes, &[]).expect("it fits").partial_groups;
+    assert_eq!([partial(&[]), partial(&["N=256,257"])], [Some(false), Some(true)]);
     let names = |problem: &ResolvedProblem| -> Vec<String> {
         problem.configurations.iter().map(|own| format!("{} {}", own.kernel, own.choice.len())).collect()
     };
