@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::{HOSTILE, disturbed, hostile};
+    use crate::record::fixture::{HOSTILE, disturbed, hostile, measured_mut};
     use crate::record::{Limit, Share, reader};
     use crate::stats::Summary;
 
@@ -315,9 +315,7 @@ mod tests {
     fn latex_has_the_marks_of_the_terminal_as_superscripts_with_their_meanings_below() {
         let mut record = disturbed();
         record.cases.swap(0, 3);
-        if let Outcome::Measured(measured) = &mut record.cases[0].outcome {
-            measured.summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
-        }
+        measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let latex = document(&record, None, true).latex();
         assert!(latex.contains("\\textsuperscript{? d}"), "{latex}");
         let (_, below) = latex.split_once("\\end{tabular}\n").expect("a table");

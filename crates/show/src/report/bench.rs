@@ -389,7 +389,7 @@ pub mod tests {
     use crate::basis::size::Size;
     use crate::case::compiled::CompiledKernel;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::{case, four_cases, timed, verification};
+    use crate::record::fixture::{case, four_cases, measured_mut, timed, verification};
     use crate::record::{CaseSize, Repeated};
 
     #[test]
@@ -541,8 +541,7 @@ pub mod tests {
         let steady = Repeated { runs: 1000, ..Repeated::default() };
         let repeat = |record: &Record, repeated: &Repeated| {
             let mut case = record.cases.iter().find(|case| case.measured().is_some()).expect("one").clone();
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            measured.repeated = Some(repeated.clone());
+            measured_mut(&mut case).repeated = Some(repeated.clone());
             case
         };
         let record = four_cases();

@@ -1154,7 +1154,7 @@ mod tests {
     use crate::case::Shortcut;
     use crate::case::quantity::Pattern;
     use crate::record::Conditions;
-    use crate::record::fixture::{HOSTILE, hostile, six_cases};
+    use crate::record::fixture::{HOSTILE, hostile, measured_mut, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
     use base64::Engine;
@@ -1297,8 +1297,7 @@ mod tests {
     #[test]
     fn a_chart_for_a_paper_explains_its_intervals_and_signs_and_names_no_command() {
         let mut record = full();
-        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("a measured case") };
-        m.warnings = vec![crate::record::Warning::Interrupted];
+        measured_mut(&mut record.cases[0]).warnings = vec![crate::record::Warning::Interrupted];
         let one_size = Record { cases: record.cases[..6].to_vec(), ..record.clone() };
         for record in [record, one_size] {
             let page = page_of(record);
@@ -1394,12 +1393,10 @@ mod tests {
     fn means_over_sizes_are_relative_to_the_fastest_and_name_missing_sizes() {
         let mut record = large(3, 4, false);
         for (index, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
+            measured_mut(case).summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
         }
         record.cases.remove(1);
-        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        m.summary.median = Nanos(6e3);
+        measured_mut(&mut record.cases[0]).summary.median = Nanos(6e3);
         let html = page_of(record).html;
         let means = html.split("<table").find(|table| table.contains("4 sizes</caption>")).expect("means");
         let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
@@ -1411,7 +1408,7 @@ mod tests {
     fn the_headline_has_the_ratio_of_each_process_and_not_that_of_the_medians() {
         let mut record = large(2, 2, false);
         for (index, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            let m = measured_mut(case);
             m.process_medians = [[100.0, 200.0, 300.0], [150.0, 320.0, 390.0]][index % 2].map(Nanos).to_vec();
             m.summary.median = m.process_medians[1];
         }
@@ -1456,8 +1453,7 @@ mod tests {
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
         let mut record = crate::record::fixture::disturbed();
         // The winner of a size has its mark above the charts too.
-        let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
-        measured.summary.median = Nanos(1.0);
+        measured_mut(&mut record.cases[3]).summary.median = Nanos(1.0);
         insta::assert_snapshot!(outline(&page_of(record).html));
     }
 
@@ -1501,8 +1497,7 @@ mod tests {
         for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
             let mut case = Case { variant: format!("other-{index}"), size: size.into(), ..local.clone() };
             case.id = format!("matmul/other-{index}/f32/{size}");
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.summary.median = Nanos(1e6 + f64::from(index));
+            measured_mut(&mut case).summary.median = Nanos(1e6 + f64::from(index));
             record.cases.push(case);
         }
         let page = page_of(record);
