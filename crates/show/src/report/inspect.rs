@@ -42,30 +42,31 @@ pub struct KernelRow<'a> {
 
 /// Returns the kernels of inspected cases.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>> {
-    let mut rows: Vec<KernelRow<'a>> = vec![];
-    for case in cases {
-        for compiled in &case.kernels {
-            let Some(inspection) = &compiled.inspection else { continue };
-            let new = KernelRow {
-                subject: case.subject(),
-                device: case.device,
-                variant: &case.variant,
-                is_automatic: case.chosen_by_auto.is_some(),
-                kernel: (case.kernels.len() > 1).then(|| numbered_name(case, compiled)),
-                sizes: vec![case.size.to_string()],
-                compiled,
-                inspection,
-            };
-            match rows.iter_mut().find(|row| row.is_same_kernel(&new)) {
-                Some(row) => {
-                    row.is_automatic |= new.is_automatic;
-                    row.sizes.extend(new.sizes);
-                }
-                None => rows.push(new),
-            }
-        }
-    }
-    rows
+    let kernels = cases.into_iter().flat_map(|case| {
+        let name = move |compiled| (case.kernels.len() > 1).then(|| numbered_name(case, compiled));
+        let inspected = case.kernels.iter().filter_map(move |kernel| Some((kernel, kernel.inspection.as_ref()?)));
+        inspected.map(move |(compiled, inspection)| KernelRow {
+            subject: case.subject(),
+            device: case.device,
+            variant: &case.variant,
+            is_automatic: case.chosen_by_auto.is_some(),
+            kernel: name(compiled),
+            sizes: vec![case.size.to_string()],
+            compiled,
+            inspection,
+        })
+    });
+    // Sizes that compile to the same code share a row.
+    let code = |row: &KernelRow<'a>| {
+        let KernelRow { subject, device, variant, kernel, compiled, inspection, .. } = row;
+        (subject.clone(), *device, *variant, kernel.clone(), &compiled.hash, inspection.subgroup_size)
+    };
+    let join = |mut row: KernelRow<'a>, same: KernelRow<'a>| {
+        row.is_automatic |= same.is_automatic;
+        row.sizes.extend(same.sizes);
+        row
+    };
+    grouped(kernels, code).into_iter().filter_map(|rows| rows.into_iter().reduce(join)).collect()
 }
 
 /// Returns the short name of a kernel of a case, with a number if others of the case have the same: `scan.comp 2`.
@@ -89,16 +90,6 @@ fn short_name<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
 }
 
 impl<'a> KernelRow<'a> {
-    /// Whether another size compiles to the code of this row.
-    fn is_same_kernel(&self, other: &Self) -> bool {
-        self.subject == other.subject
-            && self.device == other.device
-            && self.variant == other.variant
-            && self.kernel == other.kernel
-            && self.compiled.hash == other.compiled.hash
-            && self.inspection.subgroup_size == other.inspection.subgroup_size
-    }
-
     /// Returns a name that distinguishes the row: `tiled 4096`.
     pub fn label(&self) -> String {
         join_filled(&[&self.variant(), self.kernel.as_deref().unwrap_or_default(), &self.size()], " ")
