@@ -14,7 +14,7 @@ use crate::case::Computes;
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
-use crate::record::figure;
+use crate::record::figure::{self, CaseFigure};
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{AT_LEAST, Case, CaseSize, Measured, NamedRecord, Share};
@@ -82,7 +82,7 @@ impl<'a> ReportSource<'a> {
 }
 
 /// Cases that share charts: one algorithm, element type and kind of input.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ChartGroup<'a> {
     first: &'a Case,
     /// Cases of each source, in the order of the sources.
@@ -151,7 +151,7 @@ impl<'a> ChartGroup<'a> {
     /// Returns at most `most` of the cases: at sizes spread evenly, the important variants first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
-            return Self { first: self.first, cases: self.cases.clone(), styles: Rc::clone(&self.styles) };
+            return self.clone();
         }
         let important = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
@@ -161,7 +161,7 @@ impl<'a> ChartGroup<'a> {
         let chosen_rows: HashSet<String> = rows.into_iter().step_by(stride).collect();
         let cases_per_row = (most / (chosen_rows.len() * sources)).max(1);
         let rank = |case: &Case| important.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
-        let mut thinned = Self { first: self.first, cases: vec![], styles: Rc::clone(&self.styles) };
+        let mut thinned = Self { cases: vec![], ..self.clone() };
         for cases in &self.cases {
             let in_rows = cases.iter().copied().enumerate().filter(|(_, case)| chosen_rows.contains(&case.row()));
             let mut chosen = vec![];
@@ -387,14 +387,11 @@ impl<'a> ChartGroup<'a> {
         let mut all_series: Vec<Series> = vec![];
         for (rank, source) in indices.iter().enumerate() {
             let mut points_by_variant: HashMap<String, Vec<ChartPoint>> = HashMap::new();
-            for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
-                points_by_variant.entry(series(case)).or_default().extend(quantity.point(
-                    case,
-                    only,
-                    &sources[*source].conditions,
-                ));
-            }
+            let conditions = &sources[*source].conditions;
             let cases = self.cases[*source].iter().filter(|case| is_drawn(case));
+            for case in cases.clone() {
+                points_by_variant.entry(series(case)).or_default().extend(quantity.point(case, only, conditions));
+            }
             let grows = do_grow(cases.map(|case| &case.size));
             for name in &variants {
                 let mut points = points_by_variant.remove(name).unwrap_or_default();
@@ -611,29 +608,27 @@ impl PlotQuantity {
         }
     }
 
-    /// Returns the title of an axis, in a unit that keeps numbers short.
-    fn title(self, axis: &LogAxis) -> &'static str {
-        match (self, is_large(axis)) {
-            (Self::Time, _) => "time",
+    /// Returns the figure with the scale of its axis, the word for it in the name of a file, and the titles of an axis of
+    /// small and of large numbers.
+    fn facts(self) -> (&'static CaseFigure, f64, &'static str, [&'static str; 2]) {
+        match self {
+            Self::Time => (&figure::MEDIAN, 1.0, "time", ["time"; 2]),
+            Self::Rate => (&figure::RATE, 1e-9, "rate", ["GFLOP/s", "TFLOP/s"]),
+            Self::IntegerRate => (&figure::RATE, 1e-9, "rate", ["Gop/s", "Top/s"]),
+            Self::Bandwidth => (&figure::BANDWIDTH, 1e-9, "bandwidth", ["GB/s", "TB/s"]),
             // The variant's name follows.
-            (Self::Speedup, _) => "speed-up over ",
-            (Self::Rate, false) => "GFLOP/s",
-            (Self::Rate, true) => "TFLOP/s",
-            (Self::IntegerRate, false) => "Gop/s",
-            (Self::IntegerRate, true) => "Top/s",
-            (Self::Bandwidth, false) => "GB/s",
-            (Self::Bandwidth, true) => "TB/s",
+            Self::Speedup => (&figure::SPEEDUP, 1.0, "speed-up", ["speed-up over "; 2]),
         }
     }
 
-    /// Returns the word for the quantity in the name of a file.
+    /// Returns the title of an axis, in a unit that keeps numbers short.
+    fn title(self, axis: &LogAxis) -> &'static str {
+        let (_, _, _, [small, large]) = self.facts();
+        if is_large(axis) { large } else { small }
+    }
+
     fn file(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Rate | Self::IntegerRate => "rate",
-            Self::Bandwidth => "bandwidth",
-            Self::Speedup => "speed-up",
-        }
+        self.facts().2
     }
 
     fn label(self, axis: &LogAxis) -> fn(f64) -> String {
@@ -646,12 +641,7 @@ impl PlotQuantity {
 
     /// Returns the quantity of a case in the unit of its axis, had it taken `time`.
     fn value(self, case: &Case, time: Nanos) -> Option<f64> {
-        let (figure, scale) = match self {
-            Self::Time => (&figure::MEDIAN, 1.0),
-            Self::Rate | Self::IntegerRate => (&figure::RATE, 1e-9),
-            Self::Bandwidth => (&figure::BANDWIDTH, 1e-9),
-            Self::Speedup => (&figure::SPEEDUP, 1.0),
-        };
+        let (figure, scale, ..) = self.facts();
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
@@ -818,25 +808,13 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
     let mut ceilings = vec![];
     for RooflineLimit { name, working_set, rate, .. } in bandwidths {
         let start = x.low.max(y.low / rate);
+        let (from, to) = ((start, start * rate), (top / rate, top));
         let detail = working_set.map(|working_set| working_set.to_string());
-        let dashed = !ceilings.is_empty();
-        ceilings.push(Ceiling {
-            name: name.clone(),
-            detail,
-            dashed,
-            from: (start, start * rate),
-            to: (top / rate, top),
-        });
+        ceilings.push(Ceiling { name: name.clone(), detail, dashed: !ceilings.is_empty(), from, to });
     }
     for RooflineLimit { name, rate, .. } in arithmetic {
-        let start = (rate / steepest).max(x.low);
-        ceilings.push(Ceiling {
-            name: name.clone(),
-            detail: None,
-            dashed: false,
-            from: (start, *rate),
-            to: (x.high, *rate),
-        });
+        let (from, to) = (((rate / steepest).max(x.low), *rate), (x.high, *rate));
+        ceilings.push(Ceiling { name: name.clone(), detail: None, dashed: false, from, to });
     }
     ceilings
 }
