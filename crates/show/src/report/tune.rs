@@ -295,13 +295,13 @@ mod tests {
     use crate::device::fixture::software_device;
     use crate::kernels::CATALOGUE;
 
-    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
+    fn row(variant: &'static str, size: &str, tile: &str) -> TunedRow {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
         let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
-            built_in: (parsed(built_in), Some(Nanos(1.25e6))),
+            built_in: (parsed(TILE), Some(Nanos(1.25e6))),
             gain: Some([1.21, 1.29]),
             unclear: Some((parsed(tile), Nanos(1.1e6), Some([0.97, 1.3]))),
             rivals: vec![("texel".into(), Nanos(2e6))],
@@ -313,13 +313,16 @@ mod tests {
             refused: vec![],
             others: None,
         };
-        TunedRow {
-            variant,
-            spec: CaseSpec::new(algorithm, size, DType::F32),
-            found,
-            has_refused: false,
-            work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
-        }
+        let work = Work { operations: 1 << 30, bytes: Bytes(1 << 20) };
+        TunedRow { variant, spec: CaseSpec::new(algorithm, size, DType::F32), found, has_refused: false, work }
+    }
+
+    /// Tile that is built in.
+    const TILE: &str = "64x64x16/64x32/16x16";
+
+    fn print(rows: &[TunedRow], width: usize) -> String {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        text((&software_device(), algorithm, CacheState::Hot), rows, (&again, &|_: &_| None), width)
     }
 
     fn again(rows: &[&TunedRow]) -> String {
@@ -329,22 +332,14 @@ mod tests {
 
     #[test]
     fn a_gain_is_only_claimed_of_tiles_that_took_turns() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let mut row = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
-        let print = |row: &TunedRow, width| {
-            text(
-                (&software_device(), algorithm, CacheState::Hot),
-                std::slice::from_ref(row),
-                (&again, &|_: &_| None),
-                width,
-            )
-        };
+        let mut row = row("tiled", "256", TILE);
+        let print = |row: &TunedRow| print(std::slice::from_ref(row), 200);
         row.found.built_in.0 = "32x32x8/16x32/8x8".parse().expect("a tile");
         row.found.unclear = None;
-        assert!(print(&row, 200).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row, 200));
+        assert!(print(&row).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row));
         row.found.gain = None;
         row.found.unclear = Some((row.found.built_in.0, Nanos(9e5), None));
-        let text = print(&row, 200);
+        let text = print(&row);
         assert!(text.contains("as before") && !text.contains("1.25"), "{text}");
         let why = "may be faster (too little time to compare it with the built-in tile)";
         assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
@@ -352,48 +347,37 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let mut rows = vec![
-            row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
-            row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
-        ];
-        let device = software_device();
+        let mut rows = vec![row("tiled", "256", TILE), row("split", "64x8192x16384", "128x128x32/64x64/8x8/16")];
         let texts = [80, 120, 200].map(|width| {
-            let text = text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), width);
+            let text = print(&rows, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
         });
-        let one = text((&device, algorithm, CacheState::Hot), &rows[..1], (&again, &|_: &_| None), 80);
+        let one = print(&rows[..1], 80);
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
-        insta::assert_snapshot!(
-            texts.join("========\n")
-                + &one
-                + &text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), 200)
-        );
+        insta::assert_snapshot!(texts.join("========\n") + &one + &print(&rows, 200));
     }
 
     #[test]
     fn searches_on_one_problem_end_in_one_choice_from_all_that_they_timed() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let tile = "64x64x16/64x32/16x16";
-        let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, tile, tile));
+        let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, TILE));
         (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
         (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
         let mut one = vec![a, b, other];
-        let text = text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 200);
+        let text = print(&one, 200);
         one.truncate(2);
         let choices: Vec<_> = text.lines().filter(|line| line.contains("`auto` picks")).collect();
         assert!(choices.len() == 2 && choices[1].contains("but texel may be as fast"), "{text}");
         // Of one problem, a line has the times of all.
-        let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 400);
+        let line = print(&one, 400);
         let (_, choice) = line.split_once("f32 nt 256: from now on, `auto` picks ").expect("a choice");
         assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| choice.contains(name)), "{line}");
     }
 
     #[test]
     fn a_tie_names_with_whom_among_those_that_auto_chooses_from() {
-        let TunedRow { spec, work, .. } = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
+        let TunedRow { spec, work, .. } = row("tiled", "256", TILE);
         let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
         let text = |tied: &[&str]| {
             let tied: Vec<_> = tied.iter().map(ToString::to_string).collect();
@@ -403,11 +387,8 @@ mod tests {
         let short = choice(&spec, &times, work, [&[], &untimed], (CacheState::Hot, None)).expect("a choice");
         let said = "from now on, `auto` picks texel; there was no time for gemv and gemv-texel; GFLOP/s";
         assert!(short.contains(said), "{short}");
-        assert!(
-            text(&["split", "tiled"]).contains("from now on, `auto` picks texel, but tiled may be as fast; GFLOP/s"),
-            "{}",
-            text(&["tiled"])
-        );
+        let tied = text(&["split", "tiled"]);
+        assert!(tied.contains("from now on, `auto` picks texel, but tiled may be as fast; GFLOP/s"), "{tied}");
         let auto =
             AutoChoice { variant: "gemv".into(), reason: "by its model".into(), when: "with --tuned FILE".into() };
         let other = choice(&spec, &times, work, [&[], &[]], (CacheState::Hot, Some(auto))).expect("a choice");
@@ -418,20 +399,15 @@ mod tests {
 
     #[test]
     fn no_value_of_an_axis_is_lost() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let tile = "64x64x16/64x32/16x16";
-        let usual = || row("tiled", "256", tile, tile);
+        let usual = || row("tiled", "256", TILE);
         for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print = |rows: &[TunedRow]| {
-                text((&software_device(), algorithm, CacheState::Hot), rows, (&again, &|_: &_| None), 200)
-            };
-            let text = print(&[usual(), other()]);
+            let text = print(&[usual(), other()], 200);
             let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
             assert!(text.lines().any(is_heading) && text.contains(&column.text(&options)), "{}:\n{text}", axis.name);
-            let text = print(&[other(), other()]);
+            let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
             let auto = format!("{} 256: from now on, `auto` picks tiled", axes::words(&options, |_| true).join(" "));
