@@ -4,13 +4,13 @@
 use super::{NamedCase, named_cases, reason, status};
 use crate::basis::printable::latex;
 use crate::basis::units::{counted, in_words, range_text};
-use crate::case::method::{CacheState, Clock};
+use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Origin, Outcome, Record};
-use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
+use crate::report::bench::{bound_mark, clock, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     ABOVE_COMMANDS, changed, details, difference_text, explanation, not_compared, overview, ratio_cell, ratio_notes,
     thresholds, totals,
@@ -105,10 +105,7 @@ fn method_sentences(record: &Record) -> Option<String> {
     let samples = range_text(&fewest, &most);
     let devices: Vec<String> =
         record.devices.iter().map(|device| device.name.clone() + &in_brackets(&device.driver_beside_name())).collect();
-    let clock = match record.method.clock {
-        Clock::DeviceTimestamps => "device timestamps",
-        Clock::Host => "the host's clock",
-    };
+    let clock = clock(record.method.clock);
     let caches = match record.method.cache {
         CacheState::Hot => "with warm caches",
         CacheState::Cold => "with caches emptied before each run",

@@ -7,7 +7,7 @@ use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, counted, in_words};
-use crate::case::method::CacheState;
+use crate::case::method::{CacheState, Clock};
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::axes::{self, Axis};
@@ -114,6 +114,13 @@ pub(crate) fn caches(state: CacheState) -> &'static str {
     match state {
         CacheState::Hot => "caches hot",
         CacheState::Cold => "caches cold",
+    }
+}
+
+pub(crate) fn clock(clock: Clock) -> &'static str {
+    match clock {
+        Clock::DeviceTimestamps => "device timestamps",
+        Clock::Host => "the host's clock",
     }
 }
 

@@ -11,6 +11,7 @@ use crate::record::class::Class;
 use crate::record::marks::{RunConditions, UNCERTAIN};
 use crate::record::{Case, Record};
 use crate::stats::{bootstrap, noise};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 /// Smallest lead that is worth a winner.
@@ -129,10 +130,15 @@ pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
 /// Most steps from the shortest median to the case that takes the least time in most processes.
 const MAX_STEPS: usize = 8;
 
+/// Compares cases by their medians; those without one come last.
+pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
+    let [a, b] = [a, b].map(|case| median(case).map_or(f64::INFINITY, |time| time.0));
+    a.total_cmp(&b)
+}
+
 /// Returns the case with the shortest median, unless another took less time in most of the processes in which both took turns.
 pub fn best_of<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
-    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
-    let mut best = *cases.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
+    let mut best = *cases.iter().min_by(|a, b| by_time(a, b))?;
     // A step may lead to a case that loses to a third.
     for _ in 0..MAX_STEPS {
         let ratio = |other: &Case| {
@@ -176,8 +182,7 @@ pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
 /// Finds the winners of a size; `None` without competition.
 fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<SizeWinners<'a>> {
     let size = row(cases.first()?);
-    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
-    cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    cases.sort_by(|a, b| by_time(a, b));
     let best = best_of(&cases).filter(|_| cases.len() > 1)?;
     // A scattered time may be too close to tell although a shorter, steadier one is not.
     let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);

@@ -13,7 +13,7 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{Section, bound_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
+use super::bench::{Section, bound_mark, caches, clock, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
@@ -24,7 +24,6 @@ use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{counted, in_words, range_text, significant};
-use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::paired::{Finding, Trial, Trials};
@@ -35,7 +34,7 @@ use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Outcome, Record};
 use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
+use model::{Chart, ChartGroup, ReportSource, finite_share, series};
 use ratios::{RatioRow, Ratios};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -796,7 +795,7 @@ impl<'a> Leaders<'a> {
         }
         let mut leaders = Self { source, by_row, tied };
         for cases in leaders.by_row.values_mut() {
-            cases.sort_by(|a, b| by_time(a, b));
+            cases.sort_by(|a, b| fastest::by_time(a, b));
             cases.sort_by_key(|case| !Class::of(case).is_exact());
         }
         leaders
@@ -1062,10 +1061,7 @@ fn started(text: &str) -> String {
 }
 
 fn method(record: &Record) -> String {
-    let clock = match record.method.clock {
-        Clock::DeviceTimestamps => "device timestamps",
-        Clock::Host => "the host's clock",
-    };
+    let clock = clock(record.method.clock);
     let cache = caches(record.method.cache);
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };

@@ -1,7 +1,7 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{axis_names, median, row};
-use super::super::fastest;
+use super::super::fastest::{self, by_time};
 use super::super::grid::speedup_text;
 use super::super::join_filled;
 use super::MAX_NAME;
@@ -18,7 +18,7 @@ use crate::record::figure::{self, CaseFigure};
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{AT_LEAST, Case, CaseSize, Measured, NamedRecord, Share};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -548,12 +548,6 @@ fn has_rivals(cases: &[&Case]) -> bool {
     })
 }
 
-/// Compares cases by their medians; those without one come last.
-pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
-    let [a, b] = [a, b].map(|case| median(case).map_or(f64::INFINITY, |time| time.0));
-    a.total_cmp(&b)
-}
-
 /// Cases of a group that share a plot; by default all.
 #[derive(Default)]
 struct PlotPanel<'a> {
@@ -661,11 +655,25 @@ impl PlotQuantity {
 
     /// Describes the error bars of a chart, which `bars` names; empty if there are none.
     fn error_bars<'c>(self, bars: &str, mut cases: impl Iterator<Item = &'c Case>) -> String {
-        if self != Self::Speedup {
-            return error_bars(bars, cases);
+        if self == Self::Speedup {
+            let has_bars = cases.any(|case| self.ends(case).is_some());
+            return if has_bars {
+                format!("{bars}: 95 % intervals of ratios between processes")
+            } else {
+                String::new()
+            };
         }
-        let has_bars = cases.any(|case| self.ends(case).is_some());
-        if has_bars { format!("{bars}: 95 % intervals of ratios between processes") } else { String::new() }
+        let mut measured = cases.filter_map(Case::measured).filter(|m| m.summary.interval.is_some()).peekable();
+        if measured.peek().is_none() {
+            return String::new();
+        }
+        let (several, single): (Vec<_>, Vec<_>) = measured.partition(|m| m.processes() > 1);
+        let processes = match (several.is_empty(), single.is_empty()) {
+            (true, _) => "within a process",
+            (false, true) => "between processes",
+            (false, false) => "between processes, or within the only one",
+        };
+        format!("{bars}: 95 % intervals of medians {processes}")
     }
 
     fn point(self, case: &Case, only: Option<usize>, conditions: &RunConditions) -> Option<ChartPoint> {
@@ -763,21 +771,6 @@ impl ChartGroup<'_> {
         }
         all_series
     }
-}
-
-/// Explains the intervals of `cases`, which a chart shows as `bars`; empty without any.
-fn error_bars<'c>(bars: &str, cases: impl Iterator<Item = &'c Case>) -> String {
-    let mut measured = cases.filter_map(Case::measured).filter(|m| m.summary.interval.is_some()).peekable();
-    if measured.peek().is_none() {
-        return String::new();
-    }
-    let (several, single): (Vec<_>, Vec<_>) = measured.partition(|m| m.processes() > 1);
-    let processes = match (several.is_empty(), single.is_empty()) {
-        (true, _) => "within a process",
-        (false, true) => "between processes",
-        (false, false) => "between processes, or within the only one",
-    };
-    format!("{bars}: 95 % intervals of medians {processes}")
 }
 
 fn intensity(case: &Case) -> f64 {
