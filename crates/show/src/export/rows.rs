@@ -247,10 +247,8 @@ mod tests {
         }
         let [[ratio, low, high], local, ..] = ratios(&record)[..] else { panic!("six cases") };
         assert_eq!((ratio, local), (Some(1.5), [Some(1.0), None, None]));
-        assert!(
-            low.is_some_and(|low| (1.1..1.3).contains(&low)) && high.is_some_and(|high| high > 1.6),
-            "{low:?} {high:?}"
-        );
+        let is_around = low.is_some_and(|low| (1.1..1.3).contains(&low)) && high.is_some_and(|high| high > 1.6);
+        assert!(is_around, "{low:?} {high:?}");
         // Nothing is the fastest where it is alone.
         record.cases.truncate(1);
         assert_eq!(ratios(&record), [[None; 3]]);

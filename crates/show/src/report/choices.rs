@@ -123,13 +123,8 @@ struct UntimedVariant {
 
 impl UntimedVariant {
     fn of(case: &Case) -> Self {
-        let outcome = &case.outcome;
-        Self {
-            variant: case.variant.clone(),
-            id: Some(case.id.clone()),
-            status: outcome.status(),
-            reason: outcome.reason(),
-        }
+        let Case { variant, id, outcome, .. } = case;
+        Self { variant: variant.clone(), id: Some(id.clone()), status: outcome.status(), reason: outcome.reason() }
     }
 }
 
@@ -598,13 +593,8 @@ mod tests {
         // A variant that failed is not one that nobody asked for.
         phone.cases[1].outcome = Outcome::failed("SIGILL".into());
         let choices = Choices::new(&[&record, &phone]);
-        let told = |reasons: &[&str]| reasons.iter().map(ToString::to_string).collect();
-        let gap = Gap {
-            problem: choices.problems[0].problem.clone(),
-            variant: "local".into(),
-            reasons: told(&["not measured on phone at 512"]),
-        };
-        assert_eq!(choices.gaps, [gap]);
+        let (problem, reasons) = (choices.problems[0].problem.clone(), vec!["not measured on phone at 512".into()]);
+        assert_eq!(choices.gaps, [Gap { problem, variant: "local".into(), reasons }]);
         let document = serde_json::to_value(&choices).expect("JSON");
         let of_phone = document["problems"].as_array().expect("a list").iter().filter(|race| race["device"] == "phone");
         let untimed: Vec<_> = of_phone.map(|race| race["untimed"][0].clone()).collect();

@@ -668,10 +668,9 @@ pub mod tests {
         }
         let html = table.html("figures");
         assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
-        assert!(
-            html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
-            "{html}"
-        );
+        for part in [r#"aria-label="&lt;times&gt;""#, r#"<th scope="row">64</th>"#] {
+            assert!(html.contains(part), "{html}");
+        }
         let wide = table.clone().numbers(["a", "b\""]).html("figures");
         assert!(!html.contains("stacked") && wide.contains(r#"<table class="figures stacked">"#), "{wide}");
         assert!(wide.contains(r#"<td class="n" data-name="a_b">★ 1.5"#), "a block names its cells: {wide}");

@@ -152,12 +152,8 @@ fn unsettled(row: &TunedRow) -> Option<String> {
         None => "too little time to compare it with the built-in tile".into(),
     };
     let kept = if is_built_in(found) { "the built-in tile" } else { "that of an earlier search" };
-    let rate = work.rate(time);
-    Some(format!(
-        "{variant} {} {}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})",
-        axes::brief(spec),
-        spec.size
-    ))
+    let (rate, axes, size) = (work.rate(time), axes::brief(spec), spec.size);
+    Some(format!("{variant} {axes} {size}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})"))
 }
 
 /// Choice of `auto` for a problem, from all that the searches on it timed.
@@ -247,12 +243,8 @@ pub fn choice(
             [format!("{when}, `auto` picks {fastest}{caches}"), String::new()]
         }
     };
-    Some(format!(
-        "{} {}: {picked}{tie}{untimed}; GFLOP/s: {}{other}",
-        axes::words(spec, |_| true).join(" "),
-        spec.size,
-        rates.join(", ")
-    ))
+    let (axes, rates) = (axes::words(spec, |_| true).join(" "), rates.join(", "));
+    Some(format!("{axes} {}: {picked}{tie}{untimed}; GFLOP/s: {rates}{other}", spec.size))
 }
 
 fn is_built_in(found: &SearchResult) -> bool {

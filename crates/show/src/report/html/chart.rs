@@ -939,13 +939,9 @@ mod tests {
 
     #[test]
     fn bars_of_one_case_lie_together_below_their_name() {
-        let bar = |name: &str, value| Bar {
-            name: name.into(),
-            value,
-            ends: Some([0.5, 9.0]),
-            text: "9 %".into(),
-            style: 0,
-            tip: String::new(),
+        let bar = |name: &str, value| {
+            let (name, ends, text) = (name.into(), Some([0.5, 9.0]), "9 %".into());
+            Bar { name, value, ends, text, style: 0, tip: String::new() }
         };
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
@@ -981,12 +977,9 @@ mod tests {
         assert_eq!(distinct(both.collect()), 2 * SERIES.len());
         assert_eq!(distinct(styles.clone().map(|style| styled_bar((0, 0), (16, 12), style)).collect()), SERIES.len());
         let point = |x| ChartPoint { x, y: 2.0, ends: None, on_line: true, signs: String::new(), tip: String::new() };
-        let series = |style, dashed| Series {
-            name: format!("{style} {dashed}"),
-            style: Some(style),
-            dashed,
-            named: true,
-            points: vec![point(2.0), point(4.0)],
+        let series = |style, dashed| {
+            let points = vec![point(2.0), point(4.0)];
+            Series { name: format!("{style} {dashed}"), style: Some(style), dashed, named: true, points }
         };
         let axis = LogAxis { low: 1.0, high: 8.0, ticks: vec![] };
         let slope =

@@ -165,10 +165,8 @@ pub fn trials(trials: &Trials) -> Page {
     let title =
         join_or_count(&distinct(devices), 3, "devices").map_or_else(String::new, |names| format!(" on {names}"));
     let mut page = Page::default();
-    page.opening(
-        &format!("A/B comparison{title}"),
-        &format!("gpukern {}, {}", trials.version, started(&trials.started)),
-    );
+    let below = format!("gpukern {}, {}", trials.version, started(&trials.started));
+    page.opening(&format!("A/B comparison{title}"), &below);
     page.line(r#"<main id="results" tabindex="-1">"#);
     let rows = trials.cases.iter().zip(super::ab::names(trials)).filter_map(|(trial, name)| {
         let Finding { verdict, ratio, interval, p, control, .. } = trial.finding?;
@@ -510,10 +508,8 @@ impl Page {
         }
         if !comparison.inspected.is_empty() {
             self.fleet(super::compare::totals(comparison).into_iter().collect());
-            self.list_below(
-                VERDICTS_END,
-                super::compare::changed(comparison).map(|case| super::compare::inspection(case, 0)),
-            );
+            let changed = super::compare::changed(comparison);
+            self.list_below(VERDICTS_END, changed.map(|case| super::compare::inspection(case, 0)));
         }
         let sorted = comparison.sorted();
         let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
@@ -536,11 +532,11 @@ impl Page {
     }
 
     fn ratios(&mut self, ratios: Option<Ratios>) {
-        let drawn = ratios.map(|ratios| [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)));
-        self.charts(
-            drawn.map(|drawings| Chart { name: "ratios".into(), drawings }).into_iter().collect(),
-            VERDICTS_END,
-        );
+        let chart = |ratios: Ratios| Chart {
+            name: "ratios".into(),
+            drawings: [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)),
+        };
+        self.charts(ratios.map(chart).into_iter().collect(), VERDICTS_END);
     }
 
     /// Writes the tables across devices.
@@ -1002,11 +998,9 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     if differences.iter().any(|difference| difference.what == "device") {
         return format!("{} beside {}, on different devices: {}.", baseline.name, candidate.name, texts.join("; "));
     }
-    format!(
-        "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
-        names.join(","),
-        texts.join("; ")
-    )
+    let (names, texts) = (names.join(","), texts.join("; "));
+    let why = "because the records were not measured under the same conditions";
+    format!("No verdict, {why} (`--allow {names}` gives one): {texts}.")
 }
 
 fn case_key(case: &Case) -> (&CaseSize, String) {
