@@ -30,30 +30,24 @@ pub struct InspectedRow {
     pub found: InspectedTiles,
 }
 
-/// Search as a row of a table: its names, and the cells behind them.
-struct SearchRow {
-    variant: &'static str,
-    spec: CaseSpec,
-    cells: Vec<String>,
-}
-
-/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches.
+/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches, each with its
+/// variant, its problem and its cells.
 fn write_searches(
     document: &mut Document,
     device: &DeviceInfo,
     algorithm: &Algorithm,
     title: &str,
     headings: &[&str],
-    rows: Vec<SearchRow>,
+    rows: Vec<(&str, CaseSpec, Vec<String>)>,
 ) -> Table {
-    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
-    let subject = rows.first().map(|row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis)));
+    let differs = |axis: &Axis| rows.iter().any(|(_, spec, _)| !(axis.same)(spec, &rows[0].1));
+    let subject = rows.first().map(|(_, spec, _)| axes::heading(&algorithm.name, spec, |axis| !differs(axis)));
     document.line(format!("{}, {title}", subject.as_deref().unwrap_or(&algorithm.name)));
     document.line(named(device));
     let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
     let table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
     let mut table = table.text(["size"]).prose(["tile"]).numbers(headings.iter().copied());
-    for SearchRow { variant, spec, cells } in rows {
+    for (variant, spec, cells) in rows {
         let values = columns.iter().map(|column| column.text(&spec));
         let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
         table.row(names.chain(cells));
@@ -67,7 +61,7 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
         let (tile, spills) = &found.best;
         let built_in = or_dash(found.built_in.1.map(|spills| spills.to_string()));
         let compiled = format!("{} of {}", found.tried, found.space);
-        SearchRow { variant, spec: *spec, cells: vec![tile.to_string(), spills.to_string(), built_in, compiled] }
+        (*variant, *spec, vec![tile.to_string(), spills.to_string(), built_in, compiled])
     });
     let title = "tiles by what they spill; none was run";
     let headings = ["spills", "built in", "compiled"];
@@ -101,8 +95,7 @@ pub fn text(
     (again, chooses): (Again<'_>, Chooses<'_>),
     width: usize,
 ) -> String {
-    let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
-    let searches = rows.iter().map(search).collect();
+    let searches = rows.iter().map(|row| (row.variant, row.spec, cells(row))).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let mut document = Document::default();
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
@@ -130,7 +123,7 @@ pub fn text(
                 axes::brief(&rows[0].spec),
                 rows[0].spec.size
             ));
-        } else if let Some(Chosen { times, row }) = Chosen::of(algorithm, &rows) {
+        } else if let Some((times, row)) = all_times(algorithm, &rows) {
             let untimed: Vec<_> = row.found.untimed.iter().filter(|name| !is_timed(&times, name)).cloned().collect();
             let auto = chooses(&row.spec);
             document.lines(choice(&row.spec, &times, row.work, [&row.found.tied, &untimed], (cache, auto)));
@@ -156,31 +149,23 @@ fn unsettled(row: &TunedRow) -> Option<String> {
     Some(format!("{variant} {axes} {size}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})"))
 }
 
-/// Choice of `auto` for a problem, from all that the searches on it timed.
-struct Chosen<'a> {
-    /// Last time of each variant.
-    times: Vec<(String, Nanos)>,
-    /// The last search that timed it: another search's ties are with another time.
-    row: &'a TunedRow,
-}
-
-impl<'a> Chosen<'a> {
-    fn of(algorithm: &Algorithm, rows: &[&'a TunedRow]) -> Option<Self> {
-        let mut times: Vec<(String, Nanos)> = vec![];
-        for TunedRow { variant, found, .. } in rows {
-            // `auto` never picks a variant that is less accurate.
-            let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
-            let own = is_exact.then(|| (variant.to_string(), found.best.1));
-            for timed in found.rivals.iter().cloned().chain(own) {
-                times.retain(|(name, _)| *name != timed.0);
-                times.push(timed);
-            }
+/// Returns the last time of each variant that the searches on a problem timed, and the last search that timed the fastest,
+/// which `auto` chooses: another search's ties are with another time.
+fn all_times<'a>(algorithm: &Algorithm, rows: &[&'a TunedRow]) -> Option<(Vec<(String, Nanos)>, &'a TunedRow)> {
+    let mut times: Vec<(String, Nanos)> = vec![];
+    for TunedRow { variant, found, .. } in rows {
+        // `auto` never picks a variant that is less accurate.
+        let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
+        let own = is_exact.then(|| (variant.to_string(), found.best.1));
+        for timed in found.rivals.iter().cloned().chain(own) {
+            times.retain(|(name, _)| *name != timed.0);
+            times.push(timed);
         }
-        let (variant, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-        let has_timed = |row: &&&TunedRow| row.variant == variant || is_timed(&row.found.rivals, variant);
-        let row = *rows.iter().rev().find(has_timed)?;
-        Some(Self { times, row })
     }
+    let (variant, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let has_timed = |row: &&&TunedRow| row.variant == variant || is_timed(&row.found.rivals, variant);
+    let row = *rows.iter().rev().find(has_timed)?;
+    Some((times, row))
 }
 
 fn is_timed(times: &[(String, Nanos)], name: &str) -> bool {
@@ -263,10 +248,10 @@ fn gain(found: &SearchResult) -> Option<String> {
 }
 
 /// Returns the cells behind the names of a search.
-fn cells(row: &TunedRow) -> [String; 5] {
+fn cells(row: &TunedRow) -> Vec<String> {
     let TunedRow { found, work, .. } = row;
     let (tile, time) = found.best;
-    [
+    vec![
         tile.to_string(),
         work.rate(time).to_string(),
         or_dash(found.built_in.1.map(|time| work.rate(time).to_string())),
