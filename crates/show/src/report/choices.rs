@@ -442,10 +442,9 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
             }
         }
         let Some((total, set)) = best else { continue };
-        let losses: HashMap<usize, f64> = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race))).collect();
-        let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else {
-            break;
-        };
+        let losses = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race)));
+        // Of equal losses, the first one counts.
+        let Some((worst, loss)) = losses.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)) else { break };
         let geometric_mean = total.exp();
         best_sets.push(VariantSet {
             problem: races[0].problem.clone(),

@@ -44,7 +44,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.gap();
     }
     fleet::write(&mut document, width, |max_name| fleet::comparison_tables(comparison, max_name));
-    let all_names = plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
+    let all_names = plain_names(comparison.cases.iter().map(|case| case.id.as_str()));
     let mut sorted = comparison.sorted();
     let cases = sorted.len();
     let mut devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
@@ -512,10 +512,9 @@ fn with_devices(cases: &[(usize, &Compared)], name: impl Fn(&(usize, &Compared))
     cases.iter().map(|entry| name(entry) + &device(entry.1)).collect()
 }
 
-/// Returns the shortest abbreviations of their ids that distinguish the cases: `softmax/64x1024`.
-pub fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
-    let ids: Vec<_> = cases.iter().map(|(_, case)| case.id.as_str()).collect();
-    short_ids(&ids).iter().map(|name| printable(name).into_owned()).collect()
+/// Returns the shortest abbreviations of their ids that distinguish cases: `softmax/64x1024`.
+pub fn plain_names<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
+    short_ids(&ids.collect::<Vec<_>>()).iter().map(|name| printable(name).into_owned()).collect()
 }
 
 /// Counts the verdicts, and says which changes matter: `12 same, 1 slower (…)`.

@@ -372,6 +372,14 @@ pub fn without_middle(name: &str, most: usize) -> String {
     head.chain(['…']).chain(tail).collect()
 }
 
+/// Cuts the end off a text that is longer than `most` characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Style with a line below the headings, and no others.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 

@@ -2,7 +2,7 @@
 //! written here, escaped.
 
 use super::super::join_filled;
-use super::super::table::without_middle;
+use super::super::table::{shortened, without_middle};
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
@@ -569,13 +569,6 @@ pub(super) fn with_tooltip(tip: &str, drawing: &str) -> String {
 /// Draws an invisible area as wide as a chart, on which the tooltip of a row appears.
 pub(super) fn hover_area(top: u32, width: u32, height: u32) -> String {
     format!(r#"<rect x="0" y="{top}" width="{width}" height="{height}" fill-opacity="0"/>"#)
-}
-
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// Estimates the width of a text in pixels. Capitals and ideographs are wider than other characters.

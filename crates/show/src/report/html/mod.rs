@@ -19,7 +19,7 @@ use super::document;
 use super::fastest;
 use super::grid::speedup_text;
 use super::long::{number_text, rename_integer_rate};
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, shortened};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
@@ -33,7 +33,7 @@ use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Outcome, Record};
-use chart::{Width, histogram, shortened};
+use chart::{Width, histogram};
 use model::{Chart, ChartGroup, ReportSource, finite_share, series};
 use ratios::{RatioRow, Ratios};
 use std::collections::{BTreeSet, HashMap};
@@ -512,7 +512,8 @@ impl Page {
             self.list_below(VERDICTS_END, changed.map(|case| super::compare::inspection(case, 0)));
         }
         let sorted = comparison.sorted();
-        let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
+        let names = super::compare::plain_names(sorted.iter().map(|(_, case)| case.id.as_str()));
+        let names: Vec<_> = names.iter().map(|name| shortened(name, MAX_NAME)).collect();
         let rows = sorted.iter().zip(&names).filter_map(|((_, case), name)| RatioRow::of(case, name)).collect();
         self.line(r#"<div class="winners">"#);
         self.ratios(Ratios::new(["candidate's time ÷ baseline's".into(), String::new()], rows, comparison.min_effect));
@@ -884,7 +885,7 @@ fn side_by_side(
         for (source, cases) in sources {
             if let Some(case) = cases.get(key).copied() {
                 let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
-                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
+                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, case)]));
             }
         }
     }
@@ -927,8 +928,8 @@ fn time_or_status(case: &Case) -> String {
 }
 
 /// Formats the time of a case divided by that of the first.
-fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
-    match first.and_then(median).zip(case.and_then(median)) {
+fn ratio_to(first: Option<&Case>, case: &Case) -> String {
+    match first.and_then(median).zip(median(case)) {
         Some((first, time)) if (time.0 / first.0).is_finite() => significant(time.0 / first.0),
         _ => "–".into(),
     }
@@ -940,13 +941,10 @@ const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
 fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
     let describe = |case: &&Case| {
-        join_filled(&[&series(case), &time_of(case).replace(' ', "\u{a0}"), &conditions.signs(case)], " ")
+        let time = MEDIAN.text(case).unwrap_or_default().replace(' ', "\u{a0}");
+        join_filled(&[&series(case), &time, &conditions.signs(case)], " ")
     };
     others.iter().map(describe).collect::<Vec<_>>().join("; ")
-}
-
-fn time_of(case: &Case) -> String {
-    MEDIAN.text(case).unwrap_or_default()
 }
 
 /// Formats the share of its limit that a case reaches, with the limit.

@@ -4,9 +4,10 @@ use super::super::bench::{axis_names, median, row};
 use super::super::fastest::{self, by_time};
 use super::super::grid::speedup_text;
 use super::super::join_filled;
+use super::super::table::shortened;
 use super::MAX_NAME;
 use super::axis::{self, LogAxis};
-use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos, Work, significant, uncertainty};
@@ -68,11 +69,6 @@ impl<'a> ReportSource<'a> {
             }
         }
         sources
-    }
-
-    pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
-        let uuid = &self.device.uuid;
-        self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
     }
 
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
@@ -709,7 +705,8 @@ impl ChartGroup<'_> {
         if !cases.clone().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
         }
-        let peaks: Vec<&Peak> = source.peaks().collect();
+        let is_of_device = |peak: &&Peak| peak.uuid == source.device.uuid;
+        let peaks: Vec<&Peak> = source.run.record.peaks.iter().filter(is_of_device).collect();
         let measured = cases.clone().filter(|case| case.measured().is_some());
         let arithmetic = compute_limits(&peaks, &distinct(measured.map(Case::computed_in)));
         let bandwidths = bandwidth_limits(&peaks);
@@ -823,7 +820,7 @@ fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
     for limits in grouped(limits, |limit| limit.name.clone()) {
         let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
         best_limits.extend(best.map(|best| {
-            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, best.unit));
+            let name = format!("{}: {}", best.name, limit_text(best.rate, best.unit, best.disturbed));
             RooflineLimit { name, ..best }
         }));
     }
@@ -851,14 +848,11 @@ fn compute_limit(figure: &Figure, Computes { dtype: wanted, operations }: Comput
     Some(RooflineLimit { name, working_set: None, rate, unit, disturbed: figure.disturbed })
 }
 
-/// Returns the sign before a limit that may be higher.
-fn least_sign(disturbed: bool) -> &'static str {
-    if disturbed { AT_LEAST } else { "" }
-}
-
-/// Formats a rate given in 10⁹ per second.
-fn rate_text(giga: f64, unit: &str) -> String {
-    if giga < 1e3 { format!("{} G{unit}", significant(giga)) } else { format!("{} T{unit}", significant(giga * 1e-3)) }
+/// Formats a limit given in 10⁹ per second, with a sign if it may be higher.
+fn limit_text(giga: f64, unit: &str, disturbed: bool) -> String {
+    let sign = if disturbed { AT_LEAST } else { "" };
+    let (number, prefix) = if giga < 1e3 { (giga, 'G') } else { (giga * 1e-3, 'T') };
+    format!("{sign}{} {prefix}{unit}", significant(number))
 }
 
 /// Ratio of the highest bandwidth to that of the largest working set from which it is a limit of its own.
@@ -876,7 +870,7 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
     let limit = |name: &str, (working_set, rate): (Bytes, f64)| {
         let mut figures = peaks.iter().flat_map(|peak| &peak.figures);
         let disturbed = figures.any(|figure| figure.disturbed && figure.best * 1e-9 == rate);
-        let name = format!("{name} {}{}", least_sign(disturbed), rate_text(rate, "B/s"));
+        let name = format!("{name} {}", limit_text(rate, "B/s", disturbed));
         RooflineLimit { name, working_set: Some(working_set), rate, unit: "B/s", disturbed }
     };
     let Some(largest) = bandwidths.iter().copied().max_by_key(|(working_set, _)| *working_set) else { return vec![] };
@@ -947,7 +941,7 @@ fn axis_name(case: &Case, at: usize) -> String {
 
 /// Whether each size is at least as large in every extent as the smaller ones, as in `1x256x256`, `1x512x512`.
 fn do_grow<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> bool {
-    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().clone())).collect();
+    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents())).collect();
     extents.sort_unstable();
     extents.windows(2).all(|pair| pair[0].len() == pair[1].len() && pair[0].iter().zip(&pair[1]).all(|(a, b)| a <= b))
 }
