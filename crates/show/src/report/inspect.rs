@@ -487,6 +487,11 @@ mod tests {
         Case { variant: variant.into(), size: size.into(), kernels, outcome: Outcome::Inspected, ..case }
     }
 
+    /// Returns a case with a kernel of its own.
+    fn compiled(variant: &str, size: &str, hash: &str) -> Case {
+        case(variant, size, vec![kernel(&format!("matmul/{variant}.f32"), hash, &radv(24.0, 0.0), "")])
+    }
+
     fn record(cases: Vec<Case>) -> Record {
         Record { cases, ..four_cases() }
     }
@@ -494,50 +499,36 @@ mod tests {
     #[test]
     fn a_kernel_has_a_row_with_common_names_and_below_it_the_drivers() {
         let spilling = kernel("matmul/tiled.f32", "b", &radv(256.0, 442.0), "");
-        let record = record(vec![
-            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]),
-            case("tiled", "64", vec![spilling]),
-        ]);
+        let record = record(vec![compiled("naive", "64", "a"), case("tiled", "64", vec![spilling])]);
         insta::assert_snapshot!(text(&record, 80) + "========\n" + &raw(&record, 80));
     }
 
     #[test]
     fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
-        let kernels = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
-        let record = record(vec![
-            case("naive", "64", kernels("a")),
-            case("naive", "128", kernels("a")),
-            case("naive", "256", kernels("b")),
-        ]);
+        let cases = [("64", "a"), ("128", "a"), ("256", "b")].map(|(size, hash)| compiled("naive", size, hash));
+        let record = record(cases.into());
         let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
         assert_eq!(labels, ["naive 64, 128", "naive 256"]);
     }
 
     #[test]
     fn a_driver_without_statistics_says_so_and_times_are_shown() {
-        insta::assert_snapshot!(text(
-            &record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]),
-            80
-        ));
+        let record = record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]);
+        insta::assert_snapshot!(text(&record, 80));
     }
 
     #[test]
     fn kernels_that_crash_the_compiler_have_a_row_too() {
-        let crashed = |variant: &str, size: &str| Case {
-            outcome: Outcome::failed("vkCreateComputePipelines failed".into()),
-            ..case(variant, size, vec![])
-        };
-        let compiled = case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]);
-        let some = record(vec![crashed("tiled", "64"), compiled, crashed("tiled", "128")]);
+        let outcome = Outcome::failed("vkCreateComputePipelines failed".into());
+        let crashed = |variant, size| Case { outcome: outcome.clone(), ..case(variant, size, vec![]) };
+        let some = record(vec![crashed("tiled", "64"), compiled("naive", "64", "a"), crashed("tiled", "128")]);
         let none = record(vec![crashed("tiled", "64")]);
         insta::assert_snapshot!(text(&some, 80) + "========\n" + &text(&none, 80) + "========\n" + &raw(&none, 80));
     }
 
     #[test]
     fn a_narrow_table_keeps_the_size_of_the_code() {
-        let long = "matmul/a-kernel-with-a-name-of-many-words.f32";
-        let case = case("a-kernel-with-a-name-of-many-words", "64", vec![kernel(long, "a", &radv(24.0, 0.0), "")]);
-        let text = text(&record(vec![case]), 80);
+        let text = text(&record(vec![compiled("a-kernel-with-a-name-of-many-words", "64", "a")]), 80);
         let heading = text.lines().nth(3).expect("a heading");
         assert!(heading.contains("code") && !heading.contains("instr"), "{text}");
     }
