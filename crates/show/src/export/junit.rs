@@ -137,33 +137,27 @@ pub fn verified(record: &Record, known: &[KnownFailure], requires_reference: boo
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
         let cases = named_cases.iter().filter(|named| named.case.device == device.index);
-        TestSuite {
-            name: &device.name,
-            timestamp: Some(&record.started),
-            properties,
-            tests: cases
-                .map(|named| {
-                    let mut test = test(named, &conditions);
-                    let key = (named.case.device, &named.case.id);
-                    if expected.contains(&key) {
-                        for problem in &mut test.problems {
-                            let expects = |known: &&KnownFailure| known.expects(named.case);
-                            let reason = known.iter().find(expects).map(KnownFailure::text).unwrap_or_default();
-                            problem.message = format!("known: {reason}: {}", problem.message);
-                            problem.element = "skipped";
-                        }
-                    }
-                    let measured = named.case.measured().filter(|_| requires_reference);
-                    if let Some(message) = measured.and_then(|m| m.verification.unverified()) {
-                        test.problems.push(TestProblem::new("failure", "unverified", message));
-                    }
-                    for known in stale.get(&key).into_iter().flatten() {
-                        test.problems.push(TestProblem::new("failure", "passes", known.passes()));
-                    }
-                    test
-                })
-                .collect(),
-        }
+        let tests = cases.map(|named| {
+            let mut test = test(named, &conditions);
+            let key = (named.case.device, &named.case.id);
+            if expected.contains(&key) {
+                for problem in &mut test.problems {
+                    let expects = |known: &&KnownFailure| known.expects(named.case);
+                    let reason = known.iter().find(expects).map(KnownFailure::text).unwrap_or_default();
+                    problem.message = format!("known: {reason}: {}", problem.message);
+                    problem.element = "skipped";
+                }
+            }
+            let measured = named.case.measured().filter(|_| requires_reference);
+            if let Some(message) = measured.and_then(|m| m.verification.unverified()) {
+                test.problems.push(TestProblem::new("failure", "unverified", message));
+            }
+            for known in stale.get(&key).into_iter().flatten() {
+                test.problems.push(TestProblem::new("failure", "passes", known.passes()));
+            }
+            test
+        });
+        TestSuite { name: &device.name, timestamp: Some(&record.started), properties, tests: tests.collect() }
     });
     document(&suites.collect::<Vec<_>>())
 }

@@ -7,6 +7,7 @@ use crate::basis::units::{counted, in_words, range_text};
 use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
+use crate::device::capability::DeviceInfo;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Origin, Outcome, Record};
@@ -103,8 +104,11 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let [fewest, most] = range(|m| m.samples.len())?;
     let samples = range_text(&fewest, &most);
-    let devices: Vec<String> =
-        record.devices.iter().map(|device| device.name.clone() + &in_brackets(&device.driver_beside_name())).collect();
+    let named = |device: &DeviceInfo| match &*device.driver_beside_name() {
+        "" => device.name.clone(),
+        driver => format!("{} ({driver})", device.name),
+    };
+    let devices: Vec<_> = record.devices.iter().map(named).collect();
     let clock = clock(record.method.clock);
     let caches = match record.method.cache {
         CacheState::Hot => "with warm caches",
@@ -118,7 +122,7 @@ fn method_sentences(record: &Record) -> Option<String> {
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
          {in_processes}, with {samples} samples of each case{warm_up}.",
         record.version,
-        in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
+        in_words(&devices, "and")
     );
     let code = record.origin.commit_text().map(|commit| format!("It ran in a checkout of commit {commit}."));
     let parts = [Some(timed), Some(checked_answers(record)), untimed_by_interruption(record), code];
@@ -152,11 +156,6 @@ fn checked_answers(record: &Record) -> String {
         (0, _) => format!("No answer was verified{wrong}."),
         (_, others) => format!("{verified} of {} answers were verified{weak}{wrong}.", verified + others),
     }
-}
-
-/// Returns a text in brackets behind another; empty without one.
-fn in_brackets(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
 /// Describes the run: tool, start, validation, label, commit and host.

@@ -674,9 +674,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     for (index, line) in titles.iter().chain(&sources).enumerate() {
         let is_title = index < titles.len();
         let y = top + 18 + HEADING_LINE_HEIGHT * index as i32;
-        let ink = if is_title { INK } else { QUIET };
-        let size = if is_title { 14 } else { 12 };
-        let weight = if is_title { r#" font-weight="600""# } else { "" };
+        let (ink, size, weight) = if is_title { (INK, 14, r#" font-weight="600""#) } else { (QUIET, 12, "") };
         let line = escape(line);
         let _ = write!(
             heading,

@@ -885,7 +885,8 @@ fn side_by_side(
         for (source, cases) in sources {
             if let Some(case) = cases.get(key).copied() {
                 let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
-                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, case)]));
+                let time = median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string());
+                table.row(names.into_iter().chain([time, ratio_to(first, case)]));
             }
         }
     }
@@ -920,11 +921,6 @@ fn facts_of(ReportSource { run, device, name, .. }: &ReportSource<'_>) -> String
         }
     }
     table.html("facts")
-}
-
-/// Formats the time of a case, or its status.
-fn time_or_status(case: &Case) -> String {
-    median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string())
 }
 
 /// Formats the time of a case divided by that of the first.

@@ -345,6 +345,8 @@ impl<'a> ChartGroup<'a> {
         let subject = panel.operation.unwrap_or(&self.first.algorithm);
         let subject = join_filled(&[&format!("{subject} {}", self.first.dtype), &panel.label], " ");
         let drawn = indices.iter().flat_map(|source| &self.cases[*source]).copied().filter(is_drawn);
+        let (from, to) = ((x.low, 1.0), (x.high, 1.0));
+        let equal_speed = Ceiling { name: "1×".into(), detail: None, dashed: true, from, to };
         let quantity_title = format!("{}{}", quantity.title(&y), over.unwrap_or_default());
         let plot = Plot {
             title: format!("{subject}, {quantity_title}"),
@@ -358,7 +360,7 @@ impl<'a> ChartGroup<'a> {
             },
             x_label: axis::size_label(&x),
             y_label: quantity.label(&y),
-            ceilings: over.map(|_| equal_speed(&x)).into_iter().collect(),
+            ceilings: over.map(|_| equal_speed).into_iter().collect(),
             x,
             y,
             series,
@@ -683,11 +685,6 @@ impl PlotQuantity {
     }
 }
 
-/// Returns the line of a variant that is as fast as the one over which a chart states speed-ups.
-fn equal_speed(x: &LogAxis) -> Ceiling {
-    Ceiling { name: "1×".into(), detail: None, dashed: true, from: (x.low, 1.0), to: (x.high, 1.0) }
-}
-
 /// Whether an axis of rates in 10⁹ per second reads better in 10¹².
 fn is_large(axis: &LogAxis) -> bool {
     axis.high >= 2e4 && axis.low >= 10.0
@@ -811,20 +808,14 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
 
 /// Returns the limits of each arithmetic in use: with three operations for each nominal one, a third of the rate.
 fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
-    let mut limits = vec![];
-    for computes in used {
-        let figures = peaks.iter().flat_map(|peak| &peak.figures);
-        limits.extend(figures.filter_map(|figure| compute_limit(figure, *computes)));
-    }
-    let mut best_limits = vec![];
-    for limits in grouped(limits, |limit| limit.name.clone()) {
-        let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
-        best_limits.extend(best.map(|best| {
-            let name = format!("{}: {}", best.name, limit_text(best.rate, best.unit, best.disturbed));
-            RooflineLimit { name, ..best }
-        }));
-    }
-    best_limits
+    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
+    let limits = used.iter().flat_map(|computes| figures().filter_map(|figure| compute_limit(figure, *computes)));
+    let best = |limits: Vec<RooflineLimit>| {
+        let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
+        let name = format!("{}: {}", best.name, limit_text(best.rate, best.unit, best.disturbed));
+        Some(RooflineLimit { name, ..best })
+    };
+    grouped(limits, |limit| limit.name.clone()).into_iter().filter_map(best).collect()
 }
 
 /// Returns the limit that a figure sets for an arithmetic, if it measures this arithmetic.
