@@ -15,7 +15,6 @@ use crate::compare::{
     STILL_WRONG, State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
-use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum number of cases that are named beside a reason.
@@ -118,11 +117,8 @@ pub const ABOVE_COMMANDS: &str = "On an idle machine, this should decide undecid
 
 /// Indents commands, in lines that a shell accepts.
 pub fn to_paste(commands: &str, width: usize) -> String {
-    let mut out = String::new();
-    for line in commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2))) {
-        let _ = writeln!(out, "  {line}");
-    }
-    out
+    let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
+    lines.map(|line| format!("  {line}\n")).collect()
 }
 
 /// Columns by which further lines of a shell command are indented.
@@ -286,11 +282,8 @@ pub(crate) fn difference_text(difference: &Difference) -> String {
 
 /// Lists the differences, one per line.
 pub fn differences(differences: &[Difference]) -> String {
-    let mut out = String::new();
-    for difference in differences {
-        let _ = writeln!(out, "  {}", printable(&difference_text(difference)));
-    }
-    out
+    let line = |difference| format!("  {}\n", printable(&difference_text(difference)));
+    differences.iter().map(line).collect()
 }
 
 fn row(case: &Compared, name: &str) -> [Cell; 7] {

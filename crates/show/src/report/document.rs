@@ -55,12 +55,11 @@ impl FormattedText {
     }
 
     fn terminal(&self) -> String {
-        let mut out = String::new();
-        for (kind, text) in &self.0 {
-            out.push_str(&printable(text));
-            out.push_str(if *kind == TextKind::Label { "  " } else { "" });
-        }
-        out
+        let part = |(kind, text): &(TextKind, String)| {
+            let gap = if *kind == TextKind::Label { "  " } else { "" };
+            printable(text).into_owned() + gap
+        };
+        self.0.iter().map(part).collect()
     }
 
     fn html(&self) -> String {

@@ -77,12 +77,11 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 
 /// Returns the CSS rules of charts in dark mode.
 pub(super) fn dark_rules() -> String {
-    let mut rules = String::new();
-    for color in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
+    let rules = |color: Color| {
         let dark = hex(color.dark);
-        let _ = writeln!(rules, r#"svg [fill="{color}"]{{fill:{dark}}} svg [stroke="{color}"]{{stroke:{dark}}}"#);
-    }
-    rules
+        format!("svg [fill=\"{color}\"]{{fill:{dark}}} svg [stroke=\"{color}\"]{{stroke:{dark}}}\n")
+    };
+    SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]).map(rules).collect()
 }
 
 pub(super) struct ChartPoint {
