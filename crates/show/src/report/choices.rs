@@ -496,21 +496,14 @@ mod tests {
 
     fn race(device: &str, size: &str, times: &[(&str, f64)]) -> Race {
         let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-        let variant = |(name, time): &(&str, f64)| TimedVariant {
-            variant: (*name).into(),
-            time: *time,
-            ratio: Some(time / best),
-            ..TimedVariant::default()
+        let variant = |&(name, time): &(&str, f64)| {
+            let (variant, ratio) = (name.into(), Some(time / best));
+            TimedVariant { variant, time, ratio, ..TimedVariant::default() }
         };
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
-        Race {
-            problem: "matmul f32".into(),
-            size: size.into(),
-            device: device.into(),
-            fastest,
-            variants: times.iter().map(variant).collect(),
-            ..Race::default()
-        }
+        let (problem, size, device) = ("matmul f32".into(), size.into(), device.into());
+        let variants = times.iter().map(variant).collect();
+        Race { problem, size, device, fastest, variants, ..Race::default() }
     }
 
     /// Returns a record of two variants: `naive`, which takes 100 µs, and `local`, which takes this many.

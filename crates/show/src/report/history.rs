@@ -230,10 +230,8 @@ mod tests {
         for case in runs[1..].iter_mut().flat_map(|run| &mut run.record.cases) {
             case.outcome = crate::record::Outcome::Inspected;
         }
-        assert_eq!(
-            summary(&history(runs)),
-            "1 run of 2 cases, and 12 records without a time: too few runs to find a step"
-        );
+        let summary = summary(&history(runs));
+        assert_eq!(summary, "1 run of 2 cases, and 12 records without a time: too few runs to find a step");
     }
 
     #[test]

@@ -533,11 +533,9 @@ impl Page {
     }
 
     fn ratios(&mut self, ratios: Option<Ratios>) {
-        let chart = |ratios: Ratios| Chart {
-            name: "ratios".into(),
-            drawings: [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)),
-        };
-        self.charts(ratios.map(chart).into_iter().collect(), VERDICTS_END);
+        let drawn = ratios.map(|ratios| [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)));
+        let chart = drawn.map(|drawings| Chart { name: "ratios".into(), drawings });
+        self.charts(chart.into_iter().collect(), VERDICTS_END);
     }
 
     /// Writes the tables across devices.
