@@ -8,8 +8,10 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, percent, significant, trimmed};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
-use crate::case::statistics;
-use crate::case::statistics::{CompilerStatistic, spills};
+use crate::case::statistics::CompilerStatistic::{
+    self, Code, Instructions, Occupancy, Registers, Scratch, Shared, Spills,
+};
+use crate::case::statistics::{self, spills};
 use crate::record::{Case, Outcome, Record};
 use crate::stats::Summary;
 use similar::TextDiff;
@@ -151,13 +153,8 @@ fn first_and_last(sizes: &[String]) -> String {
 fn figure_text(figure: CompilerStatistic, value: Option<f64>) -> String {
     let Some(value) = value else { return UNKNOWN.into() };
     match figure {
-        CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
-            Bytes(value as u64).to_string()
-        }
-        CompilerStatistic::Registers
-        | CompilerStatistic::Spills
-        | CompilerStatistic::Occupancy
-        | CompilerStatistic::Instructions => number(value),
+        Scratch | Shared | Code => Bytes(value as u64).to_string(),
+        Registers | Spills | Occupancy | Instructions => number(value),
     }
 }
 
@@ -281,15 +278,9 @@ fn kernel_table(kernels: &KernelRows<'_>, width: usize) -> (Document, [String; 2
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
     // Without any scratch memory, its column says nothing.
-    table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
+    table.leave_out_empty(&[Scratch.name()], "0 B");
     let whole = table.width();
-    let [scratch, instructions, shared, code] = [
-        CompilerStatistic::Scratch,
-        CompilerStatistic::Instructions,
-        CompilerStatistic::Shared,
-        CompilerStatistic::Code,
-    ]
-    .map(CompilerStatistic::name);
+    let [scratch, instructions, shared, code] = [Scratch, Instructions, Shared, Code].map(CompilerStatistic::name);
     let mut hidden = table.fit(width, &[CACHED, SPREAD, scratch, instructions, shared, code]);
     hidden.reverse();
     let mut document = Document::default();
