@@ -404,8 +404,7 @@ impl Page {
             let groups = grouped(odd, |(status, case)| (*status, series(case)));
             for group in groups.iter().take(MAX_SENTENCES) {
                 let (status, case) = group[0];
-                let sizes: Vec<_> = distinct(group.iter().map(|(_, case)| case.row()));
-                let sizes = join_or_count(&sizes.iter().map(|size| &**size).collect::<Vec<_>>(), 3, "sizes");
+                let sizes = join_or_count(&distinct(group.iter().map(|(_, case)| case.row())), 3, "sizes");
                 let at =
                     sizes.filter(|sizes| !sizes.is_empty()).map_or_else(String::new, |sizes| format!(" at {sizes}"));
                 let class = if status == "unverified" { "quiet" } else { "verdict slower" };
@@ -913,10 +912,8 @@ fn facts_of(ReportSource { run, device, name, .. }: &ReportSource<'_>) -> String
         ("processes", Some(record.processes().len().to_string())),
         ("wall time", Some(record.wall_time.to_string())),
     ];
-    for (name, value) in facts {
-        if let Some(value) = value {
-            table.row([name.to_string(), value]);
-        }
+    for (name, value) in facts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        table.row([name.to_string(), value]);
     }
     table.html("facts")
 }
@@ -1010,7 +1007,7 @@ fn standalone(svg: &str) -> String {
 }
 
 /// Joins names: "a, b and c", or the number of `what` if there are more than `most`; `None` without any.
-fn join_or_count(names: &[&str], most: usize, what: &str) -> Option<String> {
+fn join_or_count(names: &[impl AsRef<str>], most: usize, what: &str) -> Option<String> {
     match names.len() {
         0 => None,
         count if count > most => Some(format!("{count} {what}")),
@@ -1026,13 +1023,9 @@ fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> St
     let names = distinct(devices.into_iter().map(|device| &*device.name));
     let mut times: Vec<_> = records.map(|record| &record.started).collect();
     times.sort();
-    let mut days = vec![];
-    for time in times {
-        // Non-breaking spaces keep a date in one line.
-        let day = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string());
-        days.push(day.unwrap_or_default());
-    }
-    days.retain(|day| !day.is_empty());
+    // Non-breaking spaces keep a date in one line.
+    let day = |time: jiff::Timestamp| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string();
+    let days = times.into_iter().filter_map(|time| time.parse().ok().map(day));
     let days = match &distinct(days)[..] {
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
