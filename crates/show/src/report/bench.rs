@@ -114,6 +114,7 @@ pub(crate) fn caches(state: CacheState) -> &'static str {
     }
 }
 
+/// Names the clock that times kernels.
 pub(crate) fn clock(clock: Clock) -> &'static str {
     match clock {
         Clock::DeviceTimestamps => "device timestamps",

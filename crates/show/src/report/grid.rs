@@ -621,9 +621,8 @@ pub mod tests {
     fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
         let mut record = four_cases();
         for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
-            let Correctness::Verified(verification) = &mut measured_mut(case).verification else {
-                panic!("it is verified")
-            };
+            let answer = &mut measured_mut(case).verification;
+            let Correctness::Verified(verification) = answer else { panic!("it is verified") };
             verification.metrics = vec![
                 Metric::new("rounds", rounds).shown(),
                 Metric::new("lambda", 1.860_074_8).shown(),

@@ -55,9 +55,8 @@ fn words(cases: &[&Case]) -> String {
     let cases = if ran.is_empty() { cases.iter().collect() } else { ran };
     let mut words = vec![];
     for axis in AXES.iter().filter(|axis| axis.name != axes::INPUT.name) {
-        words.extend(distinct(
-            cases.iter().flat_map(|case| axes::words(&case.options, |other| other.name == axis.name)),
-        ));
+        let of_case = |case: &&&Case| axes::words(&case.options, |other| other.name == axis.name);
+        words.extend(distinct(cases.iter().flat_map(of_case)));
     }
     words.join(" ")
 }
