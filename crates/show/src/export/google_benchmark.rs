@@ -9,10 +9,10 @@
 
 use super::{Format, JsonFields, json, measured_cases, moments, named_cases, reason, samples, status};
 use crate::basis::error::Error;
+use crate::record::Record;
 use crate::record::figure::{BANDWIDTH, CaseFigure, RATE};
-use crate::record::{Case, Record};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Serialize)]
 struct GoogleBenchmark {
@@ -22,20 +22,16 @@ struct GoogleBenchmark {
 
 /// Converts a record: measured cases as benchmarks, the others in the context. Fails if no case was measured.
 pub(super) fn text(record: &Record) -> Result<String, Error> {
-    // Families of cases that differ only in size: the first case of each, with the number of members so far.
-    let mut families: Vec<(&Case, usize)> = vec![];
+    // Families of cases that differ only in size: the index of each, with the number of members so far.
+    let mut families = HashMap::new();
     let mut benchmarks = vec![];
     for (named, m) in measured_cases(record, Format::GoogleBenchmark)? {
         let case = named.case;
         let name = &*named.name;
-        let family = families.iter().position(|(first, _)| {
-            (first.subject(), &first.variant, first.device) == (case.subject(), &case.variant, case.device)
-        });
-        let family = family.unwrap_or_else(|| {
-            families.push((case, 0));
-            families.len() - 1
-        });
-        families[family].1 += 1;
+        let next = families.len();
+        let (family, members) = families.entry((case.subject(), &case.variant, case.device)).or_insert((next, 0));
+        *members += 1;
+        let (family, member) = (*family, *members - 1);
         let label = m.cautions().collect::<Vec<_>>().join("; ");
         let row = |aggregate: Option<&'static str>, repetition: Option<usize>, [real, host]: [f64; 2]| {
             let is_sample = aggregate.is_none();
@@ -44,7 +40,7 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
             JsonFields::default()
                 .with("name", aggregate.map_or_else(|| name.into(), |aggregate| format!("{name}_{aggregate}")))
                 .with("family_index", family)
-                .with("per_family_instance_index", families[family].1 - 1)
+                .with("per_family_instance_index", member)
                 .with("run_name", name)
                 .with("run_type", if is_sample { "iteration" } else { "aggregate" })
                 .with("repetitions", m.samples.len())

@@ -29,6 +29,7 @@ struct TestSuite<'a> {
 }
 
 /// Test of a case.
+#[derive(Default)]
 struct CaseTest {
     name: String,
     class: String,
@@ -44,6 +45,12 @@ struct TestProblem {
     element: &'static str,
     kind: String,
     message: String,
+}
+
+impl TestProblem {
+    fn new(element: &'static str, kind: &str, message: String) -> Self {
+        Self { element, kind: kind.into(), message }
+    }
 }
 
 fn document(suites: &[TestSuite<'_>]) -> String {
@@ -130,34 +137,27 @@ pub fn verified(record: &Record, known: &[KnownFailure], requires_reference: boo
         ];
         properties.extend(conditions.sentence(device.index).map(|sentence| ("conditions", sentence)));
         let cases = named_cases.iter().filter(|named| named.case.device == device.index);
-        TestSuite {
-            name: &device.name,
-            timestamp: Some(&record.started),
-            properties,
-            tests: cases
-                .map(|named| {
-                    let mut test = test(named, &conditions);
-                    let key = (named.case.device, &named.case.id);
-                    if expected.contains(&key) {
-                        for problem in &mut test.problems {
-                            let expects = |known: &&KnownFailure| known.expects(named.case);
-                            let reason = known.iter().find(expects).map(KnownFailure::text).unwrap_or_default();
-                            problem.message = format!("known: {reason}: {}", problem.message);
-                            problem.element = "skipped";
-                        }
-                    }
-                    let measured = named.case.measured().filter(|_| requires_reference);
-                    if let Some(message) = measured.and_then(|m| m.verification.unverified()) {
-                        test.problems.push(TestProblem { element: "failure", kind: "unverified".into(), message });
-                    }
-                    for known in stale.get(&key).into_iter().flatten() {
-                        let message = known.passes();
-                        test.problems.push(TestProblem { element: "failure", kind: "passes".into(), message });
-                    }
-                    test
-                })
-                .collect(),
-        }
+        let tests = cases.map(|named| {
+            let mut test = test(named, &conditions);
+            let key = (named.case.device, &named.case.id);
+            if expected.contains(&key) {
+                for problem in &mut test.problems {
+                    let expects = |known: &&KnownFailure| known.expects(named.case);
+                    let reason = known.iter().find(expects).map(KnownFailure::text).unwrap_or_default();
+                    problem.message = format!("known: {reason}: {}", problem.message);
+                    problem.element = "skipped";
+                }
+            }
+            let measured = named.case.measured().filter(|_| requires_reference);
+            if let Some(message) = measured.and_then(|m| m.verification.unverified()) {
+                test.problems.push(TestProblem::new("failure", "unverified", message));
+            }
+            for known in stale.get(&key).into_iter().flatten() {
+                test.problems.push(TestProblem::new("failure", "passes", known.passes()));
+            }
+            test
+        });
+        TestSuite { name: &device.name, timestamp: Some(&record.started), properties, tests: tests.collect() }
     });
     document(&suites.collect::<Vec<_>>())
 }
@@ -170,11 +170,8 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
         Outcome::Failed { .. } | Outcome::Crashed(_) | Outcome::TimedOut(_) => Some("error"),
         Outcome::Skipped { .. } | Outcome::Interrupted => Some("skipped"),
     };
-    let problem = element.map(|element| TestProblem {
-        element,
-        kind: identifier(&case.outcome),
-        message: reason(&case.outcome).unwrap_or_default(),
-    });
+    let message = reason(&case.outcome).unwrap_or_default();
+    let problem = element.map(|element| TestProblem::new(element, &identifier(&case.outcome), message));
     let mut facts = String::new();
     if let Some(m) = case.measured() {
         let median = case.shown(m.summary.median);
@@ -215,17 +212,16 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
         broken_by_case.entry(violation.case).or_default().push(&violation.message);
         broken_by_id.entry(&violation.id).or_default().push(&violation.message);
     }
+    let broken_of = |id: &str| broken_by_id.get(id).map_or(&[][..], Vec::as_slice);
     for (index, case) in comparison.cases.iter().enumerate() {
         let broken = broken_by_case.get(&index).map_or(&[][..], Vec::as_slice);
         add(&case.device, compared(case, broken, ruling.excuse(index, case.verdict)));
     }
     for case in &comparison.inspected {
-        let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
-        add(&case.device, inspected(case, broken));
+        add(&case.device, inspected(case, broken_of(&case.id)));
     }
     for (index, case) in comparison.unmatched.iter().enumerate() {
-        let broken = broken_by_id.get(case.id.as_str()).map_or(&[][..], Vec::as_slice);
-        add(&case.device, unmatched(case, broken, ruling.unseen.contains(&index)));
+        add(&case.device, unmatched(case, broken_of(&case.id), ruling.unseen.contains(&index)));
     }
     for (pattern, reason) in &ruling.undecided {
         add("thresholds", undecided_threshold(pattern, reason));
@@ -248,18 +244,15 @@ fn properties(comparison: &Comparison) -> Vec<(&'static str, String)> {
 
 /// Returns the test of an inspected case, with the thresholds that it crosses.
 fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
-    let failure = |kind: &str, message| Some(TestProblem { element: "failure", kind: kind.into(), message });
     let problem = match case.verdict {
-        _ if !broken.is_empty() => failure("threshold", broken.join("; ")),
-        Change::Worse => failure(case.verdict.name(), case.text()),
-        Change::Unknown => {
-            Some(TestProblem { element: "skipped", kind: case.verdict.name().into(), message: case.text() })
-        }
+        _ if !broken.is_empty() => Some(TestProblem::new("failure", "threshold", broken.join("; "))),
+        Change::Worse => Some(TestProblem::new("failure", case.verdict.name(), case.text())),
+        Change::Unknown => Some(TestProblem::new("skipped", case.verdict.name(), case.text())),
         Change::Better | Change::Changed | Change::Same => None,
     };
     let class = class(&case.algorithm, &case.variant);
     let problems = problem.into_iter().collect();
-    CaseTest { name: case.id.clone(), class, time: None, problems, facts: case.text() }
+    CaseTest { name: case.id.clone(), class, problems, facts: case.text(), ..CaseTest::default() }
 }
 
 /// Returns the test of a compared case, with the thresholds that it crosses, and the excuse of its verdict.
@@ -270,14 +263,15 @@ fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest 
         }
         _ => "no ratio".into(),
     };
+    let other_reasons = || case.why.iter().filter(|reason| **reason != case.test);
     let problem = |element, kind: &str, first: String| {
         let mut reasons = vec![first];
         // A crossed threshold is a failure whatever the test says.
         if case.verdict != Verdict::Same {
             reasons.push(case.test.clone());
         }
-        reasons.extend(case.why.iter().filter(|reason| **reason != case.test).cloned());
-        Some(TestProblem { element, kind: kind.into(), message: reasons.join("; ") })
+        reasons.extend(other_reasons().cloned());
+        Some(TestProblem::new(element, kind, reasons.join("; ")))
     };
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
@@ -297,7 +291,7 @@ fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest 
     if let Some(excuse) = excuse {
         let _ = writeln!(facts, "{excuse}");
     }
-    for reason in std::iter::once(&case.test).chain(case.why.iter().filter(|reason| **reason != case.test)) {
+    for reason in std::iter::once(&case.test).chain(other_reasons()) {
         let _ = writeln!(facts, "{reason}");
     }
     let class = class(&case.algorithm, &case.variant);
@@ -306,9 +300,9 @@ fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest 
 
 /// Returns the test of a threshold that could not be checked.
 fn undecided_threshold(pattern: &str, reason: &str) -> CaseTest {
-    let problem = TestProblem { element: "skipped", kind: "threshold".into(), message: reason.into() };
+    let problem = TestProblem::new("skipped", "threshold", reason.into());
     let [name, class] = [pattern, "threshold"].map(String::from);
-    CaseTest { name, class, time: None, problems: vec![problem], facts: String::new() }
+    CaseTest { name, class, problems: vec![problem], ..CaseTest::default() }
 }
 
 /// Returns the test of a case that one side lacks, or that is not compared, with the thresholds that it crosses; `fails` if
@@ -318,38 +312,29 @@ fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
     if fails && case.is_lost() {
         change.push_str("; if intended, add --allow gone");
     }
-    let problem = match broken {
-        [] => TestProblem {
-            element: match case {
-                Unmatched { newly_wrong: true, .. } => "failure",
-                _ if fails => "failure",
-                Unmatched { mistake: true, .. } => "error",
-                _ => "skipped",
-            },
-            kind: if case.label() == NOT_COMPARED { NOT_COMPARED } else { case.candidate.name() }.into(),
-            message: change,
-        },
-        _ => TestProblem {
-            element: "failure",
-            kind: "threshold".into(),
-            message: format!("{}; {change}", broken.join("; ")),
-        },
+    let problem = if broken.is_empty() {
+        let element = match case {
+            Unmatched { newly_wrong: true, .. } => "failure",
+            _ if fails => "failure",
+            Unmatched { mistake: true, .. } => "error",
+            _ => "skipped",
+        };
+        let kind = if case.label() == NOT_COMPARED { NOT_COMPARED } else { case.candidate.name() };
+        TestProblem::new(element, kind, change)
+    } else {
+        TestProblem::new("failure", "threshold", format!("{}; {change}", broken.join("; ")))
     };
-    CaseTest {
-        name: case.id.clone(),
-        class: class(&case.algorithm, &case.variant),
-        time: None,
-        problems: vec![problem],
-        facts: String::new(),
-    }
+    let class = class(&case.algorithm, &case.variant);
+    CaseTest { name: case.id.clone(), class, problems: vec![problem], ..CaseTest::default() }
 }
 
 /// Converts the findings of `sanitize`: a test for each case, with a failure for each fault and for a wrong answer.
 pub fn findings(reports: &[CaseReport]) -> String {
     let tests = reports.iter().map(|report| {
-        let problem = |element, kind: &str, message| TestProblem { element, kind: kind.into(), message };
+        let problem = TestProblem::new;
+        let faults = report.faults.iter();
         let mut problems: Vec<_> =
-            report.faults.iter().map(|fault| problem("failure", fault.kind.name(), fault.sentence())).collect();
+            faults.map(|fault| problem("failure", fault.kind.name(), fault.sentence())).collect();
         for size in &report.sizes {
             let at = format!("sub-groups of {}", size.subgroup_size);
             match &size.result {
@@ -365,7 +350,8 @@ pub fn findings(reports: &[CaseReport]) -> String {
             problems.push(problem("skipped", "skipped", "no simulated sub-group size suits the kernel".into()));
         }
         let facts = format!("{} of {}\n", counted(report.runs as usize, "run"), report.kernel);
-        CaseTest { name: report.id.clone(), class: report.kernel.replace(' ', "."), time: None, problems, facts }
+        let class = report.kernel.replace(' ', ".");
+        CaseTest { name: report.id.clone(), class, problems, facts, ..CaseTest::default() }
     });
     let mut suite = TestSuite { name: "simulated device", timestamp: None, properties: vec![], tests: tests.collect() };
     make_unique(suite.tests.iter_mut().map(|test| &mut test.name));

@@ -4,13 +4,14 @@
 use super::{NamedCase, named_cases, reason, status};
 use crate::basis::printable::latex;
 use crate::basis::units::{counted, in_words, range_text};
-use crate::case::method::{CacheState, Clock};
+use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
+use crate::device::capability::DeviceInfo;
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Origin, Outcome, Record};
-use crate::report::bench::{bound_mark, figure_cell, main_sections, marks_of};
+use crate::report::bench::{bound_mark, clock, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     ABOVE_COMMANDS, changed, details, difference_text, explanation, not_compared, overview, ratio_cell, ratio_notes,
     thresholds, totals,
@@ -103,12 +104,12 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let [fewest, most] = range(|m| m.samples.len())?;
     let samples = range_text(&fewest, &most);
-    let devices: Vec<String> =
-        record.devices.iter().map(|device| device.name.clone() + &in_brackets(&device.driver_beside_name())).collect();
-    let clock = match record.method.clock {
-        Clock::DeviceTimestamps => "device timestamps",
-        Clock::Host => "the host's clock",
+    let named = |device: &DeviceInfo| match &*device.driver_beside_name() {
+        "" => device.name.clone(),
+        driver => format!("{} ({driver})", device.name),
     };
+    let devices: Vec<_> = record.devices.iter().map(named).collect();
+    let clock = clock(record.method.clock);
     let caches = match record.method.cache {
         CacheState::Hot => "with warm caches",
         CacheState::Cold => "with caches emptied before each run",
@@ -121,7 +122,7 @@ fn method_sentences(record: &Record) -> Option<String> {
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
          {in_processes}, with {samples} samples of each case{warm_up}.",
         record.version,
-        in_words(&devices.iter().map(String::as_str).collect::<Vec<_>>(), "and")
+        in_words(&devices, "and")
     );
     let code = record.origin.commit_text().map(|commit| format!("It ran in a checkout of commit {commit}."));
     let parts = [Some(timed), Some(checked_answers(record)), untimed_by_interruption(record), code];
@@ -155,11 +156,6 @@ fn checked_answers(record: &Record) -> String {
         (0, _) => format!("No answer was verified{wrong}."),
         (_, others) => format!("{verified} of {} answers were verified{weak}{wrong}.", verified + others),
     }
-}
-
-/// Returns a text in brackets behind another; empty without one.
-fn in_brackets(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
 /// Describes the run: tool, start, validation, label, commit and host.
@@ -279,7 +275,7 @@ mod tests {
     use super::*;
     use crate::basis::units::Nanos;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::{HOSTILE, disturbed, hostile};
+    use crate::record::fixture::{HOSTILE, disturbed, hostile, measured_mut};
     use crate::record::{Limit, Share, reader};
     use crate::stats::Summary;
 
@@ -315,9 +311,7 @@ mod tests {
     fn latex_has_the_marks_of_the_terminal_as_superscripts_with_their_meanings_below() {
         let mut record = disturbed();
         record.cases.swap(0, 3);
-        if let Outcome::Measured(measured) = &mut record.cases[0].outcome {
-            measured.summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
-        }
+        measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let latex = document(&record, None, true).latex();
         assert!(latex.contains("\\textsuperscript{? d}"), "{latex}");
         let (_, below) = latex.split_once("\\end{tabular}\n").expect("a table");
@@ -341,11 +335,9 @@ mod tests {
         same.remarks = vec!["Measure the baseline again.".into()];
         same.decide = Some("# about 4 min\ngpukern bench lu".into());
         let text = comparison(&same, &Ruling::default());
-        assert!(
-            text.contains("\nMeasure the baseline again")
-                && text.contains("\n\n    # about 4 min\n    gpukern bench lu\n"),
-            "{text}"
-        );
+        for part in ["\nMeasure the baseline again", "\n\n    # about 4 min\n    gpukern bench lu\n"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]
@@ -355,9 +347,7 @@ mod tests {
         let cases = same.cases.len();
         assert!(text.starts_with(&format!("**{cases} same** on {}\n", same.cases[0].device)), "{text}");
         assert!(text.contains(&format!("<summary>{cases} same</summary>")) && text.contains("| `"), "{text}");
-        assert!(
-            text.lines().filter(|line| line.starts_with("| ")).all(|line| line.matches(" | ").count() >= 6),
-            "{text}"
-        );
+        let mut rows = text.lines().filter(|line| line.starts_with("| "));
+        assert!(rows.all(|row| row.matches(" | ").count() >= 6), "{text}");
     }
 }

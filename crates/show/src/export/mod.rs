@@ -30,13 +30,6 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// Function that writes a record in a format.
-enum Writer {
-    /// Table, which may state speed-ups over a variant.
-    Table(fn(&Record, Option<&str>) -> Result<String, Error>),
-    Other(fn(&Record) -> Result<String, Error>),
-}
-
 /// Export format of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -75,27 +68,21 @@ impl Format {
         Self::GithubBigger,
     ];
 
-    /// Returns the name used on the command line, and the function that writes a record.
-    fn facts(self) -> (&'static str, Writer) {
-        match self {
-            Self::Csv => ("csv", Writer::Table(|record, _| rows::csv(record))),
-            Self::JsonLines => ("jsonl", Writer::Table(|record, _| rows::json_lines(record))),
-            Self::Markdown => {
-                ("markdown", Writer::Table(|record, over| Ok(markdown_text(&markdown::document(record, over, false)))))
-            }
-            Self::Latex => ("latex", Writer::Table(|record, over| Ok(markdown::document(record, over, true).latex()))),
-            Self::Junit => ("junit", Writer::Other(|record| Ok(junit::text(record)))),
-            Self::Hyperfine => ("hyperfine", Writer::Other(hyperfine::text)),
-            Self::Nvbench => ("nvbench", Writer::Other(nvbench::text)),
-            Self::Bencher => ("bencher", Writer::Other(bencher::text)),
-            Self::GoogleBenchmark => ("google-benchmark", Writer::Other(google_benchmark::text)),
-            Self::GithubSmaller => ("custom-smaller-is-better", Writer::Other(github_action::times)),
-            Self::GithubBigger => ("custom-bigger-is-better", Writer::Other(github_action::rates)),
-        }
-    }
-
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
-        self.facts().0
+        match self {
+            Self::Csv => "csv",
+            Self::JsonLines => "jsonl",
+            Self::Markdown => "markdown",
+            Self::Latex => "latex",
+            Self::Junit => "junit",
+            Self::Hyperfine => "hyperfine",
+            Self::Nvbench => "nvbench",
+            Self::Bencher => "bencher",
+            Self::GoogleBenchmark => "google-benchmark",
+            Self::GithubSmaller => "custom-smaller-is-better",
+            Self::GithubBigger => "custom-bigger-is-better",
+        }
     }
 
     /// Converts `record` to this format; a table states speed-ups over the variant `over` if it is given. Fails if the format has
@@ -104,14 +91,25 @@ impl Format {
         let mut record = record.across_processes();
         if let Some(over) = over {
             set_speedups(record.to_mut(), over).map_err(|reason| Error::Usage(format!("--speedup-over: {reason}")))?;
+            if !matches!(self, Self::Csv | Self::JsonLines | Self::Markdown | Self::Latex) {
+                return Err(Error::Usage(format!(
+                    "--speedup-over is about tables, and {} is none; use csv, jsonl, markdown or latex",
+                    self.name()
+                )));
+            }
         }
-        match self.facts().1 {
-            Writer::Table(write) => write(&record, over),
-            Writer::Other(_) if over.is_some() => Err(Error::Usage(format!(
-                "--speedup-over is about tables, and {} is none; use csv, jsonl, markdown or latex",
-                self.name()
-            ))),
-            Writer::Other(write) => write(&record),
+        match self {
+            Self::Csv => rows::csv(&record),
+            Self::JsonLines => rows::json_lines(&record),
+            Self::Markdown => Ok(markdown_text(&markdown::document(&record, over, false))),
+            Self::Latex => Ok(markdown::document(&record, over, true).latex()),
+            Self::Junit => Ok(junit::text(&record)),
+            Self::Hyperfine => hyperfine::text(&record),
+            Self::Nvbench => nvbench::text(&record),
+            Self::Bencher => bencher::text(&record),
+            Self::GoogleBenchmark => google_benchmark::text(&record),
+            Self::GithubSmaller => github_action::times(&record),
+            Self::GithubBigger => github_action::rates(&record),
         }
     }
 
@@ -294,6 +292,12 @@ impl JsonFields {
             Some(value) => self.with(name, value),
             None => self,
         }
+    }
+
+    /// Adds the ends of an interval, as `NAME_low` and `NAME_high`.
+    fn with_ends(self, name: &str, ends: Option<[f64; 2]>) -> Self {
+        let [low, high] = [0, 1].map(|at| ends.map(|ends| ends[at]));
+        self.with(format!("{name}_low"), low).with(format!("{name}_high"), high)
     }
 
     /// Adds a list of objects, behind all other fields.

@@ -8,7 +8,7 @@ use crate::basis::printable::{self, printable};
 use crate::basis::size::Size;
 use crate::case::statistics::CompilerStatistic;
 use crate::compare::Verdict;
-use crate::compare::paired::{Finding, SideResult, Trial, Trials};
+use crate::compare::paired::{SideResult, Trial, Trials};
 use crate::plan::axes;
 use crate::record::class::Class;
 use crate::record::figure::{BANDWIDTH, RATE, RESULTS, SHARE_HIGH, SPEEDUP, TIMES};
@@ -66,9 +66,7 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         row = row.with(figure.key, figure.value(case));
         if figure.key == SPEEDUP.key {
             let interval = case.speedup_interval.filter(|[low, high]| low < high);
-            row = row
-                .with("speedup_low", interval.map(|[low, _]| low))
-                .with("speedup_high", interval.map(|[_, high]| high));
+            row = row.with_ends("speedup", interval);
         }
         if figure.key == SHARE_HIGH.key {
             row = row.with("limit", case.share.map(|share| share.limit.name()));
@@ -77,10 +75,7 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
     // The fastest itself has a ratio of 1, without an interval.
     let ratio = context.ratios.get(&std::ptr::from_ref(case));
     let interval = ratio.and_then(|ratio| ratio.interval).filter(|[low, high]| low < high);
-    row = row
-        .with("ratio_to_fastest", ratio.map(|ratio| ratio.ratio))
-        .with("ratio_low", interval.map(|[low, _]| low))
-        .with("ratio_high", interval.map(|[_, high]| high));
+    row = row.with("ratio_to_fastest", ratio.map(|ratio| ratio.ratio)).with_ends("ratio", interval);
     row = CompilerStatistic::ALL.iter().fold(row, |row, figure| row.with(figure.column(), figure.worst(&case.kernels)));
     row = row
         .with("warnings", m.map_or_else(String::new, |m| m.cautions().collect::<Vec<_>>().join("; ")))
@@ -146,7 +141,6 @@ fn table(rows: &[Vec<(Cow<'static, str>, Value)>]) -> Result<String, Error> {
 pub(super) fn trials(trials: &Trials) -> Result<String, Error> {
     let row = |trial: &Trial| {
         let Trial { a, b, rounds, finding } = trial;
-        let end = |interval: fn(&Finding) -> [f64; 2], at: usize| finding.as_ref().map(|finding| interval(finding)[at]);
         let time = |side: &SideResult| side.median.map(|median| side.case.shown(median).0);
         JsonFields::default()
             .with("algorithm", &*b.case.algorithm)
@@ -162,10 +156,8 @@ pub(super) fn trials(trials: &Trials) -> Result<String, Error> {
             .with("version", &*trials.version)
             .with("verdict", trial.verdict().map(Verdict::name))
             .with("ratio", finding.map(|finding| finding.ratio))
-            .with("ratio_low", end(|finding| finding.interval, 0))
-            .with("ratio_high", end(|finding| finding.interval, 1))
-            .with("control_low", end(|finding| finding.control, 0))
-            .with("control_high", end(|finding| finding.control, 1))
+            .with_ends("ratio", finding.map(|finding| finding.interval))
+            .with_ends("control", finding.map(|finding| finding.control))
             .with("adjusted_p", finding.map(|finding| finding.p))
             .with("rounds", rounds.len())
             .with("a_median_ns", time(a))
@@ -255,10 +247,8 @@ mod tests {
         }
         let [[ratio, low, high], local, ..] = ratios(&record)[..] else { panic!("six cases") };
         assert_eq!((ratio, local), (Some(1.5), [Some(1.0), None, None]));
-        assert!(
-            low.is_some_and(|low| (1.1..1.3).contains(&low)) && high.is_some_and(|high| high > 1.6),
-            "{low:?} {high:?}"
-        );
+        let is_around = low.is_some_and(|low| (1.1..1.3).contains(&low)) && high.is_some_and(|high| high > 1.6);
+        assert!(is_around, "{low:?} {high:?}");
         // Nothing is the fastest where it is alone.
         record.cases.truncate(1);
         assert_eq!(ratios(&record), [[None; 3]]);

@@ -363,12 +363,8 @@ fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turn
         document.line(named(&a.device));
     } else {
         for (name, side) in [("B", b), ("against A", a)] {
-            document.line(format!(
-                "{name}: {} ({}, {})",
-                side.label,
-                side.device.name,
-                side.device.driver_beside_name()
-            ));
+            let driver = side.device.driver_beside_name();
+            document.line(format!("{name}: {} ({}, {driver})", side.label, side.device.name));
         }
     }
     document.gap();
@@ -465,11 +461,9 @@ pub fn brief<'a>(trial: &Trial, options: impl Iterator<Item = &'a CaseOptions>) 
     let case = format!("{variant}{} against {} at {}", printable(&b.label), printable(&a.label), names.join(" "));
     let failure = trial.sides().into_iter().rev().find_map(|(name, side)| Some((name, describe_failure(side)?)));
     match (trial.finding, failure) {
-        (Some(finding), _) => format!(
-            "{case}: {}, ratio {}",
-            verdict(finding.verdict),
-            units::ratio_within(finding.ratio, Some(finding.interval))
-        ),
+        (Some(Finding { verdict: own, ratio, interval, .. }), _) => {
+            format!("{case}: {}, ratio {}", verdict(own), units::ratio_within(ratio, Some(interval)))
+        }
         (None, Some((name, how))) => format!("{case}: {name} {how}"),
         (None, None) => format!("{case}: no verdict"),
     }
@@ -489,11 +483,9 @@ mod tests {
     /// Returns a trial whose paired ratio and medians disagree.
     fn trial(p: f64) -> Trial {
         let case = crate::record::fixture::four_cases().cases.remove(0);
-        let side = |label: &str, median| SideResult {
-            label: label.into(),
-            device: software_device(),
-            case: case.clone(),
-            median: Some(Nanos(median)),
+        let side = |label: &str, median| {
+            let (label, case, median) = (label.into(), case.clone(), Some(Nanos(median)));
+            SideResult { label, device: software_device(), case, median }
         };
         let mut finding =
             Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
@@ -501,14 +493,16 @@ mod tests {
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
     }
 
+    fn kernel(hash: &str, statistics: Vec<Metric>) -> CompiledKernel {
+        CompiledKernel { name: "k".into(), hash: hash.into(), statistics, inspection: None }
+    }
+
     #[test]
     fn kernels_of_the_same_code_are_never_told_undecided_alone() {
         let undecided = |hashes: [&str; 2]| {
             let mut own = trial(1.0);
-            for (side, hash) in [&mut own.a, &mut own.b].into_iter().zip(hashes) {
-                let (name, hash) = ("k".into(), hash.into());
-                side.case.kernels = vec![CompiledKernel { name, hash, statistics: vec![], inspection: None }];
-            }
+            own.a.case.kernels = vec![kernel(hashes[0], vec![])];
+            own.b.case.kernels = vec![kernel(hashes[1], vec![])];
             own.finding.as_mut().expect("it has one").verdict = Verdict::Undecided;
             own
         };
@@ -541,11 +535,9 @@ mod tests {
         let page = super::super::html::trials(&one);
         for text in ["time of B (tiled) ÷ time of A (naive)", "A against A, to show the noise: ratio 1.000 … 1.000"]
         {
-            assert!(
-                page.charts[0].1.contains(text) && page.column_charts[0].1.contains("A (naive)"),
-                "{text}: {page:?}"
-            );
+            assert!(page.charts[0].1.contains(text), "{text}: {page:?}");
         }
+        assert!(page.column_charts[0].1.contains("A (naive)"), "{page:?}");
     }
 
     #[test]
@@ -568,9 +560,7 @@ mod tests {
         let told = |[a, b]: [f64; 2], turns| {
             let mut one = trial(0.5);
             for (side, registers) in [(&mut one.a, a), (&mut one.b, b)] {
-                let statistics = vec![Metric::new("VGPRs", registers)];
-                let kernel = CompiledKernel { name: "k".into(), hash: "1".into(), statistics, inspection: None };
-                side.case.kernels = vec![kernel];
+                side.case.kernels = vec![kernel("1", vec![Metric::new("VGPRs", registers)])];
             }
             text(&trials(vec![one], turns), 200).contains("is the variable spelt right")
         };

@@ -7,7 +7,7 @@ use crate::basis::alike::{distinct, grouped, grouped_by_key_where};
 use crate::basis::error::Exit;
 use crate::basis::printable::printable;
 use crate::basis::units::{Nanos, counted, in_words};
-use crate::case::method::CacheState;
+use crate::case::method::{CacheState, Clock};
 use crate::case::tile::CaseTile;
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::plan::axes::{self, Axis};
@@ -52,15 +52,12 @@ pub fn sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
 }
 
 /// Groups the cases of a record by device, whatever their problems.
-pub(super) fn device_sections(record: &Record) -> Vec<Section<'_>> {
-    let mut sections = vec![];
-    for device in &record.devices {
+pub(super) fn device_sections<'a>(record: &'a Record) -> Vec<Section<'a>> {
+    let section = |device: &'a DeviceInfo| {
         let cases: Vec<_> = record.cases.iter().filter(|case| case.device == device.index).collect();
-        if !cases.is_empty() {
-            sections.push(Section { device, cases, host: vec![] });
-        }
-    }
-    sections
+        (!cases.is_empty()).then(|| Section { device, cases, host: vec![] })
+    };
+    record.devices.iter().filter_map(section).collect()
 }
 
 /// Whether a device of the record is the host.
@@ -114,6 +111,14 @@ pub(crate) fn caches(state: CacheState) -> &'static str {
     match state {
         CacheState::Hot => "caches hot",
         CacheState::Cold => "caches cold",
+    }
+}
+
+/// Names the clock that times kernels.
+pub(crate) fn clock(clock: Clock) -> &'static str {
+    match clock {
+        Clock::DeviceTimestamps => "device timestamps",
+        Clock::Host => "the host's clock",
     }
 }
 
@@ -315,11 +320,10 @@ fn remarks(record: &Record) -> String {
         let notes = case.notes.iter().filter(|note| tile.as_ref() != Some(note));
         remarks.extend(notes.map(|note| (case.algorithm.as_str(), note)));
     }
-    let mut lines = String::new();
-    for (algorithm, remark) in remarks {
-        let _ = writeln!(lines, "note      {algorithm}: {remark}{}", variants_with_remark(record, algorithm, remark));
-    }
-    lines
+    let line = |(algorithm, remark)| {
+        format!("note      {algorithm}: {remark}{}\n", variants_with_remark(record, algorithm, remark))
+    };
+    remarks.into_iter().map(line).collect()
 }
 
 /// Names the variants that a remark is about, with what else tells its cases from others, such as the type, and with their
@@ -359,8 +363,8 @@ pub(super) fn heading(
 ) {
     let mut run = section.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Skipped { .. })).peekable();
     let all_verified = run.peek().is_some() && run.all(|case| case.is_verified());
-    let is_weak = |case: &&Case| case.measured().is_some_and(|measured| measured.weak_check().is_some());
-    let suffix = match (all_verified, section.cases.iter().copied().any(|case| is_weak(&case))) {
+    let mut measured = section.cases.iter().filter_map(|case| case.measured());
+    let suffix = match (all_verified, measured.any(|m| m.weak_check().is_some())) {
         (true, true) => ", all answers verified, some weakly (w)",
         (true, false) => ", all answers verified",
         (false, _) => "",
@@ -389,7 +393,7 @@ pub mod tests {
     use crate::basis::size::Size;
     use crate::case::compiled::CompiledKernel;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::{case, four_cases, timed, verification};
+    use crate::record::fixture::{case, four_cases, measured_mut, timed, verification};
     use crate::record::{CaseSize, Repeated};
 
     #[test]
@@ -541,8 +545,7 @@ pub mod tests {
         let steady = Repeated { runs: 1000, ..Repeated::default() };
         let repeat = |record: &Record, repeated: &Repeated| {
             let mut case = record.cases.iter().find(|case| case.measured().is_some()).expect("one").clone();
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            measured.repeated = Some(repeated.clone());
+            measured_mut(&mut case).repeated = Some(repeated.clone());
             case
         };
         let record = four_cases();

@@ -122,10 +122,8 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
     if device.kernels.iter().any(|kernel| kernel.first_calls > 0) {
-        lines.push(
-            "the table leaves out first calls, which include the driver's compiler; ≤: a kernel with first calls only"
-                .into(),
-        );
+        let of_table = "the table leaves out first calls, which include the driver's compiler";
+        lines.push(format!("{of_table}; ≤: a kernel with first calls only"));
     }
     lines.extend(not_capturable(device));
     lines

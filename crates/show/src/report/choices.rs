@@ -55,7 +55,7 @@ pub(super) struct Gap {
 }
 
 /// Variants of a problem on a device.
-#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Race {
     /// The kind of problem: `matmul f32 nt, cold caches`.
     pub(super) problem: String,
@@ -123,13 +123,8 @@ struct UntimedVariant {
 
 impl UntimedVariant {
     fn of(case: &Case) -> Self {
-        let outcome = &case.outcome;
-        Self {
-            variant: case.variant.clone(),
-            id: Some(case.id.clone()),
-            status: outcome.status(),
-            reason: outcome.reason(),
-        }
+        let Case { variant, id, outcome, .. } = case;
+        Self { variant: variant.clone(), id: Some(id.clone()), status: outcome.status(), reason: outcome.reason() }
     }
 }
 
@@ -158,7 +153,7 @@ impl Undecided {
 }
 
 /// Time of a variant.
-#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
 struct TimedVariant {
     /// Its name.
     variant: String,
@@ -447,10 +442,9 @@ fn sets(races: &[&Race]) -> Vec<VariantSet> {
             }
         }
         let Some((total, set)) = best else { continue };
-        let losses: HashMap<usize, f64> = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race))).collect();
-        let Some((worst, loss)) = losses.into_iter().max_by(|(i, a), (j, b)| a.total_cmp(b).then(j.cmp(i))) else {
-            break;
-        };
+        let losses = (0..races.len()).map(|race| (race, of_set(&set, &ratios, race)));
+        // Of equal losses, the first one counts.
+        let Some((worst, loss)) = losses.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)) else { break };
         let geometric_mean = total.exp();
         best_sets.push(VariantSet {
             problem: races[0].problem.clone(),
@@ -502,41 +496,24 @@ mod tests {
 
     fn race(device: &str, size: &str, times: &[(&str, f64)]) -> Race {
         let best = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-        let variant = |(name, time): &(&str, f64)| TimedVariant {
-            variant: (*name).into(),
-            chosen: None,
-            choice: BTreeMap::new(),
-            id: String::new(),
-            time: *time,
-            error: None,
-            ratio: Some(time / best),
-            caveats: vec![],
-            weak_check: None,
-            tile: None,
-            tile_extents: vec![],
-            notes: vec![],
+        let variant = |&(name, time): &(&str, f64)| {
+            let (variant, ratio) = (name.into(), Some(time / best));
+            TimedVariant { variant, time, ratio, ..TimedVariant::default() }
         };
         let fastest = times.iter().filter(|(_, time)| *time == best).map(|(name, _)| (*name).into()).collect();
-        Race {
-            problem: "matmul f32".into(),
-            algorithm: "matmul".into(),
-            dtype: "f32".into(),
-            layout: None,
-            cold: false,
-            size: size.into(),
-            extents: vec![],
-            device: device.into(),
-            vendor_id: 0,
-            device_id: 0,
-            driver: String::new(),
-            fastest,
-            tied: vec![],
-            undecided: None,
-            variants: times.iter().map(variant).collect(),
-            rejected: vec![],
-            failed: vec![],
-            untimed: vec![],
-        }
+        let (problem, size, device) = ("matmul f32".into(), size.into(), device.into());
+        let variants = times.iter().map(variant).collect();
+        Race { problem, size, device, fastest, variants, ..Race::default() }
+    }
+
+    /// Returns a record of two variants: `naive`, which takes 100 µs, and `local`, which takes this many.
+    fn rivals(local: f64) -> Record {
+        let cases = [("naive", 100.0), ("local", local)].map(|(name, time)| case(name, timed(time, vec![])));
+        Record { cases: cases.into(), ..four_cases() }
+    }
+
+    fn at_512(case: &Case) -> Case {
+        Case { size: "512".into(), ..case.clone() }
     }
 
     #[test]
@@ -564,12 +541,9 @@ mod tests {
 
     #[test]
     fn a_size_that_only_one_variant_solves_is_a_problem_too() {
-        let mut record = four_cases();
-        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        let mut record = rivals(50.0);
         let skipped = Outcome::Skipped { reason: "needs a square".into(), unsupported: true };
-        for (variant, outcome) in [("naive", timed(100.0, vec![])), ("local", skipped)] {
-            record.cases.push(Case { size: "512".into(), ..case(variant, outcome) });
-        }
+        record.cases.extend([at_512(&record.cases[0]), at_512(&case("local", skipped))]);
         let choices = Choices::new(&[&record]);
         assert_eq!(choices.problems.iter().map(|race| &*race.size).collect::<Vec<_>>(), ["64", "512"]);
         let sets: Vec<_> = choices.sets.iter().map(|set| set.variants.join("+")).collect();
@@ -592,8 +566,7 @@ mod tests {
 
     #[test]
     fn variants_without_a_time_are_there_with_their_reasons() {
-        let mut record = four_cases();
-        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        let mut record = rivals(50.0);
         record.cases.push(case("subgroup", Outcome::Skipped { reason: "needs int8".into(), unsupported: true }));
         record.cases.push(case("split", Outcome::failed("SIGILL".into())));
         let document = serde_json::to_value(Choices::new(&[&record])).expect("JSON");
@@ -604,23 +577,16 @@ mod tests {
 
     #[test]
     fn a_variant_that_a_record_did_not_measure_is_said_to_be_missing_there() {
-        let [mut record, mut phone] = [four_cases(), four_cases()];
-        let times = [("naive", 100.0), ("local", 50.0)];
-        record.cases = times.map(|(name, time)| case(name, timed(time, vec![]))).into();
-        let large = times.map(|(name, time)| Case { size: "512".into(), ..case(name, timed(time, vec![])) });
-        record.cases.extend(large);
+        let mut record = rivals(50.0);
+        record.cases.extend([at_512(&record.cases[0]), at_512(&record.cases[1])]);
+        let mut phone = record.clone();
         phone.devices[0].name = "phone".into();
-        phone.cases = record.cases[..3].to_vec();
+        phone.cases.truncate(3);
         // A variant that failed is not one that nobody asked for.
         phone.cases[1].outcome = Outcome::failed("SIGILL".into());
         let choices = Choices::new(&[&record, &phone]);
-        let told = |reasons: &[&str]| reasons.iter().map(ToString::to_string).collect();
-        let gap = Gap {
-            problem: choices.problems[0].problem.clone(),
-            variant: "local".into(),
-            reasons: told(&["not measured on phone at 512"]),
-        };
-        assert_eq!(choices.gaps, [gap]);
+        let (problem, reasons) = (choices.problems[0].problem.clone(), vec!["not measured on phone at 512".into()]);
+        assert_eq!(choices.gaps, [Gap { problem, variant: "local".into(), reasons }]);
         let document = serde_json::to_value(&choices).expect("JSON");
         let of_phone = document["problems"].as_array().expect("a list").iter().filter(|race| race["device"] == "phone");
         let untimed: Vec<_> = of_phone.map(|race| race["untimed"][0].clone()).collect();
@@ -632,8 +598,7 @@ mod tests {
 
     #[test]
     fn the_only_run_of_a_verified_case_is_no_time_to_choose_by() {
-        let mut record = four_cases();
-        record.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+        let mut record = rivals(50.0);
         assert!(!Choices::new(&[&record]).is_empty());
         record.cases.iter_mut().for_each(|case| measured_mut(case).samples.clear());
         assert!(Choices::new(&[&record]).is_empty());
@@ -641,12 +606,9 @@ mod tests {
 
     #[test]
     fn sizes_that_a_run_did_not_come_to_and_devices_that_run_nothing_are_unsolved() {
-        let timed = || [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![])));
-        let [mut record, mut phone] = [four_cases(), four_cases()];
-        record.cases = timed().into();
-        for variant in ["naive", "local"] {
-            record.cases.push(Case { size: "512".into(), ..case(variant, Outcome::Interrupted) });
-        }
+        let [mut record, mut phone] = [rivals(50.0), four_cases()];
+        let interrupted = ["naive", "local"].map(|variant| case(variant, Outcome::Interrupted));
+        record.cases.extend(interrupted.iter().map(at_512));
         phone.devices[0].name = "phone".into();
         let skipped = |variant| case(variant, Outcome::Skipped { reason: "needs f16".into(), unsupported: true });
         phone.cases = ["naive", "local"].map(skipped).into();
@@ -655,18 +617,15 @@ mod tests {
         let reasons: Vec<_> = choices.problems.iter().map(|race| race.untimed.len()).collect();
         assert_eq!(reasons, [0, 2, 2]);
         // An interrupted run does not take the place of a complete one.
-        let complete = Record { cases: timed().into(), ..four_cases() };
         record.started = "2027-01-01T00:00:00Z".into();
-        record.cases = ["naive", "local"].map(|variant| case(variant, Outcome::Interrupted)).into();
-        assert_eq!(Choices::new(&[&complete, &record]).sets[0].unsolved, [""; 0]);
+        record.cases = interrupted.into();
+        assert_eq!(Choices::new(&[&rivals(50.0), &record]).sets[0].unsolved, [""; 0]);
     }
 
     #[test]
     fn a_choice_that_the_times_do_not_settle_says_why() {
         let document = |local: f64, samples: usize| {
-            let mut record = four_cases();
-            record.cases =
-                [("naive", 100.0), ("local", local)].map(|(name, time)| case(name, timed(time, vec![]))).into();
+            let mut record = rivals(local);
             let measured = measured_mut(&mut record.cases[1]);
             let times: Vec<_> = measured.samples.iter().take(samples).map(|sample| sample.time).collect();
             measured.summary = Summary::of(&times).expect("samples");
@@ -683,9 +642,8 @@ mod tests {
         assert_eq!(undecided(50.0, 6), Value::Null);
         assert_eq!(undecided(100.0, 6), "too-close");
         assert_eq!(undecided(50.0, 2), "too-few-samples");
-        let mut alone = four_cases();
-        alone.cases = [("naive", 100.0), ("local", 50.0)].map(|(name, time)| case(name, timed(time, vec![]))).into();
-        alone.cases.push(Case { size: "512".into(), ..alone.cases[0].clone() });
+        let mut alone = rivals(50.0);
+        alone.cases.push(at_512(&alone.cases[0]));
         let problems = serde_json::to_value(Choices::new(&[&alone])).expect("JSON")["problems"].take();
         assert_eq!((&problems[0]["undecided"], &problems[1]["undecided"]), (&Value::Null, &"only-one-timed".into()));
     }

@@ -15,7 +15,6 @@ use crate::compare::{
     STILL_WRONG, State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
-use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum number of cases that are named beside a reason.
@@ -44,7 +43,7 @@ pub fn text(comparison: &Comparison, ruling: &Ruling, width: usize) -> String {
         document.gap();
     }
     fleet::write(&mut document, width, |max_name| fleet::comparison_tables(comparison, max_name));
-    let all_names = plain_names(&comparison.cases.iter().enumerate().collect::<Vec<_>>());
+    let all_names = plain_names(comparison.cases.iter().map(|case| case.id.as_str()));
     let mut sorted = comparison.sorted();
     let cases = sorted.len();
     let mut devices = distinct(sorted.iter().map(|(_, case)| case.device.as_str()));
@@ -118,11 +117,8 @@ pub const ABOVE_COMMANDS: &str = "On an idle machine, this should decide undecid
 
 /// Indents commands, in lines that a shell accepts.
 pub fn to_paste(commands: &str, width: usize) -> String {
-    let mut out = String::new();
-    for line in commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2))) {
-        let _ = writeln!(out, "  {line}");
-    }
-    out
+    let lines = commands.lines().flat_map(|line| shell_lines(&printable(line), width.saturating_sub(2)));
+    lines.map(|line| format!("  {line}\n")).collect()
 }
 
 /// Columns by which further lines of a shell command are indented.
@@ -286,11 +282,8 @@ pub(crate) fn difference_text(difference: &Difference) -> String {
 
 /// Lists the differences, one per line.
 pub fn differences(differences: &[Difference]) -> String {
-    let mut out = String::new();
-    for difference in differences {
-        let _ = writeln!(out, "  {}", printable(&difference_text(difference)));
-    }
-    out
+    let line = |difference| format!("  {}\n", printable(&difference_text(difference)));
+    differences.iter().map(line).collect()
 }
 
 fn row(case: &Compared, name: &str) -> [Cell; 7] {
@@ -512,10 +505,9 @@ fn with_devices(cases: &[(usize, &Compared)], name: impl Fn(&(usize, &Compared))
     cases.iter().map(|entry| name(entry) + &device(entry.1)).collect()
 }
 
-/// Returns the shortest abbreviations of their ids that distinguish the cases: `softmax/64x1024`.
-pub fn plain_names(cases: &[(usize, &Compared)]) -> Vec<String> {
-    let ids: Vec<_> = cases.iter().map(|(_, case)| case.id.as_str()).collect();
-    short_ids(&ids).iter().map(|name| printable(name).into_owned()).collect()
+/// Returns the shortest abbreviations of their ids that distinguish cases: `softmax/64x1024`.
+pub fn plain_names<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
+    short_ids(&ids.collect::<Vec<_>>()).iter().map(|name| printable(name).into_owned()).collect()
 }
 
 /// Counts the verdicts, and says which changes matter: `12 same, 1 slower (…)`.

@@ -73,15 +73,12 @@ impl<'a> DeviceCard<'a> {
     /// Prints the most important facts about the device, and how many variants of each algorithm run.
     pub fn summary(&self, is_default: bool, limits: Option<&Peak>, width: usize) -> String {
         let info = self.info;
-        let limit = &info.limits;
+        let (invocations, memory) = (info.limits.group_invocations, info.limits.shared_memory);
         let mut facts = vec![
             ("driver", format!("{}, Vulkan {}", driver(info), info.api_version)),
             ("memory", heaps(info)),
             ("sub-group", subgroup(info)),
-            (
-                "work-group",
-                format!("{} invocations, {} of shared memory", limit.group_invocations, limit.shared_memory),
-            ),
+            ("work-group", format!("{invocations} invocations, {memory} of shared memory")),
             ("types", dtypes(info)),
             ("matrix units", matrix_units(info)),
             ("limits", self.limits(limits)),
@@ -162,10 +159,8 @@ impl<'a> DeviceCard<'a> {
             ("limits", self.limits(limits)),
         ];
         if let Some(most) = limit.loop_iterations {
-            facts.push((
-                "known limit",
-                format!("this driver silently stops an invocation after {most} loop iterations"),
-            ));
+            let sentence = format!("this driver silently stops an invocation after {most} loop iterations");
+            facts.push(("known limit", sentence));
         }
         let mut document = self.titled_table(is_default, facts);
         document.gap();
@@ -261,12 +256,10 @@ fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
     if rates.is_empty() {
         return format!("none stored: {NOT_MEASURED}");
     }
-    let is_missing = [
-        ("f32", peak.arithmetic(DType::F32).is_none()),
-        ("memory", peak.bandwidths(Pattern::Read).is_empty()),
-        ("launch", peak.launch().is_none()),
-    ];
-    let missing: Vec<_> = is_missing.iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| *name).collect();
+    let mut missing = vec![];
+    missing.extend(peak.arithmetic(DType::F32).is_none().then_some("f32"));
+    missing.extend(peak.bandwidths(Pattern::Read).is_empty().then_some("memory"));
+    missing.extend(peak.launch().is_none().then_some("launch"));
     let is_doubtful = peak.figures.iter().any(|figure| figure.disturbed);
     let rates = if is_doubtful { format!("{rates} (some measured while it was busy)") } else { rates };
     if missing.is_empty() {
@@ -291,8 +284,7 @@ fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
     let arithmetic = arithmetic
         .into_iter()
         .filter(|(_, _, needed)| needed.is_none_or(|feature| info.features.contains(&feature)))
-        .map(|(dtype, unit, _)| (dtype, unit))
-        .filter_map(|(dtype, unit)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
+        .filter_map(|(dtype, unit, _)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
     let memory = peak.bandwidths(Pattern::Read).last().map(|(_, read)| format!("memory {}", rate(*read, "B")));
     let launch = peak.launch().map(|figure| format!("launch {}", Nanos(figure.best)));
     arithmetic.chain(memory).chain(launch).collect()
@@ -384,7 +376,8 @@ mod tests {
         device.cooperative_matrices = vec![shape(16, "f16", "f32"), shape(8, "f16", "f32"), shape(16, "bf16", "f32")];
         assert_eq!(matrix_units(&device), "f16→f32, bf16→f32; 16×8×16 to 16×16×16");
         let mut peak = Peak::new(&device, Extent::Quick, String::new(), &[]);
-        peak.add(Figure::new(Quantity::SharedMemory, [1e9; 2], &Conditions::default(), String::new()));
+        let figure = |quantity, best| Figure::new(quantity, [best; 2], &Conditions::default(), String::new());
+        peak.add(figure(Quantity::SharedMemory, 1e9));
         assert!(limits_text(&device, Some(&peak)).starts_with("none stored: "), "none of those that are shown");
         for (quantity, best) in [
             (Quantity::Arithmetic { dtype: DType::F32 }, 64.9e12),
@@ -392,7 +385,7 @@ mod tests {
             (Quantity::Bandwidth { pattern: Pattern::Read, working_set: Bytes(1 << 30) }, 29.5e9),
             (Quantity::Latency { of: Operation::DependentDispatch }, 1964.0),
         ] {
-            peak.add(Figure::new(quantity, [best; 2], &Conditions::default(), String::new()));
+            peak.add(figure(quantity, best));
         }
         let limits = limits_text(&device, Some(&peak));
         assert_eq!(limits, "f32 64.90 TFLOP/s, f16 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");

@@ -7,7 +7,6 @@ use crate::basis::printable::{
 };
 use crate::basis::prose::prose;
 use crate::record::marks::Mark;
-use std::fmt::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextKind {
@@ -56,12 +55,11 @@ impl FormattedText {
     }
 
     fn terminal(&self) -> String {
-        let mut out = String::new();
-        for (kind, text) in &self.0 {
-            out.push_str(&printable(text));
-            out.push_str(if *kind == TextKind::Label { "  " } else { "" });
-        }
-        out
+        let part = |(kind, text): &(TextKind, String)| {
+            let gap = if *kind == TextKind::Label { "  " } else { "" };
+            printable(text).into_owned() + gap
+        };
+        self.0.iter().map(part).collect()
     }
 
     fn html(&self) -> String {
@@ -254,35 +252,29 @@ impl Document {
 
     /// Prints HTML elements.
     pub fn html(&self) -> String {
-        let mut out = String::new();
-        for block in &self.0 {
-            let _ = match block {
-                DocumentPart::Paragraph { words, is_quiet, .. } => {
-                    let class = if *is_quiet { r#" class="quiet""# } else { "" };
-                    writeln!(out, "<p{class}>{}</p>", words.html())
-                }
-                DocumentPart::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", escape_prose(text)),
-                DocumentPart::List(items) | DocumentPart::Signs(items) => {
-                    let items = items.iter().map(|words| format!("<li>{}</li>\n", words.html()));
-                    writeln!(out, "<ul>\n{}</ul>", items.collect::<String>())
-                }
-                DocumentPart::Table(table) => write!(out, "{}", table.html("figures")),
-                DocumentPart::Fold(summary, document) => writeln!(
-                    out,
-                    "<details>\n<summary>{}</summary>\n{}</details>",
-                    escape_prose(summary),
-                    document.html()
-                ),
-                DocumentPart::Commands(commands) => writeln!(out, "<pre>{}</pre>", escape(commands)),
-                DocumentPart::Charts(charts) => {
-                    out.push_str("<div class=\"charts timelines\">\n");
-                    out.extend(charts.iter().map(figure));
-                    writeln!(out, "</div>")
-                }
-                DocumentPart::Verbatim(_) | DocumentPart::Gap => Ok(()),
-            };
-        }
-        out
+        let print = |block: &DocumentPart| match block {
+            DocumentPart::Paragraph { words, is_quiet, .. } => {
+                let class = if *is_quiet { r#" class="quiet""# } else { "" };
+                format!("<p{class}>{}</p>\n", words.html())
+            }
+            DocumentPart::Heading(level, text) => format!("<h{level}>{}</h{level}>\n", escape_prose(text)),
+            DocumentPart::List(items) | DocumentPart::Signs(items) => {
+                let items = items.iter().map(|words| format!("<li>{}</li>\n", words.html()));
+                format!("<ul>\n{}</ul>\n", items.collect::<String>())
+            }
+            DocumentPart::Table(table) => table.html("figures"),
+            DocumentPart::Fold(summary, document) => {
+                let summary = escape_prose(summary);
+                format!("<details>\n<summary>{summary}</summary>\n{}</details>\n", document.html())
+            }
+            DocumentPart::Commands(commands) => format!("<pre>{}</pre>\n", escape(commands)),
+            DocumentPart::Charts(charts) => {
+                let figures = charts.iter().map(figure).collect::<String>();
+                format!("<div class=\"charts timelines\">\n{figures}</div>\n")
+            }
+            DocumentPart::Verbatim(_) | DocumentPart::Gap => String::new(),
+        };
+        self.0.iter().map(print).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::record::class::Class;
 use crate::record::marks::{RunConditions, UNCERTAIN};
 use crate::record::{Case, Record};
 use crate::stats::{bootstrap, noise};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 /// Smallest lead that is worth a winner.
@@ -129,10 +130,15 @@ pub fn ratios_to_fastest(record: &Record) -> HashMap<*const Case, TimeRatio> {
 /// Most steps from the shortest median to the case that takes the least time in most processes.
 const MAX_STEPS: usize = 8;
 
+/// Compares cases by their medians; those without one come last.
+pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
+    let [a, b] = [a, b].map(|case| median(case).map_or(f64::INFINITY, |time| time.0));
+    a.total_cmp(&b)
+}
+
 /// Returns the case with the shortest median, unless another took less time in most of the processes in which both took turns.
 pub fn best_of<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
-    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
-    let mut best = *cases.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
+    let mut best = *cases.iter().min_by(|a, b| by_time(a, b))?;
     // A step may lead to a case that loses to a third.
     for _ in 0..MAX_STEPS {
         let ratio = |other: &Case| {
@@ -176,8 +182,7 @@ pub fn set_speedups(record: &mut Record, over: &str) -> Result<(), String> {
 /// Finds the winners of a size; `None` without competition.
 fn find_winners<'a>(record: &Record, mut cases: Vec<&'a Case>) -> Option<SizeWinners<'a>> {
     let size = row(cases.first()?);
-    let time = |case: &Case| median(case).map_or(f64::INFINITY, |time| time.0);
-    cases.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    cases.sort_by(|a, b| by_time(a, b));
     let best = best_of(&cases).filter(|_| cases.len() > 1)?;
     // A scattered time may be too close to tell although a shorter, steadier one is not.
     let is_tied = |case: &&Case| std::ptr::eq(*case, best) || is_too_close(record, best, case);
@@ -466,8 +471,18 @@ mod tests {
     use crate::basis::units::Nanos;
     use crate::case::Shortcut;
     use crate::device::capability::DeviceKind;
-    use crate::record::fixture::four_cases;
-    use crate::record::{Outcome, Process};
+    use crate::record::Process;
+    use crate::record::fixture::{four_cases, measured_mut};
+
+    /// Sets the median of a measured case, of which it is certain.
+    fn set_median(case: &mut Case, median: Nanos) {
+        let summary = &mut measured_mut(case).summary;
+        (summary.median, summary.interval) = (median, Some([median; 2]));
+    }
+
+    fn sentence_of(record: &Record) -> Option<String> {
+        sentence(record, &record.cases.iter().collect::<Vec<_>>())
+    }
 
     /// Returns the sentence about a record with a case for each of these sizes, variants and times.
     fn sentence_on(times: &[(u64, &str, f64)]) -> Option<String> {
@@ -477,13 +492,12 @@ mod tests {
             let mut case = measured.clone();
             case.variant = variant.into();
             case.size = crate::basis::size::Size::Uniform(size).into();
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            (measured.summary.median, measured.summary.interval) = (Nanos(time), Some([Nanos(time); 2]));
-            measured.samples.iter_mut().for_each(|sample| sample.time = Nanos(time));
+            set_median(&mut case, Nanos(time));
+            measured_mut(&mut case).samples.iter_mut().for_each(|sample| sample.time = Nanos(time));
             case
         };
         record.cases = times.iter().map(case).collect();
-        sentence(&record, &record.cases.iter().collect::<Vec<_>>())
+        sentence_of(&record)
     }
 
     #[test]
@@ -503,8 +517,8 @@ mod tests {
         record.cases.truncate(1);
         record.cases.push(Case { variant: "other".into(), ..record.cases[0].clone() });
         let slow = |record: &mut Record, case: usize, is_slow: &dyn Fn(usize) -> bool, median: f64| {
-            let Outcome::Measured(measured) = &mut record.cases[case].outcome else { panic!("it is measured") };
-            (measured.summary.median, measured.summary.interval) = (Nanos(median), Some([Nanos(median); 2]));
+            set_median(&mut record.cases[case], Nanos(median));
+            let measured = measured_mut(&mut record.cases[case]);
             let sample = measured.samples[0];
             let time = |at| Nanos(if is_slow(at) { 180e3 } else { 100e3 });
             measured.samples = (0..40).map(|at| crate::record::Sample { time: time(at), ..sample }).collect();
@@ -528,11 +542,11 @@ mod tests {
             let times = [1.0, 1.0 + 0.5 * noise::assumed(is_on_host(record, &ahead))];
             let [best, other] = [0, 1].map(|at| {
                 let mut case = ahead.clone();
-                let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
                 let time = Nanos(times[at] * 1e6);
+                set_median(&mut case, time);
+                let measured = measured_mut(&mut case);
                 measured.process_medians = if counts[at] > 1 { vec![time; counts[at]] } else { vec![] };
                 measured.samples.clear();
-                (measured.summary.median, measured.summary.interval) = (time, Some([time; 2]));
                 case
             });
             is_too_close(record, &best, &other)
@@ -550,7 +564,7 @@ mod tests {
         record.cases.truncate(2);
         let medians = [[4.16, 1.06], [4.53, 1.17], [2.45, 0.69]];
         for (at, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
+            let measured = measured_mut(case);
             measured.process_medians = medians.iter().map(|medians| Nanos(medians[at] * 1e6)).collect();
             (measured.summary.median, measured.summary.interval) =
                 (measured.process_medians[0], Some([Nanos(0.5e6), Nanos(9e6)]));
@@ -558,19 +572,17 @@ mod tests {
         let [slow, fast] = &record.cases[..] else { panic!("two cases") };
         assert!(!is_too_close(&record, fast, slow));
         let mut even = fast.clone();
-        let Outcome::Measured(measured) = &mut even.outcome else { panic!("it is measured") };
-        measured.process_medians.reverse();
+        measured_mut(&mut even).process_medians.reverse();
         assert!(is_too_close(&record, fast, &even));
         // A third case whose median is longer, but not in each process, ties although the second does not.
         let mut scattered = slow.clone();
         scattered.variant = "scattered".into();
-        let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
+        let measured = measured_mut(&mut scattered);
         measured.process_medians = [1.0, 20.0, 9.0].map(|time| Nanos(time * 1e6)).to_vec();
         measured.summary.median = Nanos(9e6);
         let race = find_winners(&record, vec![&scattered, slow, fast]).expect("a race");
         assert_eq!(race.names(), [&*fast.variant, "scattered"]);
-        let Outcome::Measured(measured) = &mut scattered.outcome else { panic!("it is measured") };
-        measured.summary.interval = None;
+        measured_mut(&mut scattered).summary.interval = None;
         assert_eq!(why_tied(&[fast, &scattered]), "have too few samples or processes to tell");
     }
 
@@ -580,25 +592,21 @@ mod tests {
         record.cases.truncate(2);
         record.cases = [record.cases.clone(), record.cases].concat();
         let [slow, fast, slow_too, fast_too] = &record.cases[..] else { panic!("four cases") };
-        assert!(
-            !are_too_close_in_the_mean(&record, &[fast, fast_too], &[slow, slow_too]),
-            "twice as fast in one process"
-        );
+        let is_close = are_too_close_in_the_mean(&record, &[fast, fast_too], &[slow, slow_too]);
+        assert!(!is_close, "twice as fast in one process");
         assert!(are_too_close_in_the_mean(&record, &[fast, slow], &[slow, fast]), "equal in the mean");
         // The device was at half its speed beside the slow ones.
         let mut disturbed = record.clone();
         disturbed.devices[0].kind = DeviceKind::Cpu;
         for (index, case) in disturbed.cases.iter_mut().enumerate() {
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            measured.conditions.canary_median = Some(Nanos(if index % 2 == 0 { 2e3 } else { 1e3 }));
+            measured_mut(case).conditions.canary_median = Some(Nanos(if index % 2 == 0 { 2e3 } else { 1e3 }));
         }
         let [slow, fast, slow_too, fast_too] = &disturbed.cases[..] else { panic!("four cases") };
         assert!(are_too_close_in_the_mean(&disturbed, &[fast, fast_too], &[slow, slow_too]), "too close at each size");
         // At each of two sizes, the times of the first variant and the second in three processes.
         let mut set = |times: [[f64; 3]; 4]| {
             for (case, times) in record.cases.iter_mut().zip(times) {
-                let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-                measured.process_medians = times.map(|time| Nanos(time * 1e6)).to_vec();
+                measured_mut(case).process_medians = times.map(|time| Nanos(time * 1e6)).to_vec();
             }
             let cases = &record.cases;
             are_too_close_in_the_mean(&record, &[&cases[0], &cases[2]], &[&cases[1], &cases[3]])
@@ -620,13 +628,11 @@ mod tests {
     fn the_lead_of_a_marked_time_is_approximate() {
         let mut record = four_cases();
         record.cases.truncate(2);
-        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>()).expect("rivals");
+        let sentence_of = |record: &Record| sentence_of(record).expect("rivals");
         assert_eq!(sentence_of(&record), "local is fastest, 2.0 times as fast as naive");
-        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        measured.summary.interval = Some([240e3, 300e3].map(Nanos));
+        measured_mut(&mut record.cases[0]).summary.interval = Some([240e3, 300e3].map(Nanos));
         assert_eq!(sentence_of(&record), "local is fastest, about 2.0 times as fast as naive");
-        let Outcome::Measured(measured) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        measured.summary.interval = Some([240e3, 400e3].map(Nanos));
+        measured_mut(&mut record.cases[0]).summary.interval = Some([240e3, 400e3].map(Nanos));
         assert_eq!(sentence_of(&record), "local is fastest", "nobody knows by how much");
         // At another size the other variant wins, so that no factor is told.
         for index in 0..2 {
@@ -635,18 +641,14 @@ mod tests {
             case.variant = record.cases[1 - index].variant.clone();
             record.cases.push(case);
         }
-        assert!(
-            sentence_of(&record).starts_with("the fastest is local at 64, naive at 512"),
-            "{}",
-            sentence_of(&record)
-        );
+        let said = sentence_of(&record);
+        assert!(said.starts_with("the fastest is local at 64, naive at 512"), "{said}");
     }
 
     #[test]
     fn a_variant_that_alone_has_no_caveat_is_named_if_others_are_faster() {
         let mut record = four_cases();
         record.cases.truncate(2);
-        let sentence_of = |record: &Record| sentence(record, &record.cases.iter().collect::<Vec<_>>());
         record.cases[1].shortcuts = vec![Shortcut::LessAccurate];
         let expected = "naive is the only variant without a caveat; faster with a caveat: local";
         assert_eq!(sentence_of(&record).as_deref(), Some(expected));

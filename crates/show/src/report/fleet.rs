@@ -2,11 +2,11 @@
 
 use super::and_more;
 use super::choices::{self, Choices};
+use super::compare::plain_names;
 use super::document::Document;
 use super::fastest;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::{distinct, grouped};
-use crate::basis::pattern::short_ids;
 use crate::basis::printable::printable;
 use crate::basis::units::{counted, significant, trimmed};
 use crate::compare::Comparison;
@@ -269,8 +269,7 @@ fn caption(fleet: &Fleet, what: &str) -> String {
 }
 
 fn case_names(fleet: &Fleet) -> Vec<String> {
-    let ids: Vec<_> = fleet.cases.iter().map(|row| row.name.as_str()).collect();
-    short_ids(&ids).iter().map(|name| printable(name).into_owned()).collect()
+    plain_names(fleet.cases.iter().map(|row| row.name.as_str()))
 }
 
 /// Names of devices as tables show them.
@@ -285,7 +284,7 @@ impl DeviceNames {
     /// Shortens distinct names to `max_name` characters, or to as many more as keep them different.
     fn new(names: Vec<&str>, max_name: usize) -> Self {
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let shorten = |most| names.iter().map(|name| shortened(name, most)).collect::<Vec<_>>();
+        let shorten = |most| names.iter().map(|name| short_name(name, most)).collect::<Vec<_>>();
         let is_distinct = |most: &usize| distinct(shorten(*most)).len() == names.len();
         let most = (max_name.min(longest)..longest).find(is_distinct).unwrap_or(longest);
         let short = shorten(most).iter().map(|name| printable(name).into_owned()).collect::<Vec<_>>();
@@ -306,7 +305,7 @@ const GENERIC_WORDS: [&str; 4] = ["GeForce", "Graphics", "Radeon", "Device"];
 
 /// Shortens a name that is longer than `most` characters: leaves out the vendor, remarks in brackets and generic words,
 /// then cuts the end. `RX 7900 XTX` of `AMD Radeon RX 7900 XTX (RADV NAVI31)`.
-fn shortened(name: &str, most: usize) -> String {
+fn short_name(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.into();
     }
@@ -318,10 +317,7 @@ fn shortened(name: &str, most: usize) -> String {
     };
     let words: Vec<_> = plain.split_whitespace().filter(is_telling).collect();
     let short = if words.is_empty() { plain.to_string() } else { words.join(" ") };
-    if short.chars().count() <= most {
-        return short;
-    }
-    short.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    table::shortened(&short, most)
 }
 
 #[cfg(test)]

@@ -24,36 +24,20 @@ const MAX_CELLS_PER_CASE: usize = 50;
 /// Number of cases that a table of fewer counts as.
 const MIN_CASES: usize = 100;
 
-/// Cell of a size, and the time that it shows, if there is one.
-#[derive(Clone, Default)]
-struct TimeCell {
-    time: Option<Nanos>,
-    /// Relative distance from the median to the farther end of its interval.
-    error: Option<f64>,
-    /// Share and marks beside the time, or the text in its place.
-    cell: Cell,
-}
-
-impl TimeCell {
-    fn without_time(text: impl Into<Cell>) -> Self {
-        Self { cell: text.into(), ..Self::default() }
+/// Returns the cell of a case: its time, whose text the row's unit determines, with share and marks, or why it has none.
+fn time_cell(case: &Case, conditions: &RunConditions, over: Option<&str>) -> Cell {
+    let time = median(case);
+    if time.is_none() {
+        return case.outcome.status().into();
     }
-
-    /// Returns the cell of a case: its time, with share and marks, or why it has none.
-    fn of_case(case: &Case, conditions: &RunConditions, over: Option<&str>) -> Self {
-        let time = median(case);
-        if time.is_none() {
-            return Self::without_time(case.outcome.status());
-        }
-        let detail = match over {
-            Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval)),
-            None => case.share.map(|share| share.told(percent_like)),
-        };
-        let detail = detail.unwrap_or_default();
-        let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
-        let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
-        Self { time, error, cell: Cell { spread, detail, marks: conditions.signs(case), ..Cell::default() } }
-    }
+    let detail = match over {
+        Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval)),
+        None => case.share.map(|share| share.told(percent_like)),
+    };
+    let detail = detail.unwrap_or_default();
+    let error = case.measured().and_then(|m| m.summary.relative_error()).filter(|error| error.is_finite());
+    let spread = error.map_or_else(String::new, |error| format!("±{}", uncertainty(error, percent)));
+    Cell { time, error, spread, detail, marks: conditions.signs(case), ..Cell::default() }
 }
 
 /// Names of the fastest of each size and class.
@@ -64,6 +48,9 @@ fn has_ties(winners: &Winners<'_>) -> bool {
     winners.values().any(|winners| winners.len() > 1)
 }
 
+/// Among which a case is the fastest of its size, where variants have caveats.
+const AMONG_CLASSES: &str = ", without a caveat or of several with the same one";
+
 /// Column of a variant, or its row if sizes are columns.
 struct VariantLine {
     heading: Cell,
@@ -71,7 +58,13 @@ struct VariantLine {
     competes: bool,
     /// Class within which the fastest case gets the star.
     class: Class,
-    cells: Vec<TimeCell>,
+    /// A cell for each size.
+    cells: Vec<Cell>,
+}
+
+/// Returns the line of a reference or a metric.
+fn uncontested(heading: &str, cells: Vec<Cell>) -> VariantLine {
+    VariantLine { heading: heading.into(), competes: false, class: Class::default(), cells }
 }
 
 impl<'a> Section<'a> {
@@ -120,8 +113,8 @@ impl<'a> Section<'a> {
         // The order of first appearance is that of the sizes.
         let by_size = grouped(self.cases.iter().copied(), |case| row(case));
         for name in shown_metrics(&self.cases) {
-            let cells = by_size.iter().map(|cases| TimeCell::without_time(metric_values(cases, name))).collect();
-            lines.push(VariantLine { heading: name.into(), competes: false, class: Class::default(), cells });
+            let cells = by_size.iter().map(|cases| metric_values(cases, name).into()).collect();
+            lines.push(uncontested(name, cells));
         }
         lines
     }
@@ -172,11 +165,11 @@ impl<'a> Section<'a> {
     ) -> (Table, String, Option<Mark>) {
         let lines = self.lines(&self.variants(), conditions, over);
         let cells = || lines.iter().flat_map(|line| &line.cells);
-        let has = [cells().any(|cell| cell.error.is_some()), cells().any(|cell| !cell.cell.detail.is_empty())];
+        let has = [cells().any(|cell| cell.error.is_some()), cells().any(|cell| !cell.detail.is_empty())];
         let winners = self.winners(record);
         let table = time_table(&size_heading(&self.cases), &self.sizes(), &lines, &winners);
         let is_ranked_by_class = lines.iter().any(|line| !line.class.is_exact());
-        let among = if is_ranked_by_class { ", without a caveat or of several with the same one" } else { "" };
+        let among = if is_ranked_by_class { AMONG_CLASSES } else { "" };
         let ties = if has_ties(&winners) { "; none is bold where times are too close to tell" } else { "" };
         let bold = table.any(|cell| cell.is_best) || lines.len() > 1 && !ties.is_empty();
         let bold = bold.then(|| Mark::new("bold", format!("the fastest of its size{among}{ties}")));
@@ -205,14 +198,13 @@ impl<'a> Section<'a> {
 }
 
 /// Returns a cell for each size: of the first of `cases` with this size, or empty.
-fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions, over: Option<&str>) -> Vec<TimeCell> {
+fn cells_by_size(cases: &[&Case], sizes: &[String], conditions: &RunConditions, over: Option<&str>) -> Vec<Cell> {
     let mut by_size: HashMap<String, &Case> = HashMap::new();
     for case in cases {
         by_size.entry(row(case)).or_insert(case);
     }
-    let cell =
-        |case: Option<&&Case>| case.map_or_else(TimeCell::default, |case| TimeCell::of_case(case, conditions, over));
-    sizes.iter().map(|size| cell(by_size.get(size))).collect()
+    let cell = |size| by_size.get(size).map_or_else(Cell::default, |case| time_cell(case, conditions, over));
+    sizes.iter().map(cell).collect()
 }
 
 /// Joins the distinct values that the variants of a size found for a metric.
@@ -230,14 +222,13 @@ fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine], winners: &
     let mut table = Table::default().text([heading, ""]).numbers(lines.iter().map(|line| line.heading.clone()));
     for (index, size) in sizes.iter().enumerate() {
         let times: Vec<Nanos> = lines.iter().filter_map(|line| line.cells[index].time).collect();
-        let best = shortest(times.iter().copied());
-        let unit = best.map(TimeUnit::for_value);
-        let unit_text = unit.map_or_else(String::new, |unit| unit.to_string());
+        let best = shortest(times.iter().copied()).map(|best| (best, TimeUnit::for_value(best)));
+        let unit_text = best.map_or_else(String::new, |(_, unit)| unit.to_string());
         let mut row = vec![Cell::from(size), unit_text.into()];
         for line in lines {
-            let TimeCell { time, error, mut cell } = line.cells[index].clone();
-            if let (Some(time), Some(best), Some(unit)) = (time, best, unit) {
-                (cell.text, cell.time) = (unit.number_within(time, error), Some(time));
+            let mut cell = line.cells[index].clone();
+            if let (Some(time), Some((best, unit))) = (cell.time, best) {
+                cell.text = unit.number_within(time, cell.error);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
                 cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
             }
@@ -326,12 +317,9 @@ impl<'a> SectionTable<'a> {
         }
         let mut lines = section.lines(&variants, conditions, view.over.as_deref());
         let timed = lines.iter().filter(|line| line.cells.iter().any(|cell| cell.time.is_some()));
-        let (star, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
-            0 | 1 => ("fastest of its size", "fastest variant"),
-            _ => (
-                "fastest of its size, without a caveat or of several with the same one",
-                "fastest variant without caveats",
-            ),
+        let (among, fastest_exact) = match distinct(timed.map(|line| &line.class)).len() {
+            0 | 1 => ("", "fastest variant"),
+            _ => (AMONG_CLASSES, "fastest variant without caveats"),
         };
         let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
         let mut marks: Vec<Mark> = vec![];
@@ -349,7 +337,7 @@ impl<'a> SectionTable<'a> {
         let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners);
         let fastest = fastest::sentence(record, &cases);
         let tied = if has_ties(&winners) { "; no ★ where times are too close to tell" } else { "" };
-        let star = format!("{star}{tied}");
+        let star = format!("fastest of its size{among}{tied}");
         let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);
         let largest_error = errors.reduce(f64::max);
         Self { section, table, largest_error, fastest, star, marks, notes }
@@ -431,11 +419,8 @@ fn skipped_note(section: &Section<'_>, skipped: &[&str]) -> Option<String> {
 /// Returns the lines of the reference times and of their ratio to the fastest variant; adds the sources to `notes`.
 fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut Vec<String>) -> Vec<VariantLine> {
     let sizes = section.sizes();
-    let mut references = vec![];
-    for size in &sizes {
-        references
-            .push(section.cases_of_size(size).next().and_then(|case| ReferenceTime::find_shortest(figures, case)));
-    }
+    let reference = |case: &Case| ReferenceTime::find_shortest(figures, case);
+    let references: Vec<_> = sizes.iter().map(|size| section.cases_of_size(size).next().and_then(reference)).collect();
     if references.iter().all(Option::is_none) {
         notes.push("--reference has no figure of these cases".into());
         return vec![];
@@ -450,18 +435,12 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
     let mut times = vec![];
     let mut ratios = vec![];
     for (size, figure) in sizes.iter().zip(references) {
-        times.push(TimeCell { time: figure.map(|figure| figure.time), ..TimeCell::default() });
+        times.push(Cell { time: figure.map(|figure| figure.time), ..Cell::default() });
         let ratio = section.fastest_time(size).zip(figure).map(|(ours, figure)| figure.time.0 / ours.0);
-        ratios.push(TimeCell::without_time(ratio.map(significant).unwrap_or_default()));
+        ratios.push(ratio.map(significant).unwrap_or_default().into());
     }
-    [("reference", times), ("× reference", ratios)]
-        .map(|(heading, cells)| VariantLine {
-            heading: heading.into(),
-            competes: false,
-            class: Class::default(),
-            cells,
-        })
-        .into()
+    let line = |(heading, cells): (&str, _)| uncontested(heading, cells);
+    [("reference", times), ("× reference", ratios)].map(line).into()
 }
 
 /// Formats a speed-up with its interval: `1.04× [1.02, 1.07]`, or `120×` without one. An interval that excludes 1 has the
@@ -532,7 +511,7 @@ pub mod tests {
     use crate::case::Shortcut;
     use crate::device::capability::DeviceInfo;
     use crate::kernels::CATALOGUE;
-    use crate::record::fixture::four_cases;
+    use crate::record::fixture::{four_cases, measured_mut};
     use crate::record::{Correctness, Limit, Share, reader};
 
     #[test]
@@ -642,8 +621,8 @@ pub mod tests {
     fn a_metric_that_is_part_of_the_answer_is_in_every_table() {
         let mut record = four_cases();
         for (case, rounds) in record.cases.iter_mut().zip([7.0, 9.0]) {
-            let Outcome::Measured(measured) = &mut case.outcome else { panic!("it is measured") };
-            let Correctness::Verified(verification) = &mut measured.verification else { panic!("it is verified") };
+            let answer = &mut measured_mut(case).verification;
+            let Correctness::Verified(verification) = answer else { panic!("it is verified") };
             verification.metrics = vec![
                 Metric::new("rounds", rounds).shown(),
                 Metric::new("lambda", 1.860_074_8).shown(),

@@ -202,9 +202,13 @@ mod tests {
     use super::*;
     use crate::history::fixture::{driver_change, settings};
 
+    fn history(runs: Vec<NamedRecord>) -> History {
+        History::new(runs, vec![], &settings())
+    }
+
     #[test]
     fn cases_have_a_trend_and_places_what_changed_there() {
-        insta::assert_snapshot!(text(&History::new(driver_change(), vec![], &settings()), 80));
+        insta::assert_snapshot!(text(&history(driver_change()), 80));
     }
 
     #[test]
@@ -214,7 +218,7 @@ mod tests {
             for run in &mut runs {
                 run.record.cases.truncate(cases);
             }
-            text(&History::new(runs, vec![], &settings()), 200)
+            text(&history(runs), 200)
         };
         let stores = [(5, 2), (13, 2), (12, 1), (15, 2), (13, 1)].map(|(runs, cases)| shown(runs, cases));
         insta::assert_snapshot!(stores.join("========\n"));
@@ -226,8 +230,8 @@ mod tests {
         for case in runs[1..].iter_mut().flat_map(|run| &mut run.record.cases) {
             case.outcome = crate::record::Outcome::Inspected;
         }
-        let history = History::new(runs, vec![], &settings());
-        assert_eq!(summary(&history), "1 run of 2 cases, and 12 records without a time: too few runs to find a step");
+        let summary = summary(&history(runs));
+        assert_eq!(summary, "1 run of 2 cases, and 12 records without a time: too few runs to find a step");
     }
 
     #[test]
@@ -238,7 +242,7 @@ mod tests {
                 case.id = format!("run/{}/f32/case-{at}", "softmax-of-many-rows-".repeat(4));
             }
         }
-        let history = History::new(runs, vec![], &settings());
+        let history = history(runs);
         insta::assert_snapshot!(text(&history, 80) + "========\n" + &text(&history, 200));
     }
 
@@ -250,7 +254,7 @@ mod tests {
             run.record.origin.label = Some("\u{1b}]0;x\u{7}".into());
             run.record.cases[0].id = "\u{1b}[2Jcase".into();
         }
-        let shown = text(&History::new(runs, vec![], &settings()), 80);
+        let shown = text(&history(runs), 80);
         assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2Jcase"), "{shown}");
     }
 }

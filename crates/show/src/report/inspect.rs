@@ -8,8 +8,10 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{printable, printable_lines};
 use crate::basis::units::{Bytes, counted, percent, significant, trimmed};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
-use crate::case::statistics;
-use crate::case::statistics::{CompilerStatistic, spills};
+use crate::case::statistics::CompilerStatistic::{
+    self, Code, Instructions, Occupancy, Registers, Scratch, Shared, Spills,
+};
+use crate::case::statistics::{self, spills};
 use crate::record::{Case, Outcome, Record};
 use crate::stats::Summary;
 use similar::TextDiff;
@@ -42,30 +44,31 @@ pub struct KernelRow<'a> {
 
 /// Returns the kernels of inspected cases.
 pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<KernelRow<'a>> {
-    let mut rows: Vec<KernelRow<'a>> = vec![];
-    for case in cases {
-        for compiled in &case.kernels {
-            let Some(inspection) = &compiled.inspection else { continue };
-            let new = KernelRow {
-                subject: case.subject(),
-                device: case.device,
-                variant: &case.variant,
-                is_automatic: case.chosen_by_auto.is_some(),
-                kernel: (case.kernels.len() > 1).then(|| numbered_name(case, compiled)),
-                sizes: vec![case.size.to_string()],
-                compiled,
-                inspection,
-            };
-            match rows.iter_mut().find(|row| row.is_same_kernel(&new)) {
-                Some(row) => {
-                    row.is_automatic |= new.is_automatic;
-                    row.sizes.extend(new.sizes);
-                }
-                None => rows.push(new),
-            }
-        }
-    }
-    rows
+    let kernels = cases.into_iter().flat_map(|case| {
+        let name = move |compiled| (case.kernels.len() > 1).then(|| numbered_name(case, compiled));
+        let inspected = case.kernels.iter().filter_map(move |kernel| Some((kernel, kernel.inspection.as_ref()?)));
+        inspected.map(move |(compiled, inspection)| KernelRow {
+            subject: case.subject(),
+            device: case.device,
+            variant: &case.variant,
+            is_automatic: case.chosen_by_auto.is_some(),
+            kernel: name(compiled),
+            sizes: vec![case.size.to_string()],
+            compiled,
+            inspection,
+        })
+    });
+    // Sizes that compile to the same code share a row.
+    let code = |row: &KernelRow<'a>| {
+        let KernelRow { subject, device, variant, kernel, compiled, inspection, .. } = row;
+        (subject.clone(), *device, *variant, kernel.clone(), &compiled.hash, inspection.subgroup_size)
+    };
+    let join = |mut row: KernelRow<'a>, same: KernelRow<'a>| {
+        row.is_automatic |= same.is_automatic;
+        row.sizes.extend(same.sizes);
+        row
+    };
+    grouped(kernels, code).into_iter().filter_map(|rows| rows.into_iter().reduce(join)).collect()
 }
 
 /// Returns the short name of a kernel of a case, with a number if others of the case have the same: `scan.comp 2`.
@@ -89,16 +92,6 @@ fn short_name<'a>(case: &Case, compiled: &'a CompiledKernel) -> &'a str {
 }
 
 impl<'a> KernelRow<'a> {
-    /// Whether another size compiles to the code of this row.
-    fn is_same_kernel(&self, other: &Self) -> bool {
-        self.subject == other.subject
-            && self.device == other.device
-            && self.variant == other.variant
-            && self.kernel == other.kernel
-            && self.compiled.hash == other.compiled.hash
-            && self.inspection.subgroup_size == other.inspection.subgroup_size
-    }
-
     /// Returns a name that distinguishes the row: `tiled 4096`.
     pub fn label(&self) -> String {
         join_filled(&[&self.variant(), self.kernel.as_deref().unwrap_or_default(), &self.size()], " ")
@@ -160,13 +153,8 @@ fn first_and_last(sizes: &[String]) -> String {
 fn figure_text(figure: CompilerStatistic, value: Option<f64>) -> String {
     let Some(value) = value else { return UNKNOWN.into() };
     match figure {
-        CompilerStatistic::Scratch | CompilerStatistic::Shared | CompilerStatistic::Code => {
-            Bytes(value as u64).to_string()
-        }
-        CompilerStatistic::Registers
-        | CompilerStatistic::Spills
-        | CompilerStatistic::Occupancy
-        | CompilerStatistic::Instructions => number(value),
+        Scratch | Shared | Code => Bytes(value as u64).to_string(),
+        Registers | Spills | Occupancy | Instructions => number(value),
     }
 }
 
@@ -290,15 +278,9 @@ fn kernel_table(kernels: &KernelRows<'_>, width: usize) -> (Document, [String; 2
     table.leave_out_empty(&["kernel"], "");
     table.leave_out_empty(&CompilerStatistic::ALL.map(CompilerStatistic::name), UNKNOWN);
     // Without any scratch memory, its column says nothing.
-    table.leave_out_empty(&[CompilerStatistic::Scratch.name()], "0 B");
+    table.leave_out_empty(&[Scratch.name()], "0 B");
     let whole = table.width();
-    let [scratch, instructions, shared, code] = [
-        CompilerStatistic::Scratch,
-        CompilerStatistic::Instructions,
-        CompilerStatistic::Shared,
-        CompilerStatistic::Code,
-    ]
-    .map(CompilerStatistic::name);
+    let [scratch, instructions, shared, code] = [Scratch, Instructions, Shared, Code].map(CompilerStatistic::name);
     let mut hidden = table.fit(width, &[CACHED, SPREAD, scratch, instructions, shared, code]);
     hidden.reverse();
     let mut document = Document::default();
@@ -496,6 +478,11 @@ mod tests {
         Case { variant: variant.into(), size: size.into(), kernels, outcome: Outcome::Inspected, ..case }
     }
 
+    /// Returns a case with a kernel of its own.
+    fn compiled(variant: &str, size: &str, hash: &str) -> Case {
+        case(variant, size, vec![kernel(&format!("matmul/{variant}.f32"), hash, &radv(24.0, 0.0), "")])
+    }
+
     fn record(cases: Vec<Case>) -> Record {
         Record { cases, ..four_cases() }
     }
@@ -503,50 +490,36 @@ mod tests {
     #[test]
     fn a_kernel_has_a_row_with_common_names_and_below_it_the_drivers() {
         let spilling = kernel("matmul/tiled.f32", "b", &radv(256.0, 442.0), "");
-        let record = record(vec![
-            case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]),
-            case("tiled", "64", vec![spilling]),
-        ]);
+        let record = record(vec![compiled("naive", "64", "a"), case("tiled", "64", vec![spilling])]);
         insta::assert_snapshot!(text(&record, 80) + "========\n" + &raw(&record, 80));
     }
 
     #[test]
     fn sizes_that_are_compiled_to_the_same_share_a_row_and_others_do_not() {
-        let kernels = |hash: &str| vec![kernel("matmul/naive.f32", hash, &radv(24.0, 0.0), "")];
-        let record = record(vec![
-            case("naive", "64", kernels("a")),
-            case("naive", "128", kernels("a")),
-            case("naive", "256", kernels("b")),
-        ]);
+        let cases = [("64", "a"), ("128", "a"), ("256", "b")].map(|(size, hash)| compiled("naive", size, hash));
+        let record = record(cases.into());
         let labels: Vec<_> = rows(&record.cases).iter().map(KernelRow::label).collect();
         assert_eq!(labels, ["naive 64, 128", "naive 256"]);
     }
 
     #[test]
     fn a_driver_without_statistics_says_so_and_times_are_shown() {
-        insta::assert_snapshot!(text(
-            &record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]),
-            80
-        ));
+        let record = record(vec![case("naive", "64", vec![kernel("matmul/naive.f32", "a", &[], "")])]);
+        insta::assert_snapshot!(text(&record, 80));
     }
 
     #[test]
     fn kernels_that_crash_the_compiler_have_a_row_too() {
-        let crashed = |variant: &str, size: &str| Case {
-            outcome: Outcome::failed("vkCreateComputePipelines failed".into()),
-            ..case(variant, size, vec![])
-        };
-        let compiled = case("naive", "64", vec![kernel("matmul/naive.f32", "a", &radv(24.0, 0.0), "")]);
-        let some = record(vec![crashed("tiled", "64"), compiled, crashed("tiled", "128")]);
+        let outcome = Outcome::failed("vkCreateComputePipelines failed".into());
+        let crashed = |variant, size| Case { outcome: outcome.clone(), ..case(variant, size, vec![]) };
+        let some = record(vec![crashed("tiled", "64"), compiled("naive", "64", "a"), crashed("tiled", "128")]);
         let none = record(vec![crashed("tiled", "64")]);
         insta::assert_snapshot!(text(&some, 80) + "========\n" + &text(&none, 80) + "========\n" + &raw(&none, 80));
     }
 
     #[test]
     fn a_narrow_table_keeps_the_size_of_the_code() {
-        let long = "matmul/a-kernel-with-a-name-of-many-words.f32";
-        let case = case("a-kernel-with-a-name-of-many-words", "64", vec![kernel(long, "a", &radv(24.0, 0.0), "")]);
-        let text = text(&record(vec![case]), 80);
+        let text = text(&record(vec![compiled("a-kernel-with-a-name-of-many-words", "64", "a")]), 80);
         let heading = text.lines().nth(3).expect("a heading");
         assert!(heading.contains("code") && !heading.contains("instr"), "{text}");
     }

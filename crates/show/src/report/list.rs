@@ -181,10 +181,8 @@ pub fn long(algorithm: &Algorithm, width: usize) -> String {
     }
     if STUDIED.contains(&&*algorithm.name) {
         line(String::new());
-        line(format!(
-            "  docs/studies/{0}.md says why the faster ones are faster; glsl/{0} has their source",
-            algorithm.name
-        ));
+        let name = &algorithm.name;
+        line(format!("  docs/studies/{name}.md says why the faster ones are faster; glsl/{name} has their source"));
     }
     // Addresses are too long to be indented further.
     for (at, Publication { name, title, address }) in publications_of(&algorithm.variants).enumerate() {

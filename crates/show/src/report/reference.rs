@@ -193,10 +193,8 @@ mod tests {
         assert!(figures.len() > 50);
         for figure in &figures {
             let algorithm = CATALOGUE.find(&figure.algorithm).expect("an algorithm");
-            assert!(
-                figure.size.known().is_some() && algorithm.variants.iter().any(|v| v.supports(figure.options.dtype)),
-                "{figure:?}"
-            );
+            let is_supported = algorithm.variants.iter().any(|variant| variant.supports(figure.options.dtype));
+            assert!(figure.size.known().is_some() && is_supported, "{figure:?}");
         }
     }
 

@@ -257,11 +257,8 @@ mod tests {
     fn a_remedy_of_two_faults_of_a_kernel_is_told_once() {
         let later = KernelFault { what: "reads tile[0][0]".into(), other: None, ..race() };
         let text = text(&[report("64", vec![race(), later])], 80);
-        assert_eq!(
-            (text.matches("barrier() after").count(), text.matches("remedy: as above").count()),
-            (1, 1),
-            "{text}"
-        );
+        let counts = ["barrier() after", "remedy: as above"].map(|remedy| text.matches(remedy).count());
+        assert_eq!(counts, [1, 1], "{text}");
     }
 
     #[test]

@@ -372,6 +372,14 @@ pub fn without_middle(name: &str, most: usize) -> String {
     head.chain(['…']).chain(tail).collect()
 }
 
+/// Cuts the end off a text that is longer than `most` characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Style with a line below the headings, and no others.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
@@ -668,10 +676,9 @@ pub mod tests {
         }
         let html = table.html("figures");
         assert!(html.contains(r#"<td class="n">★ 1.5<br/> 61% d</td><td>it_is&lt;fast&gt;</td></tr>"#), "{html}");
-        assert!(
-            html.contains(r#"aria-label="&lt;times&gt;""#) && html.contains(r#"<th scope="row">64</th>"#),
-            "{html}"
-        );
+        for part in [r#"aria-label="&lt;times&gt;""#, r#"<th scope="row">64</th>"#] {
+            assert!(html.contains(part), "{html}");
+        }
         let wide = table.clone().numbers(["a", "b\""]).html("figures");
         assert!(!html.contains("stacked") && wide.contains(r#"<table class="figures stacked">"#), "{wide}");
         assert!(wide.contains(r#"<td class="n" data-name="a_b">★ 1.5"#), "a block names its cells: {wide}");

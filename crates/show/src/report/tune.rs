@@ -30,30 +30,24 @@ pub struct InspectedRow {
     pub found: InspectedTiles,
 }
 
-/// Search as a row of a table: its names, and the cells behind them.
-struct SearchRow {
-    variant: &'static str,
-    spec: CaseSpec,
-    cells: Vec<String>,
-}
-
-/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches.
+/// Writes a heading, which has all that the searches share, then `title`; returns the table of the searches, each with its
+/// variant, its problem and its cells.
 fn write_searches(
     document: &mut Document,
     device: &DeviceInfo,
     algorithm: &Algorithm,
     title: &str,
     headings: &[&str],
-    rows: Vec<SearchRow>,
+    rows: Vec<(&str, CaseSpec, Vec<String>)>,
 ) -> Table {
-    let differs = |axis: &Axis| rows.iter().any(|row| !(axis.same)(&row.spec, &rows[0].spec));
-    let subject = rows.first().map(|row| axes::heading(&algorithm.name, &row.spec, |axis| !differs(axis)));
+    let differs = |axis: &Axis| rows.iter().any(|(_, spec, _)| !(axis.same)(spec, &rows[0].1));
+    let subject = rows.first().map(|(_, spec, _)| axes::heading(&algorithm.name, spec, |axis| !differs(axis)));
     document.line(format!("{}, {title}", subject.as_deref().unwrap_or(&algorithm.name)));
     document.line(named(device));
     let columns: Vec<_> = AXES.iter().filter(|axis| differs(axis)).filter_map(|axis| axis.column.as_ref()).collect();
     let table = Table::default().text(["variant"]).text(columns.iter().map(|column| column.name));
     let mut table = table.text(["size"]).prose(["tile"]).numbers(headings.iter().copied());
-    for SearchRow { variant, spec, cells } in rows {
+    for (variant, spec, cells) in rows {
         let values = columns.iter().map(|column| column.text(&spec));
         let names = [variant.to_string()].into_iter().chain(values).chain([spec.size.to_string()]);
         table.row(names.chain(cells));
@@ -67,7 +61,7 @@ pub fn inspected(device: &DeviceInfo, algorithm: &Algorithm, rows: &[InspectedRo
         let (tile, spills) = &found.best;
         let built_in = or_dash(found.built_in.1.map(|spills| spills.to_string()));
         let compiled = format!("{} of {}", found.tried, found.space);
-        SearchRow { variant, spec: *spec, cells: vec![tile.to_string(), spills.to_string(), built_in, compiled] }
+        (*variant, *spec, vec![tile.to_string(), spills.to_string(), built_in, compiled])
     });
     let title = "tiles by what they spill; none was run";
     let headings = ["spills", "built in", "compiled"];
@@ -101,8 +95,7 @@ pub fn text(
     (again, chooses): (Again<'_>, Chooses<'_>),
     width: usize,
 ) -> String {
-    let search = |row: &TunedRow| SearchRow { variant: row.variant, spec: row.spec, cells: cells(row).to_vec() };
-    let searches = rows.iter().map(search).collect();
+    let searches = rows.iter().map(|row| (row.variant, row.spec, cells(row))).collect();
     let headings = ["GFLOP/s", "built in", "gain", "tried"];
     let mut document = Document::default();
     let caches = CacheState::suffix((!cache.is_hot()).then_some(cache));
@@ -130,7 +123,7 @@ pub fn text(
                 axes::brief(&rows[0].spec),
                 rows[0].spec.size
             ));
-        } else if let Some(Chosen { times, row }) = Chosen::of(algorithm, &rows) {
+        } else if let Some((times, row)) = all_times(algorithm, &rows) {
             let untimed: Vec<_> = row.found.untimed.iter().filter(|name| !is_timed(&times, name)).cloned().collect();
             let auto = chooses(&row.spec);
             document.lines(choice(&row.spec, &times, row.work, [&row.found.tied, &untimed], (cache, auto)));
@@ -152,39 +145,27 @@ fn unsettled(row: &TunedRow) -> Option<String> {
         None => "too little time to compare it with the built-in tile".into(),
     };
     let kept = if is_built_in(found) { "the built-in tile" } else { "that of an earlier search" };
-    let rate = work.rate(time);
-    Some(format!(
-        "{variant} {} {}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})",
-        axes::brief(spec),
-        spec.size
-    ))
+    let (rate, axes, size) = (work.rate(time), axes::brief(spec), spec.size);
+    Some(format!("{variant} {axes} {size}: {kept} stays; {tile}, at {rate} GFLOP/s, may be faster ({why})"))
 }
 
-/// Choice of `auto` for a problem, from all that the searches on it timed.
-struct Chosen<'a> {
-    /// Last time of each variant.
-    times: Vec<(String, Nanos)>,
-    /// The last search that timed it: another search's ties are with another time.
-    row: &'a TunedRow,
-}
-
-impl<'a> Chosen<'a> {
-    fn of(algorithm: &Algorithm, rows: &[&'a TunedRow]) -> Option<Self> {
-        let mut times: Vec<(String, Nanos)> = vec![];
-        for TunedRow { variant, found, .. } in rows {
-            // `auto` never picks a variant that is less accurate.
-            let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
-            let own = is_exact.then(|| (variant.to_string(), found.best.1));
-            for timed in found.rivals.iter().cloned().chain(own) {
-                times.retain(|(name, _)| *name != timed.0);
-                times.push(timed);
-            }
+/// Returns the last time of each variant that the searches on a problem timed, and the last search that timed the fastest,
+/// which `auto` chooses: another search's ties are with another time.
+fn all_times<'a>(algorithm: &Algorithm, rows: &[&'a TunedRow]) -> Option<(Vec<(String, Nanos)>, &'a TunedRow)> {
+    let mut times: Vec<(String, Nanos)> = vec![];
+    for TunedRow { variant, found, .. } in rows {
+        // `auto` never picks a variant that is less accurate.
+        let is_exact = algorithm.variant(variant).is_ok_and(|variant| variant.shortcuts().is_empty());
+        let own = is_exact.then(|| (variant.to_string(), found.best.1));
+        for timed in found.rivals.iter().cloned().chain(own) {
+            times.retain(|(name, _)| *name != timed.0);
+            times.push(timed);
         }
-        let (variant, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-        let has_timed = |row: &&&TunedRow| row.variant == variant || is_timed(&row.found.rivals, variant);
-        let row = *rows.iter().rev().find(has_timed)?;
-        Some(Self { times, row })
     }
+    let (variant, _) = times.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let has_timed = |row: &&&TunedRow| row.variant == variant || is_timed(&row.found.rivals, variant);
+    let row = *rows.iter().rev().find(has_timed)?;
+    Some((times, row))
 }
 
 fn is_timed(times: &[(String, Nanos)], name: &str) -> bool {
@@ -247,12 +228,8 @@ pub fn choice(
             [format!("{when}, `auto` picks {fastest}{caches}"), String::new()]
         }
     };
-    Some(format!(
-        "{} {}: {picked}{tie}{untimed}; GFLOP/s: {}{other}",
-        axes::words(spec, |_| true).join(" "),
-        spec.size,
-        rates.join(", ")
-    ))
+    let (axes, rates) = (axes::words(spec, |_| true).join(" "), rates.join(", "));
+    Some(format!("{axes} {}: {picked}{tie}{untimed}; GFLOP/s: {rates}{other}", spec.size))
 }
 
 fn is_built_in(found: &SearchResult) -> bool {
@@ -271,10 +248,10 @@ fn gain(found: &SearchResult) -> Option<String> {
 }
 
 /// Returns the cells behind the names of a search.
-fn cells(row: &TunedRow) -> [String; 5] {
+fn cells(row: &TunedRow) -> Vec<String> {
     let TunedRow { found, work, .. } = row;
     let (tile, time) = found.best;
-    [
+    vec![
         tile.to_string(),
         work.rate(time).to_string(),
         or_dash(found.built_in.1.map(|time| work.rate(time).to_string())),
@@ -295,13 +272,13 @@ mod tests {
     use crate::device::fixture::software_device;
     use crate::kernels::CATALOGUE;
 
-    fn row(variant: &'static str, size: &str, tile: &str, built_in: &str) -> TunedRow {
+    fn row(variant: &'static str, size: &str, tile: &str) -> TunedRow {
         let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
         let size: Size = size.parse().expect("a size");
         let parsed = |text: &str| text.parse::<Tile>().expect("a tile");
         let found = SearchResult {
             best: (parsed(tile), Nanos(1e6)),
-            built_in: (parsed(built_in), Some(Nanos(1.25e6))),
+            built_in: (parsed(TILE), Some(Nanos(1.25e6))),
             gain: Some([1.21, 1.29]),
             unclear: Some((parsed(tile), Nanos(1.1e6), Some([0.97, 1.3]))),
             rivals: vec![("texel".into(), Nanos(2e6))],
@@ -313,13 +290,16 @@ mod tests {
             refused: vec![],
             others: None,
         };
-        TunedRow {
-            variant,
-            spec: CaseSpec::new(algorithm, size, DType::F32),
-            found,
-            has_refused: false,
-            work: Work { operations: 1 << 30, bytes: Bytes(1 << 20) },
-        }
+        let work = Work { operations: 1 << 30, bytes: Bytes(1 << 20) };
+        TunedRow { variant, spec: CaseSpec::new(algorithm, size, DType::F32), found, has_refused: false, work }
+    }
+
+    /// Tile that is built in.
+    const TILE: &str = "64x64x16/64x32/16x16";
+
+    fn print(rows: &[TunedRow], width: usize) -> String {
+        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
+        text((&software_device(), algorithm, CacheState::Hot), rows, (&again, &|_: &_| None), width)
     }
 
     fn again(rows: &[&TunedRow]) -> String {
@@ -329,22 +309,14 @@ mod tests {
 
     #[test]
     fn a_gain_is_only_claimed_of_tiles_that_took_turns() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let mut row = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
-        let print = |row: &TunedRow, width| {
-            text(
-                (&software_device(), algorithm, CacheState::Hot),
-                std::slice::from_ref(row),
-                (&again, &|_: &_| None),
-                width,
-            )
-        };
+        let mut row = row("tiled", "256", TILE);
+        let print = |row: &TunedRow| print(std::slice::from_ref(row), 200);
         row.found.built_in.0 = "32x32x8/16x32/8x8".parse().expect("a tile");
         row.found.unclear = None;
-        assert!(print(&row, 200).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row, 200));
+        assert!(print(&row).contains("1.25 × (1.21 … 1.29)"), "{}", print(&row));
         row.found.gain = None;
         row.found.unclear = Some((row.found.built_in.0, Nanos(9e5), None));
-        let text = print(&row, 200);
+        let text = print(&row);
         assert!(text.contains("as before") && !text.contains("1.25"), "{text}");
         let why = "may be faster (too little time to compare it with the built-in tile)";
         assert!(text.contains("that of an earlier search stays") && text.contains(why), "{text}");
@@ -352,48 +324,37 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let mut rows = vec![
-            row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16"),
-            row("split", "64x8192x16384", "128x128x32/64x64/8x8/16", "64x64x16/64x32/16x16"),
-        ];
-        let device = software_device();
+        let mut rows = vec![row("tiled", "256", TILE), row("split", "64x8192x16384", "128x128x32/64x64/8x8/16")];
         let texts = [80, 120, 200].map(|width| {
-            let text = text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), width);
+            let text = print(&rows, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
             text
         });
-        let one = text((&device, algorithm, CacheState::Hot), &rows[..1], (&again, &|_: &_| None), 80);
+        let one = print(&rows[..1], 80);
         rows[1].spec.layout = Layout::Nt;
         rows[1].spec.dtype = DType::F16;
-        insta::assert_snapshot!(
-            texts.join("========\n")
-                + &one
-                + &text((&device, algorithm, CacheState::Hot), &rows, (&again, &|_: &_| None), 200)
-        );
+        insta::assert_snapshot!(texts.join("========\n") + &one + &print(&rows, 200));
     }
 
     #[test]
     fn searches_on_one_problem_end_in_one_choice_from_all_that_they_timed() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let tile = "64x64x16/64x32/16x16";
-        let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, tile, tile));
+        let [mut a, mut b, other] = ["256", "256", "512"].map(|size| row("tiled", size, TILE));
         (b.variant, b.found.rivals) = ("coopmat", vec![("naive".into(), Nanos(4e6))]);
         (a.spec.layout, b.spec.layout) = (Layout::Nt, Layout::Nt);
         let mut one = vec![a, b, other];
-        let text = text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 200);
+        let text = print(&one, 200);
         one.truncate(2);
         let choices: Vec<_> = text.lines().filter(|line| line.contains("`auto` picks")).collect();
         assert!(choices.len() == 2 && choices[1].contains("but texel may be as fast"), "{text}");
         // Of one problem, a line has the times of all.
-        let line = super::text((&software_device(), algorithm, CacheState::Hot), &one, (&again, &|_: &_| None), 400);
+        let line = print(&one, 400);
         let (_, choice) = line.split_once("f32 nt 256: from now on, `auto` picks ").expect("a choice");
         assert!(["tiled ", "coopmat ", "texel ", "naive "].iter().all(|name| choice.contains(name)), "{line}");
     }
 
     #[test]
     fn a_tie_names_with_whom_among_those_that_auto_chooses_from() {
-        let TunedRow { spec, work, .. } = row("tiled", "256", "64x64x16/64x32/16x16", "64x64x16/64x32/16x16");
+        let TunedRow { spec, work, .. } = row("tiled", "256", TILE);
         let times = [("naive", 2e6), ("tiled", 1.01e6), ("texel", 1e6)].map(|(name, time)| (name.into(), Nanos(time)));
         let text = |tied: &[&str]| {
             let tied: Vec<_> = tied.iter().map(ToString::to_string).collect();
@@ -403,11 +364,8 @@ mod tests {
         let short = choice(&spec, &times, work, [&[], &untimed], (CacheState::Hot, None)).expect("a choice");
         let said = "from now on, `auto` picks texel; there was no time for gemv and gemv-texel; GFLOP/s";
         assert!(short.contains(said), "{short}");
-        assert!(
-            text(&["split", "tiled"]).contains("from now on, `auto` picks texel, but tiled may be as fast; GFLOP/s"),
-            "{}",
-            text(&["tiled"])
-        );
+        let tied = text(&["split", "tiled"]);
+        assert!(tied.contains("from now on, `auto` picks texel, but tiled may be as fast; GFLOP/s"), "{tied}");
         let auto =
             AutoChoice { variant: "gemv".into(), reason: "by its model".into(), when: "with --tuned FILE".into() };
         let other = choice(&spec, &times, work, [&[], &[]], (CacheState::Hot, Some(auto))).expect("a choice");
@@ -418,20 +376,15 @@ mod tests {
 
     #[test]
     fn no_value_of_an_axis_is_lost() {
-        let algorithm = CATALOGUE.find("matmul").expect("it is an algorithm");
-        let tile = "64x64x16/64x32/16x16";
-        let usual = || row("tiled", "256", tile, tile);
+        let usual = || row("tiled", "256", TILE);
         for axis in AXES.iter().filter(|axis| axis.separates.tiles) {
             let options = crate::plan::fixture::unusual_on(axis);
             let other = || TunedRow { spec: CaseSpec { options, ..usual().spec }, ..usual() };
             let column = axis.column.as_ref().expect("kept tiles have a field of it");
-            let print = |rows: &[TunedRow]| {
-                text((&software_device(), algorithm, CacheState::Hot), rows, (&again, &|_: &_| None), 200)
-            };
-            let text = print(&[usual(), other()]);
+            let text = print(&[usual(), other()], 200);
             let is_heading = |line: &str| line.contains("variant") && line.contains(column.name);
             assert!(text.lines().any(is_heading) && text.contains(&column.text(&options)), "{}:\n{text}", axis.name);
-            let text = print(&[other(), other()]);
+            let text = print(&[other(), other()], 200);
             let title = axes::heading("matmul", &options, |_| true);
             assert!(text.starts_with(&format!("{title}, the best tiles tried")), "{}:\n{text}", axis.name);
             let auto = format!("{} 256: from now on, `auto` picks tiled", axes::words(&options, |_| true).join(" "));

@@ -13,18 +13,14 @@ use crate::record::{Case, Outcome, Record, Verification};
 /// Prints how many cases pass, and how near the worst comes to its tolerance: by variant, or by algorithm if several.
 pub fn table(record: &Record, width: usize) -> String {
     let algorithms = distinct(record.cases.iter().map(|case| case.algorithm.as_str()));
-    let single = match algorithms[..] {
-        [single] => Some(single),
-        _ => None,
-    };
-    let counts = ENDINGS;
+    let single = (algorithms.len() == 1).then(|| algorithms[0]);
     let mut document = Document::default();
     for device in &record.devices {
         let table = match single {
             Some(algorithm) => Table::default().text([format!("variant of {algorithm}").as_str(), "options"]),
             None => Table::default().text(["algorithm"]).numbers(["variants"]),
         };
-        let mut table = table.numbers(counts).numbers([ERROR_HEADING]);
+        let mut table = table.numbers(ENDINGS).numbers([ERROR_HEADING]);
         let cases_here = || record.cases.iter().filter(|case| case.device == device.index);
         let row_key = |case: &&Case| (case.asked(), single.map(|_| case.variant.clone()));
         for cases in grouped(cases_here(), row_key) {
@@ -32,7 +28,7 @@ pub fn table(record: &Record, width: usize) -> String {
                 Some(_) => [cases[0].variant.clone(), words(&cases)],
                 None => [cases[0].asked(), distinct(cases.iter().map(|case| &case.variant)).len().to_string()],
             };
-            let counts = counts.map(|ending| count(cases.iter().copied(), ending).to_string());
+            let counts = ENDINGS.map(|ending| count(cases.iter().copied(), ending).to_string());
             let closest = closest(&cases).map_or_else(String::new, share_of_bound);
             table.row(names.into_iter().chain(counts).chain([closest]));
         }
@@ -59,9 +55,8 @@ fn words(cases: &[&Case]) -> String {
     let cases = if ran.is_empty() { cases.iter().collect() } else { ran };
     let mut words = vec![];
     for axis in AXES.iter().filter(|axis| axis.name != axes::INPUT.name) {
-        words.extend(distinct(
-            cases.iter().flat_map(|case| axes::words(&case.options, |other| other.name == axis.name)),
-        ));
+        let of_case = |case: &&&Case| axes::words(&case.options, |other| other.name == axis.name);
+        words.extend(distinct(cases.iter().flat_map(of_case)));
     }
     words.join(" ")
 }

@@ -2,7 +2,7 @@
 //! written here, escaped.
 
 use super::super::join_filled;
-use super::super::table::without_middle;
+use super::super::table::{shortened, without_middle};
 use super::axis::LogAxis;
 use crate::basis::printable::escape;
 use crate::basis::units::Nanos;
@@ -77,12 +77,11 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 
 /// Returns the CSS rules of charts in dark mode.
 pub(super) fn dark_rules() -> String {
-    let mut rules = String::new();
-    for color in SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]) {
+    let rules = |color: Color| {
         let dark = hex(color.dark);
-        let _ = writeln!(rules, r#"svg [fill="{color}"]{{fill:{dark}}} svg [stroke="{color}"]{{stroke:{dark}}}"#);
-    }
-    rules
+        format!("svg [fill=\"{color}\"]{{fill:{dark}}} svg [stroke=\"{color}\"]{{stroke:{dark}}}\n")
+    };
+    SERIES.into_iter().chain([INK, QUIET, GRID, AXIS, BACKGROUND]).map(rules).collect()
 }
 
 pub(super) struct ChartPoint {
@@ -571,13 +570,6 @@ pub(super) fn hover_area(top: u32, width: u32, height: u32) -> String {
     format!(r#"<rect x="0" y="{top}" width="{width}" height="{height}" fill-opacity="0"/>"#)
 }
 
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
 /// Estimates the width of a text in pixels. Capitals and ideographs are wider than other characters.
 pub(super) fn text_width(text: &str) -> u32 {
     let width = |c: char| match c.width() {
@@ -681,9 +673,7 @@ pub(super) fn opening([title, source]: [&str; 2], description: &str, width: u32,
     for (index, line) in titles.iter().chain(&sources).enumerate() {
         let is_title = index < titles.len();
         let y = top + 18 + HEADING_LINE_HEIGHT * index as i32;
-        let ink = if is_title { INK } else { QUIET };
-        let size = if is_title { 14 } else { 12 };
-        let weight = if is_title { r#" font-weight="600""# } else { "" };
+        let (ink, size, weight) = if is_title { (INK, 14, r#" font-weight="600""#) } else { (QUIET, 12, "") };
         let line = escape(line);
         let _ = write!(
             heading,
@@ -939,13 +929,9 @@ mod tests {
 
     #[test]
     fn bars_of_one_case_lie_together_below_their_name() {
-        let bar = |name: &str, value| Bar {
-            name: name.into(),
-            value,
-            ends: Some([0.5, 9.0]),
-            text: "9 %".into(),
-            style: 0,
-            tip: String::new(),
+        let bar = |name: &str, value| {
+            let (name, ends, text) = (name.into(), Some([0.5, 9.0]), "9 %".into());
+            Bar { name, value, ends, text, style: 0, tip: String::new() }
         };
         let long = "a-name-that-does-not-fit-beside-its-bar";
         let (title, source, description) = (String::new(), String::new(), String::new());
@@ -981,12 +967,9 @@ mod tests {
         assert_eq!(distinct(both.collect()), 2 * SERIES.len());
         assert_eq!(distinct(styles.clone().map(|style| styled_bar((0, 0), (16, 12), style)).collect()), SERIES.len());
         let point = |x| ChartPoint { x, y: 2.0, ends: None, on_line: true, signs: String::new(), tip: String::new() };
-        let series = |style, dashed| Series {
-            name: format!("{style} {dashed}"),
-            style: Some(style),
-            dashed,
-            named: true,
-            points: vec![point(2.0), point(4.0)],
+        let series = |style, dashed| {
+            let points = vec![point(2.0), point(4.0)];
+            Series { name: format!("{style} {dashed}"), style: Some(style), dashed, named: true, points }
         };
         let axis = LogAxis { low: 1.0, high: 8.0, ticks: vec![] };
         let slope =

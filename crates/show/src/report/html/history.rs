@@ -48,10 +48,8 @@ pub fn page(history: &History) -> String {
 /// Writes the charts of the cases of a device, as far as they end below `end` bytes.
 fn write_device(page: &mut Page, history: &History, device: &str, end: usize) {
     page.element("h2", device);
-    page.paragraph(
-        "quiet",
-        "Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.",
-    );
+    let legend = "Each dot is a run. A horizontal line is the level between two steps, a vertical line is a step.";
+    page.paragraph("quiet", legend);
     if let Some(shortage) = shortage(history, device) {
         page.paragraph("quiet", &format!("{shortage}."));
     }

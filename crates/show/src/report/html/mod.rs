@@ -13,18 +13,17 @@ mod ratios;
 pub use capture::page as capture;
 pub use history::page as history;
 
-use super::bench::{Section, bound_mark, caches, figure_cell, main_sections, marks_of, median, row, variant};
+use super::bench::{Section, bound_mark, caches, clock, figure_cell, main_sections, marks_of, median, row, variant};
 use super::compare::difference_text;
 use super::document;
 use super::fastest;
 use super::grid::speedup_text;
 use super::long::{number_text, rename_integer_rate};
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, shortened};
 use super::{join_filled, or_dash};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::{escape, escape_prose};
 use crate::basis::units::{counted, in_words, range_text, significant};
-use crate::case::method::Clock;
 use crate::case::statistics;
 use crate::compare::gate::Ruling;
 use crate::compare::paired::{Finding, Trial, Trials};
@@ -34,8 +33,8 @@ use crate::record::class::Class;
 use crate::record::figure::{MEDIAN, MIN, PAGE, SPEEDUP};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, CaseSize, Measured, NamedRecord, Outcome, Record};
-use chart::{Width, histogram, shortened};
-use model::{Chart, ChartGroup, ReportSource, by_time, finite_share, series};
+use chart::{Width, histogram};
+use model::{Chart, ChartGroup, ReportSource, finite_share, series};
 use ratios::{RatioRow, Ratios};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -166,10 +165,8 @@ pub fn trials(trials: &Trials) -> Page {
     let title =
         join_or_count(&distinct(devices), 3, "devices").map_or_else(String::new, |names| format!(" on {names}"));
     let mut page = Page::default();
-    page.opening(
-        &format!("A/B comparison{title}"),
-        &format!("gpukern {}, {}", trials.version, started(&trials.started)),
-    );
+    let below = format!("gpukern {}, {}", trials.version, started(&trials.started));
+    page.opening(&format!("A/B comparison{title}"), &below);
     page.line(r#"<main id="results" tabindex="-1">"#);
     let rows = trials.cases.iter().zip(super::ab::names(trials)).filter_map(|(trial, name)| {
         let Finding { verdict, ratio, interval, p, control, .. } = trial.finding?;
@@ -407,8 +404,7 @@ impl Page {
             let groups = grouped(odd, |(status, case)| (*status, series(case)));
             for group in groups.iter().take(MAX_SENTENCES) {
                 let (status, case) = group[0];
-                let sizes: Vec<_> = distinct(group.iter().map(|(_, case)| case.row()));
-                let sizes = join_or_count(&sizes.iter().map(|size| &**size).collect::<Vec<_>>(), 3, "sizes");
+                let sizes = join_or_count(&distinct(group.iter().map(|(_, case)| case.row())), 3, "sizes");
                 let at =
                     sizes.filter(|sizes| !sizes.is_empty()).map_or_else(String::new, |sizes| format!(" at {sizes}"));
                 let class = if status == "unverified" { "quiet" } else { "verdict slower" };
@@ -511,13 +507,12 @@ impl Page {
         }
         if !comparison.inspected.is_empty() {
             self.fleet(super::compare::totals(comparison).into_iter().collect());
-            self.list_below(
-                VERDICTS_END,
-                super::compare::changed(comparison).map(|case| super::compare::inspection(case, 0)),
-            );
+            let changed = super::compare::changed(comparison);
+            self.list_below(VERDICTS_END, changed.map(|case| super::compare::inspection(case, 0)));
         }
         let sorted = comparison.sorted();
-        let names: Vec<_> = super::compare::plain_names(&sorted).iter().map(|name| shortened(name, MAX_NAME)).collect();
+        let names = super::compare::plain_names(sorted.iter().map(|(_, case)| case.id.as_str()));
+        let names: Vec<_> = names.iter().map(|name| shortened(name, MAX_NAME)).collect();
         let rows = sorted.iter().zip(&names).filter_map(|((_, case), name)| RatioRow::of(case, name)).collect();
         self.line(r#"<div class="winners">"#);
         self.ratios(Ratios::new(["candidate's time ÷ baseline's".into(), String::new()], rows, comparison.min_effect));
@@ -538,10 +533,8 @@ impl Page {
 
     fn ratios(&mut self, ratios: Option<Ratios>) {
         let drawn = ratios.map(|ratios| [Width::Wide, Width::Narrow].map(|width| ratios.svg(width)));
-        self.charts(
-            drawn.map(|drawings| Chart { name: "ratios".into(), drawings }).into_iter().collect(),
-            VERDICTS_END,
-        );
+        let chart = drawn.map(|drawings| Chart { name: "ratios".into(), drawings });
+        self.charts(chart.into_iter().collect(), VERDICTS_END);
     }
 
     /// Writes the tables across devices.
@@ -796,7 +789,7 @@ impl<'a> Leaders<'a> {
         }
         let mut leaders = Self { source, by_row, tied };
         for cases in leaders.by_row.values_mut() {
-            cases.sort_by(|a, b| by_time(a, b));
+            cases.sort_by(|a, b| fastest::by_time(a, b));
             cases.sort_by_key(|case| !Class::of(case).is_exact());
         }
         leaders
@@ -889,7 +882,8 @@ fn side_by_side(
         for (source, cases) in sources {
             if let Some(case) = cases.get(key).copied() {
                 let names = [key.0.to_string(), key.1.clone(), source.name.clone()];
-                table.row(names.into_iter().chain([time_or_status(case), ratio_to(first, Some(case))]));
+                let time = median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string());
+                table.row(names.into_iter().chain([time, ratio_to(first, case)]));
             }
         }
     }
@@ -918,22 +912,15 @@ fn facts_of(ReportSource { run, device, name, .. }: &ReportSource<'_>) -> String
         ("processes", Some(record.processes().len().to_string())),
         ("wall time", Some(record.wall_time.to_string())),
     ];
-    for (name, value) in facts {
-        if let Some(value) = value {
-            table.row([name.to_string(), value]);
-        }
+    for (name, value) in facts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        table.row([name.to_string(), value]);
     }
     table.html("facts")
 }
 
-/// Formats the time of a case, or its status.
-fn time_or_status(case: &Case) -> String {
-    median(case).map_or_else(|| case.outcome.status().into(), |time| time.to_string())
-}
-
 /// Formats the time of a case divided by that of the first.
-fn ratio_to(first: Option<&Case>, case: Option<&Case>) -> String {
-    match first.and_then(median).zip(case.and_then(median)) {
+fn ratio_to(first: Option<&Case>, case: &Case) -> String {
+    match first.and_then(median).zip(median(case)) {
         Some((first, time)) if (time.0 / first.0).is_finite() => significant(time.0 / first.0),
         _ => "–".into(),
     }
@@ -945,13 +932,10 @@ const FASTER_WITH_CAVEAT: &str = "faster with a caveat";
 /// Lists `others` with their caveats and times: `split (3×f16) 1.110 ms`.
 fn faster_with_caveats(others: &[&Case], conditions: &RunConditions) -> String {
     let describe = |case: &&Case| {
-        join_filled(&[&series(case), &time_of(case).replace(' ', "\u{a0}"), &conditions.signs(case)], " ")
+        let time = MEDIAN.text(case).unwrap_or_default().replace(' ', "\u{a0}");
+        join_filled(&[&series(case), &time, &conditions.signs(case)], " ")
     };
     others.iter().map(describe).collect::<Vec<_>>().join("; ")
-}
-
-fn time_of(case: &Case) -> String {
-    MEDIAN.text(case).unwrap_or_default()
 }
 
 /// Formats the share of its limit that a case reaches, with the limit.
@@ -1003,11 +987,9 @@ fn sentence(baseline: &NamedRecord, candidate: &NamedRecord, comparison: Option<
     if differences.iter().any(|difference| difference.what == "device") {
         return format!("{} beside {}, on different devices: {}.", baseline.name, candidate.name, texts.join("; "));
     }
-    format!(
-        "No verdict, because the records were not measured under the same conditions (`--allow {}` gives one): {}.",
-        names.join(","),
-        texts.join("; ")
-    )
+    let (names, texts) = (names.join(","), texts.join("; "));
+    let why = "because the records were not measured under the same conditions";
+    format!("No verdict, {why} (`--allow {names}` gives one): {texts}.")
 }
 
 fn case_key(case: &Case) -> (&CaseSize, String) {
@@ -1025,7 +1007,7 @@ fn standalone(svg: &str) -> String {
 }
 
 /// Joins names: "a, b and c", or the number of `what` if there are more than `most`; `None` without any.
-fn join_or_count(names: &[&str], most: usize, what: &str) -> Option<String> {
+fn join_or_count(names: &[impl AsRef<str>], most: usize, what: &str) -> Option<String> {
     match names.len() {
         0 => None,
         count if count > most => Some(format!("{count} {what}")),
@@ -1041,13 +1023,9 @@ fn devices_and_days<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> St
     let names = distinct(devices.into_iter().map(|device| &*device.name));
     let mut times: Vec<_> = records.map(|record| &record.started).collect();
     times.sort();
-    let mut days = vec![];
-    for time in times {
-        // Non-breaking spaces keep a date in one line.
-        let day = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string());
-        days.push(day.unwrap_or_default());
-    }
-    days.retain(|day| !day.is_empty());
+    // Non-breaking spaces keep a date in one line.
+    let day = |time: jiff::Timestamp| time.strftime("%-d\u{a0}%b\u{a0}%Y").to_string();
+    let days = times.into_iter().filter_map(|time| time.parse().ok().map(day));
     let days = match &distinct(days)[..] {
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
@@ -1062,10 +1040,7 @@ fn started(text: &str) -> String {
 }
 
 fn method(record: &Record) -> String {
-    let clock = match record.method.clock {
-        Clock::DeviceTimestamps => "device timestamps",
-        Clock::Host => "the host's clock",
-    };
+    let clock = clock(record.method.clock);
     let cache = caches(record.method.cache);
     let validation = if record.method.validation { ", validation layers on" } else { "" };
     let robust = if record.method.robust_access == Some(true) { ", robust access" } else { "" };
@@ -1154,7 +1129,7 @@ mod tests {
     use crate::case::Shortcut;
     use crate::case::quantity::Pattern;
     use crate::record::Conditions;
-    use crate::record::fixture::{HOSTILE, hostile, six_cases};
+    use crate::record::fixture::{HOSTILE, hostile, measured_mut, six_cases};
     use crate::record::peak::{Extent, Figure, Peak, Quantity};
     use crate::record::{Limit, Share};
     use base64::Engine;
@@ -1297,8 +1272,7 @@ mod tests {
     #[test]
     fn a_chart_for_a_paper_explains_its_intervals_and_signs_and_names_no_command() {
         let mut record = full();
-        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("a measured case") };
-        m.warnings = vec![crate::record::Warning::Interrupted];
+        measured_mut(&mut record.cases[0]).warnings = vec![crate::record::Warning::Interrupted];
         let one_size = Record { cases: record.cases[..6].to_vec(), ..record.clone() };
         for record in [record, one_size] {
             let page = page_of(record);
@@ -1394,12 +1368,10 @@ mod tests {
     fn means_over_sizes_are_relative_to_the_fastest_and_name_missing_sizes() {
         let mut record = large(3, 4, false);
         for (index, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
+            measured_mut(case).summary.median = Nanos(1e3 * [1.0, 2.0, 3.0][index % 3]);
         }
         record.cases.remove(1);
-        let Outcome::Measured(m) = &mut record.cases[0].outcome else { panic!("it is measured") };
-        m.summary.median = Nanos(6e3);
+        measured_mut(&mut record.cases[0]).summary.median = Nanos(6e3);
         let html = page_of(record).html;
         let means = html.split("<table").find(|table| table.contains("4 sizes</caption>")).expect("means");
         let means = format!("<table{}</table>", means.split_once("</table>").expect("an end").0);
@@ -1411,7 +1383,7 @@ mod tests {
     fn the_headline_has_the_ratio_of_each_process_and_not_that_of_the_medians() {
         let mut record = large(2, 2, false);
         for (index, case) in record.cases.iter_mut().enumerate() {
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
+            let m = measured_mut(case);
             m.process_medians = [[100.0, 200.0, 300.0], [150.0, 320.0, 390.0]][index % 2].map(Nanos).to_vec();
             m.summary.median = m.process_medians[1];
         }
@@ -1456,8 +1428,7 @@ mod tests {
     fn marks_are_explained_where_they_stand_and_the_run_has_its_sentence() {
         let mut record = crate::record::fixture::disturbed();
         // The winner of a size has its mark above the charts too.
-        let Outcome::Measured(measured) = &mut record.cases[3].outcome else { panic!("it is measured") };
-        measured.summary.median = Nanos(1.0);
+        measured_mut(&mut record.cases[3]).summary.median = Nanos(1.0);
         insta::assert_snapshot!(outline(&page_of(record).html));
     }
 
@@ -1501,8 +1472,7 @@ mod tests {
         for (index, size) in (0..9).flat_map(|index| [(index, "64"), (index, "128")]) {
             let mut case = Case { variant: format!("other-{index}"), size: size.into(), ..local.clone() };
             case.id = format!("matmul/other-{index}/f32/{size}");
-            let Outcome::Measured(m) = &mut case.outcome else { panic!("it is measured") };
-            m.summary.median = Nanos(1e6 + f64::from(index));
+            measured_mut(&mut case).summary.median = Nanos(1e6 + f64::from(index));
             record.cases.push(case);
         }
         let page = page_of(record);

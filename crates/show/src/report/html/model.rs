@@ -1,12 +1,13 @@
 //! Contents of a report: sources (devices in runs), groups of cases that share charts, and the charts.
 
 use super::super::bench::{axis_names, median, row};
-use super::super::fastest;
+use super::super::fastest::{self, by_time};
 use super::super::grid::speedup_text;
 use super::super::join_filled;
+use super::super::table::shortened;
 use super::MAX_NAME;
 use super::axis::{self, LogAxis};
-use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs, shortened};
+use super::chart::{Bar, Bars, Ceiling, ChartPoint, Plot, SERIES, Series, Width, about_signs};
 use crate::basis::alike::{distinct, grouped, grouped_by_key_where, grouped_where};
 use crate::basis::size::Size;
 use crate::basis::units::{Bytes, Nanos, Work, significant, uncertainty};
@@ -14,11 +15,11 @@ use crate::case::Computes;
 use crate::case::quantity::Pattern;
 use crate::device::capability::DeviceInfo;
 use crate::record::class::Class;
-use crate::record::figure;
+use crate::record::figure::{self, CaseFigure};
 use crate::record::marks::RunConditions;
 use crate::record::peak::{Figure, Peak, Quantity};
 use crate::record::{AT_LEAST, Case, CaseSize, Measured, NamedRecord, Share};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -70,11 +71,6 @@ impl<'a> ReportSource<'a> {
         sources
     }
 
-    pub(super) fn peaks(&self) -> impl Iterator<Item = &'a Peak> {
-        let uuid = &self.device.uuid;
-        self.run.record.peaks.iter().filter(move |peak| peak.uuid == *uuid)
-    }
-
     pub(super) fn cases(&self) -> impl Iterator<Item = &'a Case> + Clone {
         let index = self.device.index;
         self.run.record.cases.iter().filter(move |case| case.device == index)
@@ -82,7 +78,7 @@ impl<'a> ReportSource<'a> {
 }
 
 /// Cases that share charts: one algorithm, element type and kind of input.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ChartGroup<'a> {
     first: &'a Case,
     /// Cases of each source, in the order of the sources.
@@ -151,7 +147,7 @@ impl<'a> ChartGroup<'a> {
     /// Returns at most `most` of the cases: at sizes spread evenly, the important variants first, then the fastest.
     pub(super) fn thinned(&self, most: usize) -> Self {
         if self.everything().count() <= most {
-            return Self { first: self.first, cases: self.cases.clone(), styles: Rc::clone(&self.styles) };
+            return self.clone();
         }
         let important = Self::important_variants(self.everything());
         let rows = distinct(self.everything().map(Case::row));
@@ -161,7 +157,7 @@ impl<'a> ChartGroup<'a> {
         let chosen_rows: HashSet<String> = rows.into_iter().step_by(stride).collect();
         let cases_per_row = (most / (chosen_rows.len() * sources)).max(1);
         let rank = |case: &Case| important.iter().position(|name| *name == series(case)).unwrap_or(MAX_NAMED);
-        let mut thinned = Self { first: self.first, cases: vec![], styles: Rc::clone(&self.styles) };
+        let mut thinned = Self { cases: vec![], ..self.clone() };
         for cases in &self.cases {
             let in_rows = cases.iter().copied().enumerate().filter(|(_, case)| chosen_rows.contains(&case.row()));
             let mut chosen = vec![];
@@ -349,6 +345,8 @@ impl<'a> ChartGroup<'a> {
         let subject = panel.operation.unwrap_or(&self.first.algorithm);
         let subject = join_filled(&[&format!("{subject} {}", self.first.dtype), &panel.label], " ");
         let drawn = indices.iter().flat_map(|source| &self.cases[*source]).copied().filter(is_drawn);
+        let (from, to) = ((x.low, 1.0), (x.high, 1.0));
+        let equal_speed = Ceiling { name: "1×".into(), detail: None, dashed: true, from, to };
         let quantity_title = format!("{}{}", quantity.title(&y), over.unwrap_or_default());
         let plot = Plot {
             title: format!("{subject}, {quantity_title}"),
@@ -362,7 +360,7 @@ impl<'a> ChartGroup<'a> {
             },
             x_label: axis::size_label(&x),
             y_label: quantity.label(&y),
-            ceilings: over.map(|_| equal_speed(&x)).into_iter().collect(),
+            ceilings: over.map(|_| equal_speed).into_iter().collect(),
             x,
             y,
             series,
@@ -387,14 +385,11 @@ impl<'a> ChartGroup<'a> {
         let mut all_series: Vec<Series> = vec![];
         for (rank, source) in indices.iter().enumerate() {
             let mut points_by_variant: HashMap<String, Vec<ChartPoint>> = HashMap::new();
-            for case in self.cases[*source].iter().filter(|case| is_drawn(case)) {
-                points_by_variant.entry(series(case)).or_default().extend(quantity.point(
-                    case,
-                    only,
-                    &sources[*source].conditions,
-                ));
-            }
+            let conditions = &sources[*source].conditions;
             let cases = self.cases[*source].iter().filter(|case| is_drawn(case));
+            for case in cases.clone() {
+                points_by_variant.entry(series(case)).or_default().extend(quantity.point(case, only, conditions));
+            }
             let grows = do_grow(cases.map(|case| &case.size));
             for name in &variants {
                 let mut points = points_by_variant.remove(name).unwrap_or_default();
@@ -551,12 +546,6 @@ fn has_rivals(cases: &[&Case]) -> bool {
     })
 }
 
-/// Compares cases by their medians; those without one come last.
-pub(super) fn by_time(a: &Case, b: &Case) -> Ordering {
-    let [a, b] = [a, b].map(|case| median(case).map_or(f64::INFINITY, |time| time.0));
-    a.total_cmp(&b)
-}
-
 /// Cases of a group that share a plot; by default all.
 #[derive(Default)]
 struct PlotPanel<'a> {
@@ -611,29 +600,27 @@ impl PlotQuantity {
         }
     }
 
-    /// Returns the title of an axis, in a unit that keeps numbers short.
-    fn title(self, axis: &LogAxis) -> &'static str {
-        match (self, is_large(axis)) {
-            (Self::Time, _) => "time",
+    /// Returns the figure with the scale of its axis, the word for it in the name of a file, and the titles of an axis of
+    /// small and of large numbers.
+    fn facts(self) -> (&'static CaseFigure, f64, &'static str, [&'static str; 2]) {
+        match self {
+            Self::Time => (&figure::MEDIAN, 1.0, "time", ["time"; 2]),
+            Self::Rate => (&figure::RATE, 1e-9, "rate", ["GFLOP/s", "TFLOP/s"]),
+            Self::IntegerRate => (&figure::RATE, 1e-9, "rate", ["Gop/s", "Top/s"]),
+            Self::Bandwidth => (&figure::BANDWIDTH, 1e-9, "bandwidth", ["GB/s", "TB/s"]),
             // The variant's name follows.
-            (Self::Speedup, _) => "speed-up over ",
-            (Self::Rate, false) => "GFLOP/s",
-            (Self::Rate, true) => "TFLOP/s",
-            (Self::IntegerRate, false) => "Gop/s",
-            (Self::IntegerRate, true) => "Top/s",
-            (Self::Bandwidth, false) => "GB/s",
-            (Self::Bandwidth, true) => "TB/s",
+            Self::Speedup => (&figure::SPEEDUP, 1.0, "speed-up", ["speed-up over "; 2]),
         }
     }
 
-    /// Returns the word for the quantity in the name of a file.
+    /// Returns the title of an axis, in a unit that keeps numbers short.
+    fn title(self, axis: &LogAxis) -> &'static str {
+        let (_, _, _, [small, large]) = self.facts();
+        if is_large(axis) { large } else { small }
+    }
+
     fn file(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Rate | Self::IntegerRate => "rate",
-            Self::Bandwidth => "bandwidth",
-            Self::Speedup => "speed-up",
-        }
+        self.facts().2
     }
 
     fn label(self, axis: &LogAxis) -> fn(f64) -> String {
@@ -646,12 +633,7 @@ impl PlotQuantity {
 
     /// Returns the quantity of a case in the unit of its axis, had it taken `time`.
     fn value(self, case: &Case, time: Nanos) -> Option<f64> {
-        let (figure, scale) = match self {
-            Self::Time => (&figure::MEDIAN, 1.0),
-            Self::Rate | Self::IntegerRate => (&figure::RATE, 1e-9),
-            Self::Bandwidth => (&figure::BANDWIDTH, 1e-9),
-            Self::Speedup => (&figure::SPEEDUP, 1.0),
-        };
+        let (figure, scale, ..) = self.facts();
         figure.at(case, time).map(|value| value * scale).filter(|value| *value > 0.0 && value.is_finite())
     }
 
@@ -671,11 +653,25 @@ impl PlotQuantity {
 
     /// Describes the error bars of a chart, which `bars` names; empty if there are none.
     fn error_bars<'c>(self, bars: &str, mut cases: impl Iterator<Item = &'c Case>) -> String {
-        if self != Self::Speedup {
-            return error_bars(bars, cases);
+        if self == Self::Speedup {
+            let has_bars = cases.any(|case| self.ends(case).is_some());
+            return if has_bars {
+                format!("{bars}: 95 % intervals of ratios between processes")
+            } else {
+                String::new()
+            };
         }
-        let has_bars = cases.any(|case| self.ends(case).is_some());
-        if has_bars { format!("{bars}: 95 % intervals of ratios between processes") } else { String::new() }
+        let mut measured = cases.filter_map(Case::measured).filter(|m| m.summary.interval.is_some()).peekable();
+        if measured.peek().is_none() {
+            return String::new();
+        }
+        let (several, single): (Vec<_>, Vec<_>) = measured.partition(|m| m.processes() > 1);
+        let processes = match (several.is_empty(), single.is_empty()) {
+            (true, _) => "within a process",
+            (false, true) => "between processes",
+            (false, false) => "between processes, or within the only one",
+        };
+        format!("{bars}: 95 % intervals of medians {processes}")
     }
 
     fn point(self, case: &Case, only: Option<usize>, conditions: &RunConditions) -> Option<ChartPoint> {
@@ -687,11 +683,6 @@ impl PlotQuantity {
         let on_line = only.is_some() || equal_extents(&case.size);
         Some(ChartPoint { x, y, ends, on_line, signs, tip })
     }
-}
-
-/// Returns the line of a variant that is as fast as the one over which a chart states speed-ups.
-fn equal_speed(x: &LogAxis) -> Ceiling {
-    Ceiling { name: "1×".into(), detail: None, dashed: true, from: (x.low, 1.0), to: (x.high, 1.0) }
 }
 
 /// Whether an axis of rates in 10⁹ per second reads better in 10¹².
@@ -711,7 +702,8 @@ impl ChartGroup<'_> {
         if !cases.clone().any(|case| intensity(case) >= MIN_ROOFLINE_INTENSITY) {
             return None;
         }
-        let peaks: Vec<&Peak> = source.peaks().collect();
+        let is_of_device = |peak: &&Peak| peak.uuid == source.device.uuid;
+        let peaks: Vec<&Peak> = source.run.record.peaks.iter().filter(is_of_device).collect();
         let measured = cases.clone().filter(|case| case.measured().is_some());
         let arithmetic = compute_limits(&peaks, &distinct(measured.map(Case::computed_in)));
         let bandwidths = bandwidth_limits(&peaks);
@@ -775,21 +767,6 @@ impl ChartGroup<'_> {
     }
 }
 
-/// Explains the intervals of `cases`, which a chart shows as `bars`; empty without any.
-fn error_bars<'c>(bars: &str, cases: impl Iterator<Item = &'c Case>) -> String {
-    let mut measured = cases.filter_map(Case::measured).filter(|m| m.summary.interval.is_some()).peekable();
-    if measured.peek().is_none() {
-        return String::new();
-    }
-    let (several, single): (Vec<_>, Vec<_>) = measured.partition(|m| m.processes() > 1);
-    let processes = match (several.is_empty(), single.is_empty()) {
-        (true, _) => "within a process",
-        (false, true) => "between processes",
-        (false, false) => "between processes, or within the only one",
-    };
-    format!("{bars}: 95 % intervals of medians {processes}")
-}
-
 fn intensity(case: &Case) -> f64 {
     case.work.operations as f64 / case.work.bytes.0 as f64
 }
@@ -818,45 +795,27 @@ fn ceilings(arithmetic: &[RooflineLimit], bandwidths: &[RooflineLimit], (x, y): 
     let mut ceilings = vec![];
     for RooflineLimit { name, working_set, rate, .. } in bandwidths {
         let start = x.low.max(y.low / rate);
+        let (from, to) = ((start, start * rate), (top / rate, top));
         let detail = working_set.map(|working_set| working_set.to_string());
-        let dashed = !ceilings.is_empty();
-        ceilings.push(Ceiling {
-            name: name.clone(),
-            detail,
-            dashed,
-            from: (start, start * rate),
-            to: (top / rate, top),
-        });
+        ceilings.push(Ceiling { name: name.clone(), detail, dashed: !ceilings.is_empty(), from, to });
     }
     for RooflineLimit { name, rate, .. } in arithmetic {
-        let start = (rate / steepest).max(x.low);
-        ceilings.push(Ceiling {
-            name: name.clone(),
-            detail: None,
-            dashed: false,
-            from: (start, *rate),
-            to: (x.high, *rate),
-        });
+        let (from, to) = (((rate / steepest).max(x.low), *rate), (x.high, *rate));
+        ceilings.push(Ceiling { name: name.clone(), detail: None, dashed: false, from, to });
     }
     ceilings
 }
 
 /// Returns the limits of each arithmetic in use: with three operations for each nominal one, a third of the rate.
 fn compute_limits(peaks: &[&Peak], used: &[Computes]) -> Vec<RooflineLimit> {
-    let mut limits = vec![];
-    for computes in used {
-        let figures = peaks.iter().flat_map(|peak| &peak.figures);
-        limits.extend(figures.filter_map(|figure| compute_limit(figure, *computes)));
-    }
-    let mut best_limits = vec![];
-    for limits in grouped(limits, |limit| limit.name.clone()) {
-        let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
-        best_limits.extend(best.map(|best| {
-            let name = format!("{}: {}{}", best.name, least_sign(best.disturbed), rate_text(best.rate, best.unit));
-            RooflineLimit { name, ..best }
-        }));
-    }
-    best_limits
+    let figures = || peaks.iter().flat_map(|peak| &peak.figures);
+    let limits = used.iter().flat_map(|computes| figures().filter_map(|figure| compute_limit(figure, *computes)));
+    let best = |limits: Vec<RooflineLimit>| {
+        let best = limits.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
+        let name = format!("{}: {}", best.name, limit_text(best.rate, best.unit, best.disturbed));
+        Some(RooflineLimit { name, ..best })
+    };
+    grouped(limits, |limit| limit.name.clone()).into_iter().filter_map(best).collect()
 }
 
 /// Returns the limit that a figure sets for an arithmetic, if it measures this arithmetic.
@@ -880,14 +839,11 @@ fn compute_limit(figure: &Figure, Computes { dtype: wanted, operations }: Comput
     Some(RooflineLimit { name, working_set: None, rate, unit, disturbed: figure.disturbed })
 }
 
-/// Returns the sign before a limit that may be higher.
-fn least_sign(disturbed: bool) -> &'static str {
-    if disturbed { AT_LEAST } else { "" }
-}
-
-/// Formats a rate given in 10⁹ per second.
-fn rate_text(giga: f64, unit: &str) -> String {
-    if giga < 1e3 { format!("{} G{unit}", significant(giga)) } else { format!("{} T{unit}", significant(giga * 1e-3)) }
+/// Formats a limit given in 10⁹ per second, with a sign if it may be higher.
+fn limit_text(giga: f64, unit: &str, disturbed: bool) -> String {
+    let sign = if disturbed { AT_LEAST } else { "" };
+    let (number, prefix) = if giga < 1e3 { (giga, 'G') } else { (giga * 1e-3, 'T') };
+    format!("{sign}{} {prefix}{unit}", significant(number))
 }
 
 /// Ratio of the highest bandwidth to that of the largest working set from which it is a limit of its own.
@@ -905,7 +861,7 @@ fn bandwidth_limits(peaks: &[&Peak]) -> Vec<RooflineLimit> {
     let limit = |name: &str, (working_set, rate): (Bytes, f64)| {
         let mut figures = peaks.iter().flat_map(|peak| &peak.figures);
         let disturbed = figures.any(|figure| figure.disturbed && figure.best * 1e-9 == rate);
-        let name = format!("{name} {}{}", least_sign(disturbed), rate_text(rate, "B/s"));
+        let name = format!("{name} {}", limit_text(rate, "B/s", disturbed));
         RooflineLimit { name, working_set: Some(working_set), rate, unit: "B/s", disturbed }
     };
     let Some(largest) = bandwidths.iter().copied().max_by_key(|(working_set, _)| *working_set) else { return vec![] };
@@ -976,7 +932,7 @@ fn axis_name(case: &Case, at: usize) -> String {
 
 /// Whether each size is at least as large in every extent as the smaller ones, as in `1x256x256`, `1x512x512`.
 fn do_grow<'s>(sizes: impl Iterator<Item = &'s CaseSize>) -> bool {
-    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents().clone())).collect();
+    let mut extents: Vec<Vec<u64>> = sizes.filter_map(|size| Some(size.known()?.extents())).collect();
     extents.sort_unstable();
     extents.windows(2).all(|pair| pair[0].len() == pair[1].len() && pair[0].iter().zip(&pair[1]).all(|(a, b)| a <= b))
 }

@@ -94,8 +94,7 @@ impl Ratios {
         let mut out = self.opening(pixels, bottom + 30 + legend.height());
         out.push_str(&self.grid(&spans, bottom, &to_pixels));
         for (case, y) in self.rows.iter().zip(heights) {
-            let RatioRow { name, ratio: value, .. } = case;
-            let value = *value;
+            let RatioRow { ref name, ratio: value, .. } = *case;
             let interval = case.interval.map_or_else(String::new, |ends| format!(" ({})", ends.map(ratio).join(" … ")));
             let tip = format!("{name}: {}\n{}{interval}, {}", case.verdict.name(), ratio(value), case.test);
             let base = if above { y - 14 } else { y + 4 };
