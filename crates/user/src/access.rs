@@ -118,7 +118,7 @@ struct Flow<'a> {
 const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
 
 /// Storage classes of variables that are local to an invocation or a work-group.
-const LOCAL_CLASSES: [u32; 3] =
+pub(super) const LOCAL_CLASSES: [u32; 3] =
     [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
