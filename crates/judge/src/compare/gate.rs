@@ -319,9 +319,7 @@ impl Ruling {
             .chain(more);
         counts.filter(|(count, _)| *count > 0)
     }
-}
 
-impl Ruling {
     fn add_violations(&mut self, case: usize, id: &str, messages: Vec<String>) {
         self.violations.extend(messages.into_iter().map(|message| Violation { case, id: id.into(), message }));
     }
