@@ -82,6 +82,19 @@ fn a_group_that_works_on_a_row_has_an_axis_of_its_own() {
     assert!(text.contains("groups = [\"1\", \"1\", \"1\"]"), "{text}");
 }
 
+/// Returns GLSL with work-groups of this `size`; with `arrays` of floats, such as `readonly X`, whose elements are `x[i]`; and with
+/// these `parameters`.
+fn glsl(size: &str, arrays: &[&str], parameters: &str, body: &str) -> String {
+    let mut source = format!("#version 460\nlayout({size}) in;\n");
+    for (binding, array) in arrays.iter().enumerate() {
+        let name = array.rsplit(' ').next().unwrap_or_default();
+        let own = name.to_lowercase();
+        let access = array.trim_end_matches(name);
+        let _ = writeln!(source, "layout(binding = {binding}) {access}buffer {name} {{ float {own}[]; }};");
+    }
+    source + &format!("layout(push_constant) uniform P {{ {parameters} }};\nvoid main() {{ {body} }}\n")
+}
+
 /// Describes a kernel of `x`, `y` and `n`, with work-groups of 64, that has this body.
 fn along_n(body: &str) -> String {
     with_constants("", body)
@@ -89,16 +102,8 @@ fn along_n(body: &str) -> String {
 
 /// Describes a kernel of [`along_n`] with these declarations of constants.
 fn with_constants(constants: &str, body: &str) -> String {
-    let source = format!(
-        "#version 460
-        {constants}
-        layout(local_size_x = 64) in;
-        layout(binding = 0) readonly buffer X {{ float x[]; }};
-        layout(binding = 1) buffer Y {{ float y[]; }};
-        layout(push_constant) uniform P {{ uint n; }};
-        void main() {{ {body} }}"
-    );
-    described("comp", &source).0
+    let source = glsl("local_size_x = 64", &["readonly X", "Y"], "uint n;", body);
+    described("comp", &source.replace("void main", &format!("{constants}\nvoid main"))).0
 }
 
 #[test]
@@ -180,17 +185,12 @@ fn a_stencil_has_the_shape_that_its_guards_allow() {
         ("!(x > width || y > height)", "min(y + 1, height - 1)"),
         ("x < width && y < height", "min(y + 1, height)"),
     ] {
-        let source = format!(
-            "#version 450
-            layout(local_size_x = 16, local_size_y = 16) in;
-            layout(binding = 0) readonly buffer A {{ float a[]; }};
-            layout(binding = 1) writeonly buffer B {{ float b[]; }};
-            layout(push_constant) uniform P {{ uint width, height; }};
-            void main() {{
-                uint x = gl_GlobalInvocationID.x, y = gl_GlobalInvocationID.y;
-                if ({guard}) b[y * width + x] = a[y * width + x] + a[({down}) * width + x];
-            }}"
+        let body = format!(
+            "uint x = gl_GlobalInvocationID.x, y = gl_GlobalInvocationID.y;
+            if ({guard}) b[y * width + x] = a[y * width + x] + a[({down}) * width + x];"
         );
+        let size = "local_size_x = 16, local_size_y = 16";
+        let source = glsl(size, &["readonly A", "writeonly B"], "uint width, height;", &body);
         let (text, _) = described("comp", &source);
         assert_eq!(shapes(&text), ["[\"M\", \"N\"]"; 2], "{guard}, {down}\n{text}");
         // The rows of a border around the input are longer.
@@ -202,20 +202,15 @@ fn a_stencil_has_the_shape_that_its_guards_allow() {
 #[test]
 fn axes_have_the_order_in_which_the_kernel_declares_their_extents() {
     for (declared, expected) in [("M, N, K", "MxNxK"), ("N, K, M", "NxKxM"), ("K, M, N", "KxMxN")] {
-        let source = format!(
-            "#version 450
-            layout(local_size_x = 16, local_size_y = 16) in;
-            layout(binding = 0) readonly buffer A {{ float a[]; }};
-            layout(binding = 1) readonly buffer B {{ float b[]; }};
-            layout(binding = 2) writeonly buffer C {{ float c[]; }};
-            layout(push_constant) uniform P {{ uint {declared}; }};
-            void main() {{
-                uint col = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
-                if (row >= M || col >= N) return;
-                float s = 0;
-                for (uint k = 0; k < K; ++k) s += a[row * K + k] * b[k * N + col];
-                c[row * N + col] = s;
-            }}"
+        let source = glsl(
+            "local_size_x = 16, local_size_y = 16",
+            &["readonly A", "readonly B", "writeonly C"],
+            &format!("uint {declared};"),
+            "uint col = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
+            if (row >= M || col >= N) return;
+            float s = 0;
+            for (uint k = 0; k < K; ++k) s += a[row * K + k] * b[k * N + col];
+            c[row * N + col] = s;",
         );
         let (text, problem) = described("comp", &source);
         assert_eq!(problem.axes.join("x"), expected, "{text}");
@@ -253,23 +248,20 @@ fn a_bound_that_is_one_off_does_not_become_the_shape() {
 
 #[test]
 fn a_product_has_an_inner_extent() {
-    let source = "#version 460
-        layout(local_size_x = 8, local_size_y = 8) in;
-        layout(binding = 0) readonly buffer A { float a[]; };
-        layout(binding = 1) readonly buffer B { float b[]; };
-        layout(binding = 2) writeonly buffer C { float c[]; };
-        layout(push_constant) uniform P { uint M, N, K; };
-        void main() {
-            uvec2 first = gl_GlobalInvocationID.xy * uvec2(2, 4);
-            for (uint i = 0; i < 4; i++) for (uint j = 0; j < 2; j++) {
-                uint row = first.y + i, column = first.x + j;
-                if (row >= M || column >= N) continue;
-                float sum = 0;
-                for (uint k = 0; k < K; k++) sum += a[row * K + k] * b[k * N + column];
-                c[row * N + column] = sum;
-            }
-        }";
-    let (text, _) = described("comp", source);
+    let source = glsl(
+        "local_size_x = 8, local_size_y = 8",
+        &["readonly A", "readonly B", "writeonly C"],
+        "uint M, N, K;",
+        "uvec2 first = gl_GlobalInvocationID.xy * uvec2(2, 4);
+        for (uint i = 0; i < 4; i++) for (uint j = 0; j < 2; j++) {
+            uint row = first.y + i, column = first.x + j;
+            if (row >= M || column >= N) continue;
+            float sum = 0;
+            for (uint k = 0; k < K; k++) sum += a[row * K + k] * b[k * N + column];
+            c[row * N + column] = sum;
+        }",
+    );
+    let (text, _) = described("comp", &source);
     assert_contains(
         &text,
         &["K = \"N+6\"", "K = \"K\"", "[\"M\", \"K\"]", "[\"K\", \"N\"]", "[\"M\", \"N\"]", "cdiv(M, 4*local_y)"],
@@ -278,16 +270,14 @@ fn a_product_has_an_inner_extent() {
 
 #[test]
 fn a_pitch_is_the_length_of_a_row() {
-    let source = "#version 460
-        layout(local_size_x = 8, local_size_y = 8) in;
-        layout(binding = 0) readonly buffer X { float x[]; };
-        layout(binding = 1) writeonly buffer Y { float y[]; };
-        layout(push_constant) uniform P { uint width, height, srcPitch, scale; };
-        void main() {
-            uvec2 at = gl_GlobalInvocationID.xy;
-            if (at.x < width && at.y < height) y[at.y * width + at.x] = float(scale) * x[at.y * srcPitch + at.x];
-        }";
-    let (text, _) = described("comp", source);
+    let source = glsl(
+        "local_size_x = 8, local_size_y = 8",
+        &["readonly X", "writeonly Y"],
+        "uint width, height, srcPitch, scale;",
+        "uvec2 at = gl_GlobalInvocationID.xy;
+        if (at.x < width && at.y < height) y[at.y * width + at.x] = float(scale) * x[at.y * srcPitch + at.x];",
+    );
+    let (text, _) = described("comp", &source);
     assert_contains(&text, &["srcPitch = \"N\"", "scale = 1 ", "\nheight = \"M\""]);
     assert_eq!(text.matches("shape = [\"M\", \"N\"]").count(), 2, "{text}");
     // Along one axis there are no rows.
@@ -298,33 +288,25 @@ fn a_pitch_is_the_length_of_a_row() {
 
 #[test]
 fn no_two_guesses_are_equal_so_that_exchanged_parameters_change_the_answer() {
-    let (text, _) = described(
-        "comp",
-        "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) readonly buffer X { float x[]; };
-        layout(binding = 1) writeonly buffer Y { float y[]; };
-        layout(push_constant) uniform P { uint n, to, from, first; float scale, bias; };
-        void main() {
-            uint i = gl_GlobalInvocationID.x;
-            if (i < n) y[i * to] = scale * x[i * from + first] + bias;
-        }",
+    let source = glsl(
+        "local_size_x = 64",
+        &["readonly X", "writeonly Y"],
+        "uint n, to, from, first; float scale, bias;",
+        "uint i = gl_GlobalInvocationID.x; if (i < n) y[i * to] = scale * x[i * from + first] + bias;",
     );
+    let (text, _) = described("comp", &source);
     assert_contains(&text, &["\nto = 1 ", "\nfrom = 2 ", "\nfirst = 3 ", "\nscale = 0.75 ", "\nbias = 0.625 "]);
 }
 
 #[test]
 fn the_larger_of_two_indices_is_compared_for_both() {
-    let source = "#version 460
-        layout(local_size_x = 16, local_size_y = 16) in;
-        layout(binding = 0) readonly buffer A { float a[]; };
-        layout(binding = 1) writeonly buffer B { float b[]; };
-        layout(push_constant) uniform P { uint n; };
-        void main() {
-            uvec2 i = gl_GlobalInvocationID.xy;
-            if (max(i.x, i.y) < n) b[i.x * n + i.y] = a[i.y * n + i.x];
-        }";
-    let (text, problem) = described("comp", source);
+    let source = glsl(
+        "local_size_x = 16, local_size_y = 16",
+        &["readonly A", "writeonly B"],
+        "uint n;",
+        "uvec2 i = gl_GlobalInvocationID.xy; if (max(i.x, i.y) < n) b[i.x * n + i.y] = a[i.y * n + i.x];",
+    );
+    let (text, problem) = described("comp", &source);
     let size = problem.points[0].values[0] as u64;
     assert_eq!([bytes(&problem, "A"), bytes(&problem, "B")], [4 * size * size; 2], "{text}");
 }
@@ -494,11 +476,8 @@ fn only_guesses_are_marked() {
 
 #[test]
 fn groups_along_a_direction_without_invocations_are_told() {
-    let source = "#version 460
-        layout(local_size_x = 64) in;
-        layout(binding = 0) writeonly buffer D { float d[]; };
-        layout(push_constant) uniform P { uint n; };
-        void main() { uint i = gl_GlobalInvocationID.x; if (i < n) d[i + n * ROW] = float(i); }";
+    let body = "uint i = gl_GlobalInvocationID.x; if (i < n) d[i + n * ROW] = float(i);";
+    let source = glsl("local_size_x = 64", &["writeonly D"], "uint n;", body);
     for (row, remark) in [("gl_WorkGroupID.y", "groups along y apart"), ("0", "\"1\"] # (…)\n")] {
         let (text, _) = described("comp", &source.replace("ROW", row));
         assert!(text.contains(remark), "{row}\n{text}");
