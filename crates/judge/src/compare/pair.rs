@@ -741,7 +741,7 @@ fn is_mostly(ratio: &Ratio, difference: f64) -> bool {
 }
 
 /// Whether a verdict is that the time changed.
-fn is_change(verdict: Verdict) -> bool {
+pub(super) fn is_change(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Slower | Verdict::Faster)
 }
 
