@@ -661,7 +661,9 @@ mod tests {
     /// Adds results one after the other.
     fn tuned(results: &[TuningResult]) -> Tuned {
         let mut tuned = Tuned::none();
-        results.iter().for_each(|result| tuned.add(std::slice::from_ref(result)));
+        for result in results {
+            tuned.add(std::slice::from_ref(result));
+        }
         tuned
     }
 
