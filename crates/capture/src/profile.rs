@@ -123,7 +123,7 @@ pub struct Times {
 
 /// Kernel: dispatches of one shader with the same constants, name and grid. Also copies, fills or updates of buffers,
 /// without shader and grid.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Kernel")]
 pub struct ProfiledKernel {
     /// Name: from the module's debug information, or the program's name for the pipeline or the dispatch, or else the
@@ -442,17 +442,13 @@ impl CountedKernel<'_> {
         let suffix = if has_unique_name { String::new() } else { format!("~{}", &identity[..DISTINGUISHING_DIGITS]) };
         let mut profile = ProfiledKernel {
             name: format!("{name}{suffix}"),
-            spirv: String::new(),
-            hash: String::new(),
-            entry: String::new(),
-            specialization: BTreeMap::new(),
             grid: *grid,
             indirect: *indirect,
             calls: self.times.calls,
             first_calls: self.times.first_calls,
             share: times.as_ref().map_or(0.0, |times| times.total.0 / device_total),
             times,
-            uncapturable: vec![],
+            ..ProfiledKernel::default()
         };
         if let Some(PipelineIdentity { info, module_hash, kernel_hash, .. }) = self.shader {
             profile.spirv.clone_from(module_hash);

@@ -118,7 +118,7 @@ struct Flow<'a> {
 const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
 
 /// Storage classes of variables that are local to an invocation or a work-group.
-const LOCAL_CLASSES: [u32; 3] =
+pub(super) const LOCAL_CLASSES: [u32; 3] =
     [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
 
 impl<'a> Flow<'a> {
@@ -527,17 +527,14 @@ fn is_arithmetic(op: Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::KernelSource;
+    use super::super::compile::tests::compile_text;
     use super::*;
     use crate::kernel::interface::{ArgumentKind, Interface};
     use crate::loaded::bytes;
     use std::time::{Duration, Instant};
 
     fn compile(ending: &str, text: &str) -> Vec<u32> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(format!("k.{ending}"));
-        std::fs::write(&path, text).expect("written");
-        KernelSource { path, ..KernelSource::default() }.compile(&[]).expect(text).spirv
+        compile_text(ending, text).expect(text).spirv
     }
 
     /// Analyzes a kernel; returns the access to each buffer, by set, binding or offset: `r`, `w`, `rw` or `-`.

@@ -531,12 +531,7 @@ impl PointProblem {
     /// Returns the outputs of a run as answers to compare with.
     fn answers(&self, outputs: &[HostArray]) -> Vec<ReferenceData> {
         let outputs = self.outputs().zip(outputs).enumerate();
-        let answer = |(index, (buffer, output)): (usize, (&ResolvedBuffer, &HostArray))| ReferenceData {
-            index,
-            buffer: buffer.clone(),
-            bytes: output.as_bytes().to_vec(),
-        };
-        outputs.map(answer).collect()
+        outputs.map(|(index, (buffer, output))| ReferenceData::new(index, buffer, output.as_bytes())).collect()
     }
 
     /// Makes the oracle that compares with `answers`.
@@ -547,11 +542,7 @@ impl PointProblem {
             let Tolerance::Picks(keys) = output.tolerance else { continue };
             for ((index, buffer), input) in self.filled().zip(inputs) {
                 if index == keys {
-                    expected.keys.push(ReferenceData {
-                        index,
-                        buffer: buffer.clone(),
-                        bytes: input.as_bytes().to_vec(),
-                    });
+                    expected.keys.push(ReferenceData::new(index, buffer, input.as_bytes()));
                 }
             }
         }
@@ -565,9 +556,7 @@ impl PointProblem {
         let mut unknown = vec![];
         for (index, buffer) in self.outputs().enumerate() {
             match buffer.tolerance {
-                Tolerance::Moments { .. } => {
-                    answers.push(ReferenceData { index, buffer: buffer.clone(), bytes: vec![] });
-                }
+                Tolerance::Moments { .. } => answers.push(ReferenceData::new(index, buffer, [])),
                 _ => unknown.push(buffer.name.clone()),
             }
         }
@@ -689,7 +678,7 @@ fn read_answer(index: usize, buffer: &ResolvedBuffer, fill: Fill, folder: &Path)
     let bytes = filled.contents(0, 0, folder).map_err(|reason| {
         Error::Usage(format!("the reference for {}: {}", buffer.name, without_folder(folder, &reason)))
     })?;
-    Ok(ReferenceData { index, buffer: buffer.clone(), bytes })
+    Ok(ReferenceData::new(index, buffer, bytes))
 }
 
 impl Problem for PointProblem {

@@ -145,7 +145,7 @@ impl<'a> AnalyzedPass<'a> {
             is_by_group: self.is_by_group,
             is_checked,
         };
-        analyze(words, &assumed)
+        analyze(words, assumed)
     }
 
     /// Finds the specialization constants by which the elements of an invocation grow, by analyzing the kernel with twice the

@@ -15,14 +15,6 @@ const MAX_HEADER_BYTES: usize = 1 << 14;
 /// Most levels of nested brackets; the header of a structured array with shaped fields has four.
 const MAX_NESTING: usize = 6;
 
-/// Facts from the header of a `.npy` file.
-struct Header {
-    /// Type of the stored elements.
-    stored: DType,
-    /// Whether the first subscript varies fastest, as in Fortran, rather than the last.
-    first_fastest: bool,
-}
-
 /// Field of the records in an array.
 pub struct RecordField<'a> {
     pub name: &'a str,
@@ -38,9 +30,9 @@ fn value_of<'a>(header: &'a Value, name: &str) -> Result<&'a Value, String> {
     value.map(|(_, value)| value).ok_or_else(|| format!("its header has no '{name}'"))
 }
 
-/// Reads the header of a `.npy` file, up to its data. Refuses another shape, and types that cannot be converted to
-/// `element`.
-fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<Header, String> {
+/// Reads the header of a `.npy` file, up to its data. Returns the type of the stored elements, and whether the first
+/// subscript varies fastest, as in Fortran. Refuses another shape, and types that cannot be converted to `element`.
+fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<(DType, bool), String> {
     let header = read_literal(file)?;
     let descr = value_of(&header, "descr")?;
     let dtype = descr.as_string().cloned().unwrap_or_else(|| descr.to_string());
@@ -51,8 +43,7 @@ fn read_header(file: &mut impl Read, element: DType, shape: &[u64]) -> Result<He
             "it has elements of type '{dtype}', the buffer {element} ('{name}'); save it with .astype('{name}')"
         ));
     };
-    let first_fastest = read_order(&header, shape)?;
-    Ok(Header { stored, first_fastest })
+    Ok((stored, read_order(&header, shape)?))
 }
 
 /// Reads whether the first subscript varies fastest. Refuses another shape.
@@ -313,7 +304,7 @@ pub fn check(path: &Path, element: DType, shape: &[u64]) -> Result<(), String> {
 pub fn read(path: &Path, element: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let with_path = |reason: String| with_path(path, reason);
     let mut file = open(path)?;
-    let Header { stored, first_fastest } = read_header(&mut file, element, shape).map_err(with_path)?;
+    let (stored, first_fastest) = read_header(&mut file, element, shape).map_err(with_path)?;
     let mut data = read_exactly(file, shape.iter().product::<u64>() * stored.bytes()).map_err(with_path)?;
     if first_fastest {
         data = to_last_fastest(data, stored.bytes() as usize, shape);

@@ -92,7 +92,7 @@ impl Counterpart {
         for value in values {
             buffer.element.push(value, &mut bytes);
         }
-        Some(ReferenceData { index: self.indices(point, Role::is_output)[0], buffer: buffer.clone(), bytes })
+        Some(ReferenceData::new(self.indices(point, Role::is_output)[0], buffer, bytes))
     }
 
     /// Builds the program of a variant, or of the one that `auto` chooses, on the buffers of the point: with the tiles and

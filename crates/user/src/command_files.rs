@@ -282,14 +282,21 @@ fn split(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn scripts_are_found_in_any_quoting() {
+    /// Returns a folder with these files and their texts.
+    fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
-        for path in ["ref x.py", "ref.py", "sub/deep/ref y.py", "data-1.txt", "pkg/tool.py", "unnamed.py"] {
+        for (path, text) in files {
             let path = folder.path().join(path);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            std::fs::write(path, "").expect("written");
+            std::fs::write(path, text).expect("written");
         }
+        folder
+    }
+
+    #[test]
+    fn scripts_are_found_in_any_quoting() {
+        let paths = ["ref x.py", "ref.py", "sub/deep/ref y.py", "data-1.txt", "pkg/tool.py", "unnamed.py"];
+        let folder = folder_of(&paths.map(|path| (path, "")));
         for (line, expected) in [
             ("python3 'ref x.py' {in} {out}", "ref x.py"),
             ("python3 \"ref x.py\" {in}", "ref x.py"),
@@ -327,7 +334,6 @@ mod tests {
 
     #[test]
     fn what_a_script_imports_is_found_in_packages_and_through_others() {
-        let folder = tempfile::tempdir().expect("a folder");
         let texts = [
             ("ref.py", "import npy, my.tools\nfrom .hidden import secret"),
             ("npy.py", "load('first-part')"),
@@ -341,11 +347,7 @@ mod tests {
             (".hidden/secret.py", ""),
             (".npy.py", ""),
         ];
-        for (path, text) in texts {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
+        let folder = folder_of(&texts);
         let found = imported(&folder.path().join("ref.py"));
         let expected = ["npy.py", "first-part.py", "my/__init__.py", "my/tools.py", "my/deep.py"];
         assert_eq!(found, expected.iter().map(|path| folder.path().join(path)).collect());

@@ -731,11 +731,23 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::kernel::instructions::instructions;
     use crate::kernel::lines::Lines;
     use rspirv::spirv::Op;
+
+    fn source(path: PathBuf) -> KernelSource {
+        KernelSource { path, ..KernelSource::default() }
+    }
+
+    /// Compiles a kernel in a file that has this ending.
+    pub(crate) fn compile_text(ending: &str, text: &str) -> Result<Compiled, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(format!("k.{ending}"));
+        std::fs::write(&path, text).expect("written");
+        source(path).compile(&[])
+    }
 
     /// Compiles a kernel that includes the first of these files; returns the error, or the number of files.
     fn compile_with(files: &[(&str, &str)]) -> String {
@@ -746,8 +758,7 @@ mod tests {
         let path = folder.path().join("k.comp");
         let kernel = format!("#version 460\n#include \"{}\"\nvoid main() {{}}\n", files[0].0);
         std::fs::write(&path, kernel).expect("written");
-        let compiled = KernelSource { path, ..KernelSource::default() }.compile(&[]);
-        let text = compiled.map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
+        let text = source(path).compile(&[]).map_or_else(|e| e, |compiled| format!("{} files", compiled.files.len()));
         text.replace(&format!("{}/", folder.path().display()), "")
     }
 
@@ -797,7 +808,7 @@ mod tests {
         std::fs::write(of("a/z"), "#include \"b/y\"\n").expect("written");
         let path = of("k.comp");
         std::fs::write(&path, "#version 460\n#include \"a/z\"\nvoid main() {}\n").expect("written");
-        let said = KernelSource { path, ..KernelSource::default() }.compile(&[]).expect_err("a cycle");
+        let said = source(path).compile(&[]).expect_err("a cycle");
         let said = said.replace(&format!("{}/", folder.path().display()), "");
         let circle = "k.comp > a/z > a/b/y > a/z";
         assert_eq!(said, format!("k.comp: a file includes itself: {circle}; 100 levels are the most"));
@@ -818,7 +829,7 @@ mod tests {
         let text = "override N: u32 = 1; @group(0) @binding(0) var<storage, read_write> d: array<u32>;
             @compute @workgroup_size(N) fn main() { d[0] = N; }";
         std::fs::write(&path, text).expect("written");
-        let compiled = KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[]).expect("WGSL");
+        let compiled = source(path.clone()).compile(&[]).expect("WGSL");
         let choice = |value: f64| compiled.specialized(&[("N".into(), value)]).map(|compiled| compiled.spirv.clone());
         let first = choice(2.0).expect("compiled");
         std::fs::remove_file(&path).expect("removed");
@@ -844,9 +855,9 @@ mod tests {
     #[test]
     fn a_missing_compiler_is_named() {
         // No program has these names.
-        let source = |name: &str| KernelSource { path: name.into(), ..KernelSource::default() };
-        let hlsl = source("k.hlsl").compile_by_program(&["no-such-dxc", "no-such-slangc"]).expect_err("there is none");
-        let slang = source("k.slang").compile_by_program(&["no-such-slangc"]).expect_err("there is none");
+        let hlsl = source("k.hlsl".into()).compile_by_program(&["no-such-dxc", "no-such-slangc"]);
+        let hlsl = hlsl.expect_err("there is none");
+        let slang = source("k.slang".into()).compile_by_program(&["no-such-slangc"]).expect_err("there is none");
         insta::assert_snapshot!(hlsl + "\n" + &slang, @"
         k.hlsl: there is no no-such-dxc or no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has both, or compile it to SPIR-V yourself and name the .spv
         k.slang: there is no no-such-slangc on the PATH to compile it; install the Vulkan SDK (vulkan.lunarg.com), which has it, or compile it to SPIR-V yourself and name the .spv
@@ -895,9 +906,8 @@ mod tests {
             [(["buffer", "buffer"], 0, 2), (["uniform", "buffer"], 0, 2), (["buffer", "buffer"], 1, 1)]
         {
             std::fs::write(of("once.spv"), compiled(kinds, binding)).expect("written");
-            let source = KernelSource { path: of("k.hlsl"), ..KernelSource::default() };
             let compiler = of("dxc").display().to_string();
-            let compiled = source.compile_by_program(&[&compiler]).expect("it compiles");
+            let compiled = source(of("k.hlsl")).compile_by_program(&[&compiler]).expect("it compiles");
             let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
             let bindings: Vec<u32> = interface.slots.iter().map(|slot| slot.binding).collect();
             assert_eq!(bindings, [0, if runs == 2 { 200 } else { 1 }], "{kinds:?}");
@@ -905,14 +915,6 @@ mod tests {
             assert_eq!(log.lines().count(), runs, "{log}");
             std::fs::remove_file(of("log")).expect("removed");
         }
-    }
-
-    /// Compiles WGSL.
-    fn compile_wgsl(text: &str) -> Result<Compiled, String> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("k.wgsl");
-        std::fs::write(&path, text).expect("written");
-        KernelSource { path, ..KernelSource::default() }.compile(&[])
     }
 
     #[test]
@@ -942,11 +944,11 @@ mod tests {
         }
         let kernel = "enable subgroups, f16;\n@group(0) @binding(0) var<storage, read_write> d: array<f16>;\n\
             @compute @workgroup_size(64) fn main() { d[0] = subgroupAdd(d[1]); }";
-        let compiled = compile_wgsl(kernel).expect("it compiles");
+        let compiled = compile_text("wgsl", kernel).expect("it compiles");
         let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
         // The device needs no 16-bit inputs and outputs.
         assert!(!interface.capabilities.iter().any(|name| name == "StorageInputOutput16"), "{interface:?}");
-        let error = compile_wgsl(&kernel.replace("d[1]", "e[1]")).expect_err("e is not declared");
+        let error = compile_text("wgsl", &kernel.replace("d[1]", "e[1]")).expect_err("e is not declared");
         assert!(error.contains("k.wgsl:3:61"), "{error}");
     }
 
@@ -964,7 +966,7 @@ mod tests {
                  @group(0) @binding(0) var<storage, read_write> y: array<f32>;\n\
                  @compute @workgroup_size(4) fn main() {{ y[0] = {value}; }}"
             );
-            let compiled = compile_wgsl(&text).expect(declared);
+            let compiled = compile_text("wgsl", &text).expect(declared);
             let interface = Interface::read(&bytes(&compiled.spirv)).expect("an interface");
             let members: Vec<_> =
                 interface.arguments.iter().map(|member| format!("{} {}", member.name, member.offset)).collect();
@@ -974,14 +976,7 @@ mod tests {
 
     #[test]
     fn huge_wgsl_expressions_do_not_crash() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("k.wgsl");
-        let compiled = |body: &str| {
-            let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;";
-            std::fs::write(&path, format!("{head}\n@compute @workgroup_size(1) fn main() {{ {body} }}\n"))
-                .expect("written");
-            KernelSource { path: path.clone(), ..KernelSource::default() }.compile(&[])
-        };
+        let head = "@group(0) @binding(0) var<storage, read_write> d: array<u32>;\n@compute @workgroup_size(1)";
         // As many levels overflow the 2 MiB stack of a test's thread. naga's time grows with their square.
         let many = |part: &str| part.repeat(6000);
         for body in [
@@ -993,7 +988,7 @@ mod tests {
             format!("{}{}", many("{"), many("}")),
         ] {
             // naga refuses some of these as nested too deeply.
-            if let Err(error) = compiled(&body) {
+            if let Err(error) = compile_text("wgsl", &format!("{head} fn main() {{ {body} }}\n")) {
                 assert!(error.contains("k.wgsl"), "{error}");
             }
         }

@@ -493,6 +493,15 @@ impl<V> OrderedMap<V> {
         }
     }
 
+    /// Adds the entries of `others` whose names it lacks.
+    pub(super) fn add_missing(&mut self, others: Self) {
+        for (name, value) in others.0 {
+            if self.get(&name).is_none() {
+                self.0.push((name, value));
+            }
+        }
+    }
+
     /// Returns the names.
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()

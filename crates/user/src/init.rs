@@ -160,16 +160,7 @@ fn add_slots(analyzed: &AnalyzedPass<'_>, commented: &mut Commented) {
         if let Some(block) = parameter_block(slot, analyzed.accesses[index]) {
             let remark = format!("set {}, binding {}: its members", slot.set, slot.binding);
             add_uniform(&key, index, remark, block, analyzed, commented);
-            let addresses = block.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-            let (root, members) = (pass.pointees.root(Some(slot)), &*block.members);
-            pointers.extend(addresses.map(|member| PointerMember {
-                block: Some(key.clone()),
-                root,
-                path: vec![],
-                members,
-                member,
-                analyzed: None,
-            }));
+            pointers.extend(PointerMember::all_of(block, &key, pass.pointees.root(Some(slot)), &[]));
         } else {
             add_bound_buffer(&key, index, slot, analyzed, commented);
         }
@@ -189,6 +180,22 @@ struct PointerMember<'a> {
     member: &'a Argument,
     /// Index of the analyzed buffer.
     analyzed: Option<usize>,
+}
+
+impl<'a> PointerMember<'a> {
+    /// Lists the addresses in a block that the description calls `key`.
+    fn all_of(block: &'a Block, key: &str, root: Option<u32>, path: &[u32]) -> impl Iterator<Item = Self> {
+        let members = &*block.members;
+        let addresses = members.iter().filter(|member| member.kind == ArgumentKind::Address);
+        addresses.map(move |member| Self {
+            block: Some(key.to_string()),
+            root,
+            path: path.to_vec(),
+            members,
+            member,
+            analyzed: None,
+        })
+    }
 }
 
 /// Most blocks with further addresses that are listed.
@@ -232,16 +239,7 @@ fn add_pointed<'a>(mut pointers: Vec<PointerMember<'a>>, analyzed: &AnalyzedPass
                 let path = [&path[..], &[kind]].concat();
                 let remark = format!("at the address in {}: its members", member.name);
                 add_uniform(&name, usize::MAX, remark, pointed, analyzed, commented);
-                let addresses = pointed.members.iter().filter(|member| member.kind == ArgumentKind::Address);
-                let (members, root) = (&*pointed.members, Some(kind));
-                pointers.extend(addresses.map(|member| PointerMember {
-                    block: Some(name.clone()),
-                    root,
-                    path: path.clone(),
-                    members,
-                    member,
-                    analyzed: None,
-                }));
+                pointers.extend(PointerMember::all_of(pointed, &name, Some(kind), &path));
             }
             None => add_address_buffer(&name, member, *index, target.map(|(_, block)| block), analyzed, commented),
         }
@@ -682,16 +680,8 @@ pub fn complete(described: &mut Described) -> Result<bool, Error> {
             axes.set(&name, extent);
         }
     }
-    for (name, value) in guessed.push.0 {
-        if push.get(&name).is_none() {
-            push.set(&name, value);
-        }
-    }
-    for (block, members) in guessed.uniform.0 {
-        if uniform.get(&block).is_none() {
-            uniform.set(&block, members);
-        }
-    }
+    push.add_missing(guessed.push);
+    uniform.add_missing(guessed.uniform);
     described.description.buffer = guessed.buffer;
     described.description.dispatch = guessed.dispatch;
     Ok(true)

@@ -1,5 +1,6 @@
 //! Layout of a buffer as kernels declare it: padding, and integers in structures with floats.
 
+use super::structure::structures;
 use crate::kernel::interface::{ArgumentKind, Block, Scalar};
 use std::borrow::Cow;
 
@@ -48,10 +49,7 @@ pub struct MemberMap {
 impl MemberMap {
     /// Adds a block at byte `offset` of the buffer.
     pub(super) fn add(&mut self, block: &Block, offset: u64) {
-        let (start, stride, members) = match &block.long {
-            Some(long) => (long.start, long.stride, &long.first[..]),
-            None => (block.fixed, block.array.map_or(0, |array| array.stride), &*block.members),
-        };
+        let (start, stride, members) = structures(block);
         if members.is_empty() || start > MAX_BYTES || stride > MAX_BYTES {
             return self.open();
         }

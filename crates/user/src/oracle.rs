@@ -80,7 +80,7 @@ impl UserOracle {
             let ReferenceData { buffer, bytes, .. } = output;
             *bytes = buffer.members.without_padding(bytes).into_owned();
             if let Some(description) = non_finite(buffer, bytes)
-                && values(buffer, bytes).all(f64::is_nan)
+                && values(buffer.element, bytes).all(f64::is_nan)
             {
                 return Err(format!("the reference is not an answer: {description}; fix it, or its inputs"));
             }
@@ -133,8 +133,8 @@ impl UserOracle {
 }
 
 /// Iterates over the elements of a buffer, converted to f64.
-fn values(buffer: &ResolvedBuffer, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
-    contents.chunks_exact(buffer.element.bytes() as usize).map(|bytes| buffer.element.value(bytes))
+pub fn values(element: DType, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
+    contents.chunks_exact(element.bytes() as usize).map(move |bytes| element.value(bytes))
 }
 
 /// Most values that are sampled to find a magnitude.
@@ -189,7 +189,7 @@ fn fit_tolerance(buffer: &mut ResolvedBuffer, answer: &[u8]) {
     let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
     buffer.tolerance = match magnitudes(buffer.element, answer, columns(buffer)) {
         Some(magnitudes) => Tolerance::Columns { rtol, atol: magnitudes.into_iter().map(lowered).collect() },
-        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(buffer, answer))) },
+        None => Tolerance::Close { rtol, atol: lowered(magnitude(values(buffer.element, answer))) },
     };
 }
 
@@ -375,7 +375,7 @@ fn integers_note(ReferenceData { buffer, bytes: answer, .. }: &ReferenceData) ->
 
 /// Returns a note if most elements of a reference are NaN, as which any NaN passes.
 fn nan_note(ReferenceData { buffer, bytes: answer, .. }: &ReferenceData) -> Option<String> {
-    let nan = values(buffer, answer).filter(|value| value.is_nan()).count();
+    let nan = values(buffer.element, answer).filter(|value| value.is_nan()).count();
     let all = buffer.len();
     (buffer.element.is_float() && 2 * nan as u64 > all)
         .then(|| format!("{}: {nan} of {all} elements of the reference are NaN", buffer.name))
@@ -389,7 +389,7 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
     let size = buffer.element.bytes() as usize;
     let is_odd =
         |(index, value): &(usize, f64)| !value.is_finite() && buffer.members.kind(*index, size) == ByteKind::Number;
-    let mut odd = values(buffer, contents).enumerate().filter(is_odd);
+    let mut odd = values(buffer.element, contents).enumerate().filter(is_odd);
     let (first, value) = odd.next()?;
     let is_unwritten = |index: usize| is_filler(element_of(contents, index, size));
     if is_unwritten(first) {
@@ -464,15 +464,17 @@ fn shown(element: DType, bytes: &[u8]) -> String {
 }
 
 impl ReferenceData {
+    pub(super) fn new(index: usize, buffer: &ResolvedBuffer, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { index, buffer: buffer.clone(), bytes: bytes.into() }
+    }
+
     /// Returns the answers for the members, or the whole answer if there are none.
     fn views(self) -> Vec<Self> {
         if self.buffer.parts.is_empty() {
             return vec![self];
         }
         let Self { index, buffer, bytes } = &self;
-        let view =
-            |part: &ResolvedBuffer| Self { index: *index, bytes: part.gather(bytes).into(), buffer: part.clone() };
-        buffer.parts.iter().map(view).collect()
+        buffer.parts.iter().map(|part| Self::new(*index, part, part.gather(bytes))).collect()
     }
 
     /// Returns the bytes of an element of `contents`, which are the found ones or [`Self::bytes`].
@@ -559,7 +561,7 @@ impl ReferenceData {
             Tolerance::Close { rtol, .. } | Tolerance::Columns { rtol, .. } if !self.buffer.checked => rtol,
             _ => return String::new(),
         };
-        let share = self.difference(found, index) / magnitude(values(&self.buffer, &self.bytes));
+        let share = self.difference(found, index) / magnitude(values(self.buffer.element, &self.bytes));
         if share.is_nan() || share > rtol * CANCELLATION_RATIO {
             return String::new();
         }
@@ -630,7 +632,7 @@ impl ReferenceData {
     /// error of a sentinel, or a hundredth of that of an element. A few wrong elements among many would hardly change the
     /// mean; ten standard deviations of an error that the bound allows are none.
     fn nmse(&self, found: &[u8], count: usize) -> f64 {
-        let min_sentinel = MIN_SENTINEL_RATIO * magnitude(values(&self.buffer, &self.bytes));
+        let min_sentinel = MIN_SENTINEL_RATIO * magnitude(values(self.buffer.element, &self.bytes));
         let mut error_sum = 0.0;
         let mut square_sum = 0.0;
         let mut squares = 0u64;
@@ -823,7 +825,8 @@ const MAX_STANDARD_ERRORS: f64 = 5.0;
 /// Checks that random numbers have this mean and standard deviation within five standard errors, and do not repeat.
 fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f64) -> CheckResult {
     let count = buffer.len() as f64;
-    let moment = |power: i32, center: f64| values(buffer, found).map(|x| (x - center).powi(power)).sum::<f64>() / count;
+    let moment =
+        |power: i32, center: f64| values(buffer.element, found).map(|x| (x - center).powi(power)).sum::<f64>() / count;
     let found_mean = moment(1, 0.0);
     let variance = moment(2, found_mean);
     let found_deviation = variance.sqrt();
@@ -854,7 +857,7 @@ fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f6
         worst = format!("{} repeats itself after {period} of {} numbers", buffer.name, buffer.len());
     }
     for lag in 1..=MAX_LAG {
-        let neighbors = values(buffer, found).zip(values(buffer, found).skip(lag));
+        let neighbors = values(buffer.element, found).zip(values(buffer.element, found).skip(lag));
         let product = neighbors.map(|(x, next)| (x - found_mean) * (next - found_mean)).sum::<f64>();
         let correlation = product / (count * variance);
         // That of independent numbers has a standard error of 1 ÷ √n (Bartlett, 1946).
@@ -1179,10 +1182,6 @@ mod tests {
     #[test]
     fn integers_in_structures_are_compared_by_bits() {
         let block = |members: &[(u32, Scalar)], stride: u64| Block {
-            names: vec![].into(),
-            writable: true,
-            readable: true,
-            fixed: 0,
             array: Some(Elements { stride, scalar: None }),
             members: members
                 .iter()
@@ -1192,9 +1191,7 @@ mod tests {
                     kind: ArgumentKind::Scalar(*scalar),
                 })
                 .collect(),
-            scalar: None,
-            long: None,
-            image: None,
+            ..Block::default()
         };
         // A buffer that these blocks bind.
         let bound = |blocks: &[&Block]| {

@@ -2,7 +2,7 @@
 //! SPIR-V: each integer has an upper bound, a polynomial of the axes. Branches are not followed; an index that the kernel
 //! compares with a parameter stays below it everywhere, and below a tighter limit where that guards the code (`guards.rs`).
 
-use super::access::Root;
+use super::access::{LOCAL_CLASSES, Root};
 use super::guards::{Guard, find_guards};
 use super::polynomial::Polynomial;
 use crate::kernel::instructions::{Instruction, instructions};
@@ -24,7 +24,7 @@ pub(super) struct Parameter {
 }
 
 /// Facts that the analysis assumes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assumed<'a> {
     /// Buffers that are analyzed.
     pub(super) roots: &'a [Root],
@@ -165,9 +165,10 @@ struct LimitComparison {
     limit: u32,
 }
 
+#[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Analysis<'a> {
-    assumed: &'a Assumed<'a>,
+    assumed: Assumed<'a>,
     types: HashMap<u32, &'a [u32]>,
     decorations: HashMap<(u32, Option<u32>, u32), u32>,
     /// Instructions of functions, by result.
@@ -228,7 +229,7 @@ const MAX_STEPS: usize = 16;
 const MAX_CONDITIONS: usize = 8;
 
 /// Analyzes the kernel `words`; `None` if it is damaged or takes too long.
-pub(super) fn analyze(words: &[u32], assumed: &Assumed<'_>) -> Option<Reach> {
+pub(super) fn analyze(words: &[u32], assumed: Assumed<'_>) -> Option<Reach> {
     let all: Vec<_> = instructions(words).collect::<Result<_, _>>().ok()?;
     let mut analysis = Analysis::new(assumed);
     for instruction in &all {
@@ -262,40 +263,15 @@ fn signed(value: u32) -> f64 {
 }
 
 impl<'a> Analysis<'a> {
-    fn new(assumed: &'a Assumed<'a>) -> Self {
+    fn new(assumed: Assumed<'a>) -> Self {
         let roots = assumed.roots.len();
         Self {
             assumed,
-            types: HashMap::new(),
-            decorations: HashMap::new(),
-            definitions: HashMap::new(),
-            stored: HashMap::new(),
-            parameters: HashMap::new(),
-            function: 0,
-            values: HashMap::new(),
-            pointers: HashMap::new(),
-            contents: HashMap::new(),
-            limits: HashMap::new(),
-            comparisons: HashMap::new(),
-            at: 0,
-            used: 0,
-            extents: 0,
-            is_checked: [false; 3],
-            row_counts: 0,
-            row_lengths: 0,
-            has_whole_rows: false,
-            rounds: 0,
-            positions: 0,
-            first_sums: HashMap::new(),
-            sums: HashMap::new(),
-            strides: HashMap::new(),
             bytes: vec![Accessed::Nothing; roots],
             is_array_used: vec![false; roots],
             elements: vec![None; roots],
             changed: true,
-            pass: 0,
-            is_last: false,
-            has_limits: false,
+            ..Self::default()
         }
     }
 
@@ -516,10 +492,6 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// Storage classes of variables that are local to an invocation or a work-group.
-const LOCAL_CLASSES: [u32; 3] =
-    [StorageClass::Function as u32, StorageClass::Private as u32, StorageClass::Workgroup as u32];
-
 /// Joins two values; bounds that still grow in late passes become unknown.
 fn joined(old: Option<&Vec<Bounded>>, new: &[Bounded], pass: usize) -> Vec<Bounded> {
     let Some(old) = old else { return new.to_vec() };
@@ -569,7 +541,7 @@ impl Analysis<'_> {
 
     /// Returns the value of a variable that the device sets.
     fn built_in(&self, number: u32) -> Vec<Bounded> {
-        let Assumed { local_size, dimensions, per_invocation, is_by_group, is_checked, .. } = self.assumed;
+        let Assumed { local_size, dimensions, per_invocation, is_by_group, is_checked, .. } = &self.assumed;
         let mut parts = vec![];
         for axis in 0..3 {
             let local = local_size[axis].max(1) as f64;
@@ -992,7 +964,7 @@ impl Analysis<'_> {
 
     /// Follows a comparison of either side with the other.
     fn compare(&mut self, op: Op, x: u32, y: u32) {
-        for (target, limit, op) in [(x, y, op), (y, x, mirrored(op))] {
+        for (target, limit, op) in [(x, y, op), (y, x, partner(&MIRRORED, op))] {
             // The larger of several indices is compared for each of them; below `i + 1 < n` and `i + 1 <= n`, `i < n`.
             let mut targets = vec![(target, op)];
             for at in 0..MAX_STEPS {
@@ -1139,8 +1111,8 @@ impl Analysis<'_> {
                 if is_under_a { both([a, b]) } else { vec![] }
             }
             (Some(op), &[_, _, x, y]) => {
-                let op = if holds { op } else { negated(op) };
-                [self.compared(op, x, y), self.compared(mirrored(op), y, x)].concat()
+                let op = if holds { op } else { partner(&OPPOSITES, op) };
+                [self.compared(op, x, y), self.compared(partner(&MIRRORED, op), y, x)].concat()
             }
             _ => vec![],
         }
@@ -1219,21 +1191,27 @@ impl Analysis<'_> {
     }
 }
 
-/// Returns the comparison that holds where another does not.
-fn negated(op: Op) -> Op {
-    match op {
-        Op::IEqual => Op::INotEqual,
-        Op::INotEqual => Op::IEqual,
-        Op::ULessThan => Op::UGreaterThanEqual,
-        Op::SLessThan => Op::SGreaterThanEqual,
-        Op::UGreaterThan => Op::ULessThanEqual,
-        Op::SGreaterThan => Op::SLessThanEqual,
-        Op::ULessThanEqual => Op::UGreaterThan,
-        Op::SLessThanEqual => Op::SGreaterThan,
-        Op::UGreaterThanEqual => Op::ULessThan,
-        Op::SGreaterThanEqual => Op::SLessThan,
-        op => op,
-    }
+/// Comparisons of which one holds where the other does not.
+const OPPOSITES: [(Op, Op); 5] = [
+    (Op::IEqual, Op::INotEqual),
+    (Op::ULessThan, Op::UGreaterThanEqual),
+    (Op::SLessThan, Op::SGreaterThanEqual),
+    (Op::UGreaterThan, Op::ULessThanEqual),
+    (Op::SGreaterThan, Op::SLessThanEqual),
+];
+
+/// Comparisons that are the same with their operands exchanged.
+const MIRRORED: [(Op, Op); 4] = [
+    (Op::ULessThan, Op::UGreaterThan),
+    (Op::SLessThan, Op::SGreaterThan),
+    (Op::ULessThanEqual, Op::UGreaterThanEqual),
+    (Op::SLessThanEqual, Op::SGreaterThanEqual),
+];
+
+/// Returns the other operation of the pair that `op` belongs to, or `op` if it is in none.
+fn partner(pairs: &[(Op, Op)], op: Op) -> Op {
+    let of = |(a, b): &(Op, Op)| if op == *a { Some(*b) } else { (op == *b).then_some(*a) };
+    pairs.iter().find_map(of).unwrap_or(op)
 }
 
 /// `UMin`, `SMin`, `UClamp` and `SClamp` of GLSL.std.450.
@@ -1261,21 +1239,6 @@ fn double_product(a: &Bounded, b: &Bounded) -> Vec<Bounded> {
         Bounded { parameters: a.parameters | b.parameters, varies: a.varies | b.varies, bound }
     };
     vec![half(1.0), half(0.5_f64.powi(32))]
-}
-
-/// Returns the comparison with its operands exchanged.
-fn mirrored(op: Op) -> Op {
-    match op {
-        Op::ULessThan => Op::UGreaterThan,
-        Op::SLessThan => Op::SGreaterThan,
-        Op::ULessThanEqual => Op::UGreaterThanEqual,
-        Op::SLessThanEqual => Op::SGreaterThanEqual,
-        Op::UGreaterThan => Op::ULessThan,
-        Op::SGreaterThan => Op::SLessThan,
-        Op::UGreaterThanEqual => Op::ULessThanEqual,
-        Op::SGreaterThanEqual => Op::SLessThanEqual,
-        same => same,
-    }
 }
 
 /// Returns the upper bound of a function of GLSL.std.450.

@@ -326,10 +326,8 @@ pub fn unusable(described: &Described, error: &Error) -> Option<ResolvedProblem>
     let point = |values| ResolvedPoint {
         values,
         buffers: buffers.clone(),
-        reference: Reference::None,
-        inputs: None,
-        work: Work::default(),
         pass_lists: vec![Ok(PassList { dispatches: vec![], scratch: vec![] }); configurations.len()],
+        ..ResolvedPoint::default()
     };
     let points: Vec<_> = axes::span_points(&description.axes).ok()?.into_iter().map(point).collect();
     let files = file.iter().map(|(path, _)| path.clone());

@@ -9,7 +9,7 @@ use super::members::Members;
 use super::resolved::ResolvedBuffer;
 use crate::basis::dtype::DType;
 use crate::basis::error;
-use crate::kernel::interface::{ArgumentKind, Block, Scalar};
+use crate::kernel::interface::{Argument, ArgumentKind, Block, Scalar};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io;
@@ -190,14 +190,20 @@ fn split_component(path: &str) -> (&str, &str) {
     if ["x", "y", "z", "w"].contains(&letter) { (vector, letter) } else { (path, "") }
 }
 
+/// Returns the first byte of the array of structures in a block, the bytes from one to the next, and the numbers of the block up
+/// to the end of the first structure.
+pub(super) fn structures(block: &Block) -> (u64, u64, &[Argument]) {
+    match &block.long {
+        Some(long) => (long.start, long.stride, &long.first[..]),
+        None => (block.fixed, block.array.map_or(0, |array| array.stride), &*block.members),
+    }
+}
+
 impl StructureLayout {
     /// Finds the members of a block: those that `keys` name, and the others by their names in the module. `None` if the
     /// block has addresses, or too many members. Refuses a key for numbers of several types.
     pub fn new(block: &Block, keys: &[&str]) -> Result<Option<Self>, String> {
-        let (fixed, stride, numbers) = match (&block.long, block.array) {
-            (Some(long), _) => (long.start, long.stride, &long.first[..]),
-            (None, array) => (block.fixed, array.map_or(0, |array| array.stride), &*block.members),
-        };
+        let (fixed, stride, numbers) = structures(block);
         let has_array = block.long.is_some() || block.array.is_some();
         let mut layout = Self { array: None, fixed, stride, members: vec![] };
         let is_vector = |name: &str| {

@@ -556,8 +556,8 @@ fn choices_that_do_not_run_are_not_judged() {
              [dispatch]\ngroups = '64 / LANES'\n"
         );
         let description = Description::parse(&text)?;
-        let described = Described { description, folder: folder.path().to_path_buf(), ..Described::default() };
-        let described = Described { all_choices, ..described };
+        let folder = folder.path().to_path_buf();
+        let described = Described { description, folder, all_choices, ..Described::default() };
         resolve(&CATALOGUE, &[described]).map_err(|e| e.to_string())
     };
     let run = |lanes: &str, all_choices| run_named("LANES", lanes, all_choices);

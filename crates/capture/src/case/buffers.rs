@@ -13,7 +13,7 @@ use crate::user::access::Access;
 use crate::user::init::{default_tolerance, element, mixed_layout, scalar_of};
 use crate::user::loaded::{LoadedPass, slot_key};
 use crate::user::members::{block_bytes, list_members};
-use crate::user::oracle::{looks_like_integer, magnitude, magnitudes};
+use crate::user::oracle::{looks_like_integer, magnitude, magnitudes, values};
 use crate::user::resolved::{ResolvedBuffer, Tolerance};
 use crate::user::structure::StructureLayout;
 use gpukern_layer::format::{CapturedDispatch, CapturedRegion, DescriptorBinding};
@@ -269,13 +269,14 @@ fn find_pointers(
             let target = block.root.and_then(|root| pass.pointees.target(root, offset));
             if let Some((root, pointed)) = target.filter(|(_, pointed)| pointed.has_addresses()) {
                 let place = (number, skipped, root);
-                let known = tables.iter().find(|(known, _)| *known == place).map(|(_, name)| name.clone());
-                let name = known.unwrap_or_else(|| unique_name(member_name, buffers, blocks));
-                if !tables.iter().any(|(known, _)| *known == place) {
-                    tables.push((place, name.clone()));
-                    let contents = BufferContents::read(region, spool)?;
-                    blocks.push(ParameterBlock::pointed(name.clone(), root, pointed, contents, skipped)?);
+                if let Some((_, name)) = tables.iter().find(|(known, _)| *known == place) {
+                    pointers.push((offset, name.clone()));
+                    continue;
                 }
+                let name = unique_name(member_name, buffers, blocks);
+                let contents = BufferContents::read(region, spool)?;
+                blocks.push(ParameterBlock::pointed(name.clone(), root, pointed, contents, skipped)?);
+                tables.push((place, name.clone()));
                 pointers.push((offset, name));
                 continue;
             }
@@ -590,11 +591,6 @@ fn fitted(tolerance: Tolerance, largest: f64) -> Tolerance {
         Tolerance::Close { rtol, .. } if largest > 0.0 => Tolerance::Close { rtol, atol: rtol * largest },
         other => other,
     }
-}
-
-/// Iterates over the elements of a buffer, converted to f64.
-fn values(element: DType, contents: &[u8]) -> impl ExactSizeIterator<Item = f64> {
-    contents.chunks_exact(element.bytes() as usize).map(move |bytes| element.value(bytes))
 }
 
 fn inverted(bytes: &[u8]) -> Vec<u8> {

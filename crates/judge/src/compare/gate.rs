@@ -5,6 +5,7 @@ use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, DOUBTFUL, FIXED, GONE, MISTAKEN, NEW, NEWLY_DOUBTFUL, NEWLY_FAILED, NEWLY_REJECTED,
     NEWLY_SKIPPED, NOT_COMPARED, NOT_SLOWER, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
+    pair,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -319,9 +320,7 @@ impl Ruling {
             .chain(more);
         counts.filter(|(count, _)| *count > 0)
     }
-}
 
-impl Ruling {
     fn add_violations(&mut self, case: usize, id: &str, messages: Vec<String>) {
         self.violations.extend(messages.into_iter().map(|message| Violation { case, id: id.into(), message }));
     }
@@ -495,7 +494,7 @@ impl Threshold {
         if ratio <= 1.0 + most || !is_certain {
             return None;
         }
-        Some(format!("{} slower, max-slowdown is {} %", percent(ratio - 1.0), trimmed(&significant(100.0 * most))))
+        Some(format!("{} slower, max-slowdown is {}", percent(ratio - 1.0), pair::percent(most)))
     }
 
     /// Returns a sentence for each figure of a case beyond its threshold, and counts the figures that the case lacks. A case

@@ -2,7 +2,7 @@
 
 use super::gate::Reached;
 use super::side::SeenCase;
-use crate::basis::alike::grouped;
+use crate::basis::alike::{grouped, grouped_where};
 use crate::basis::named::named;
 use crate::basis::units::{Nanos, counted};
 use crate::case::compiled::CompiledKernel;
@@ -133,18 +133,6 @@ pub struct Total {
 }
 
 impl Total {
-    fn none(device: &str, figure: &AnyFigure) -> Self {
-        Self {
-            device: device.into(),
-            figure: figure.clone(),
-            baseline: 0.0,
-            candidate: 0.0,
-            changed: 0.0,
-            lower: 0,
-            higher: 0,
-        }
-    }
-
     /// Formats the change of the sum, and that of the kernels which changed: `["-1.2 %", "-8.1 %"]`.
     pub fn changes(&self) -> [Option<String>; 2] {
         let difference = self.candidate - self.baseline;
@@ -181,30 +169,30 @@ pub fn relative(before: f64, after: f64) -> Option<String> {
 
 /// Sums the figures of the inspected cases, device by device. A kernel that serves several cases counts once.
 pub(super) fn totals(cases: &[Inspected]) -> Vec<Total> {
-    let mut totals: Vec<Total> = vec![];
     let mut seen = HashSet::new();
-    for case in cases {
-        for (code, figure) in &case.figures {
-            if !seen.insert((&case.device, code, figure.figure.name())) {
-                continue;
-            }
-            let is_of = |total: &Total| total.device == case.device && total.figure == figure.figure;
-            let index = totals.iter().position(is_of).unwrap_or_else(|| {
-                totals.push(Total::none(&case.device, &figure.figure));
-                totals.len() - 1
-            });
-            let total = &mut totals[index];
-            total.baseline += figure.baseline;
-            total.candidate += figure.candidate;
-            // Every time differs a little, so the sum's change is not that of those which changed.
-            if figure.is_changed() && !figure.figure.is_compile_time() {
-                total.changed += figure.baseline;
-            }
-            total.lower += usize::from(figure.is_changed() && figure.candidate < figure.baseline);
-            total.higher += usize::from(figure.is_changed() && figure.candidate > figure.baseline);
+    let figures = cases.iter().flat_map(|case| case.figures.iter().map(move |own| (&case.device, own)));
+    let figures = figures.filter(|(device, (code, own))| seen.insert((*device, code, own.figure.name())));
+    let of_kernels = figures.map(|(device, (_, own))| (device, own));
+    let groups = grouped_where(of_kernels, |a, b| a.0 == b.0 && a.1.figure == b.1.figure);
+    groups.iter().map(|group| total(group)).collect()
+}
+
+/// Sums a figure over the kernels of a device.
+fn total(figures: &[(&String, &ChangedFigure)]) -> Total {
+    let (device, first) = figures[0];
+    let (device, figure) = (device.clone(), first.figure.clone());
+    let mut total = Total { device, figure, baseline: 0.0, candidate: 0.0, changed: 0.0, lower: 0, higher: 0 };
+    for (_, figure) in figures {
+        total.baseline += figure.baseline;
+        total.candidate += figure.candidate;
+        // Every time differs a little, so the sum's change is not that of those which changed.
+        if figure.is_changed() && !figure.figure.is_compile_time() {
+            total.changed += figure.baseline;
         }
+        total.lower += usize::from(figure.is_changed() && figure.candidate < figure.baseline);
+        total.higher += usize::from(figure.is_changed() && figure.candidate > figure.baseline);
     }
-    totals
+    total
 }
 
 impl Inspected {

@@ -209,11 +209,6 @@ fn other_buffers(case: &Case, reference: &Case) -> String {
     buffers.cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the times of each process of a side.
-fn process_times(side: &[SeenCase<'_>]) -> Vec<ProcessSamples> {
-    side.iter().filter_map(|seen| ProcessSamples::new(&times_of(seen))).collect()
-}
-
 fn times_of(seen: &SeenCase<'_>) -> Vec<f64> {
     seen.samples().iter().map(|sample| sample.time.0).collect()
 }
@@ -351,7 +346,8 @@ impl CasePair<'_> {
 
     /// Returns the ratio of medians between processes of the sides, which may differ by `latency` as a whole.
     fn ratio_of_processes(&self, latency: f64, settings: &Settings, generator: &mut ChaCha8Rng) -> Ratio {
-        let times = [&self.baseline, &self.candidate].map(|side| process_times(side));
+        let times: [Vec<_>; 2] = [&self.baseline, &self.candidate]
+            .map(|side| side.iter().filter_map(|seen| ProcessSamples::new(&times_of(seen))).collect());
         let noise = |side: &[SeenCase<'_>], times: &[ProcessSamples]| {
             // All processes of a side share their latency: the mean of n has its whole deviation.
             let latency = deviation(latency) * (times.len() as f64).sqrt();
@@ -741,7 +737,7 @@ fn is_mostly(ratio: &Ratio, difference: f64) -> bool {
 }
 
 /// Whether a verdict is that the time changed.
-fn is_change(verdict: Verdict) -> bool {
+pub(super) fn is_change(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Slower | Verdict::Faster)
 }
 

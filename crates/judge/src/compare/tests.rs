@@ -1,3 +1,4 @@
+use super::pair::is_change;
 use super::recipe::{ComparisonCommand, SideFiles, recipe};
 use super::*;
 use crate::basis::dtype::DType;
@@ -369,10 +370,6 @@ fn rate(runs: usize, between: f64, disturbed: f64, effect: f64, is_hit: fn(Verdi
         is_hit(verdicts(&a, &b, &Settings::default())[0])
     });
     hits.count() as f64 / TRIALS as f64
-}
-
-fn is_change(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Slower | Verdict::Faster)
 }
 
 #[test]

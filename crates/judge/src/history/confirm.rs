@@ -9,7 +9,7 @@ use crate::plan::HOST;
 use crate::plan::axes::AxisValues;
 use crate::plan::options::Selection;
 use crate::plan::request::Request;
-use crate::record::{Case, NamedRecord};
+use crate::record::{Case, NamedRecord, short_commit};
 use toml::Table;
 
 /// Program that the commands name.
@@ -44,9 +44,9 @@ pub(super) fn commands(runs: &[NamedRecord], series: &[CaseSeries], event: &Hist
         && (has_changed(event::COMMIT) || !largest.changes.is_empty())
     {
         return vec![
-            format!("# at commit {}", event::short(old)),
+            format!("# at commit {}", short_commit(old)),
             bench("before.json"),
-            format!("# at commit {}", event::short(new)),
+            format!("# at commit {}", short_commit(new)),
             bench("after.json"),
             format!("{PROGRAM} compare before.json after.json"),
         ];

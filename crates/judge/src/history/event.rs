@@ -3,7 +3,7 @@
 use super::series::CaseSeries;
 use crate::compare::recipe::kernel_hashes;
 use crate::compare::{self, SeenCase};
-use crate::record::NamedRecord;
+use crate::record::{NamedRecord, short_commit};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -114,13 +114,8 @@ fn facts(seen: SeenCase<'_>) -> [(&'static str, Option<[String; 2]>); 7] {
         ("host", nameless(record.origin.host.clone())),
         ("system", nameless(record.origin.system.clone())),
         ("processor", nameless(record.origin.processor.clone())),
-        (COMMIT, nameless(record.origin.commit.as_deref().map(short))),
+        (COMMIT, nameless(record.origin.commit.as_deref().map(short_commit))),
     ]
-}
-
-/// Shortens the hash of a commit to twelve digits, which identify it in any repository.
-pub(super) fn short(commit: &str) -> String {
-    commit.chars().take(12).collect()
 }
 
 /// Lists the environment's changes between two points.

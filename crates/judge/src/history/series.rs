@@ -1,5 +1,6 @@
 //! Series of a case: its time in each run that measured it, and its steps.
 
+use crate::basis::alike::grouped;
 use crate::basis::units::Nanos;
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -33,7 +34,7 @@ fn origin<'a>(record: &'a Record, case: &Case) -> &'a Origin {
 }
 
 /// Times of a case on a device over the runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CaseSeries {
     /// Name of the device in the last run that has it, followed by the separating traits.
     pub device: String,
@@ -144,25 +145,21 @@ fn describe_problem(record: &Record, case: &Case) -> String {
 
 /// Collects the series of every case of `runs`, in order of first appearance, without steps.
 pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[SeparatingTrait]) -> Vec<CaseSeries> {
-    let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
+    let measured = runs.iter().enumerate().flat_map(|(run, NamedRecord { record, .. })| {
+        keys(record, separating_traits).into_iter().map(move |(key, case)| (key, run, case))
+    });
     let mut all_series: Vec<CaseSeries> = vec![];
-    for (run, NamedRecord { record, .. }) in runs.iter().enumerate() {
-        for (key, cases) in group_by_key(record, separating_traits) {
-            let index = *indices.entry(key.clone()).or_insert(all_series.len());
-            if index == all_series.len() {
-                all_series.push(CaseSeries {
-                    device: String::new(),
-                    id: String::new(),
-                    points: vec![],
-                    steps: vec![],
-                    wrong: 0,
-                    absent: 0,
-                });
-            }
-            let measured = cases.iter().filter_map(|case| record.cases[*case].measured());
+    for of_key in grouped(measured, |(key, ..)| key.clone()) {
+        let key = of_key[0].0.clone();
+        let mut series = CaseSeries::default();
+        // Several processes may have the same case.
+        for of_run in grouped(of_key, |(_, run, _)| *run) {
+            let (_, run, case) = of_run[0];
+            let record = &runs[run].record;
+            let measured = of_run.iter().filter_map(|(.., case)| record.cases[*case].measured());
             let medians: Vec<f64> = measured.map(|measured| measured.summary.median.0).collect();
             let Some(median) = stats::median(&medians).filter(|median| *median > 0.0) else { continue };
-            let first = &record.cases[cases[0]];
+            let first = &record.cases[case];
             let mut device = record.device(first.device).map_or_else(String::new, |device| device.name.clone());
             if key.number > 0 {
                 let _ = write!(device, " ({})", key.number + 1);
@@ -170,10 +167,11 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
             for value in &key.traits {
                 let _ = write!(device, ", {value}");
             }
-            all_series[index].device = device;
-            all_series[index].id.clone_from(&first.id);
-            all_series[index].points.push(SeriesPoint { run, case: cases[0], time: first.shown(Nanos(median)) });
+            series.device = device;
+            series.id.clone_from(&first.id);
+            series.points.push(SeriesPoint { run, case, time: first.shown(Nanos(median)) });
         }
+        all_series.push(series);
     }
     all_series.retain(|series| !series.points.is_empty());
     // Runs on each device.
@@ -207,10 +205,9 @@ fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>
     counts
 }
 
-/// Groups the measured cases of a record by key, as indices; several processes may have the same case.
-fn group_by_key(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(SeriesKey, Vec<usize>)> {
-    let mut groups: Vec<(SeriesKey, Vec<usize>)> = vec![];
-    let mut indices: HashMap<SeriesKey, usize> = HashMap::new();
+/// Returns the keys of the measured cases of a record, each with the case's index.
+fn keys(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(SeriesKey, usize)> {
+    let mut keys = vec![];
     let mut equal_devices: HashMap<SeriesKey, Vec<usize>> = HashMap::new();
     for (case_index, case) in record.cases.iter().enumerate() {
         let Some(device) = record.device(case.device) else { continue };
@@ -229,17 +226,14 @@ fn group_by_key(record: &Record, separating_traits: &[SeparatingTrait]) -> Vec<(
         };
         // Equal devices are numbered if several of them have the case.
         let devices = equal_devices.entry(key.clone()).or_default();
-        if !devices.contains(&device.index) {
+        let known = devices.iter().position(|index| *index == device.index);
+        key.number = known.unwrap_or_else(|| {
             devices.push(device.index);
-        }
-        key.number = devices.iter().position(|index| *index == device.index).unwrap_or_default();
-        let index = *indices.entry(key.clone()).or_insert(groups.len());
-        if index == groups.len() {
-            groups.push((key, vec![]));
-        }
-        groups[index].1.push(case_index);
+            devices.len() - 1
+        });
+        keys.push((key, case_index));
     }
-    groups
+    keys
 }
 
 /// Returns the steps whose times change by at least the ratio `min_effect`, after each was moved to a recorded change

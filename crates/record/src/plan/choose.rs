@@ -3,6 +3,7 @@
 use super::{DeviceClass, Purpose};
 use crate::algorithms::catalogue::Catalogue;
 use crate::algorithms::{AUTO, Algorithm, Sweeps, Variant};
+use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
 use crate::basis::error::unknown;
 use crate::basis::input_file;
@@ -54,7 +55,7 @@ pub(super) fn with_variants(
         if !algorithms.iter().any(|algorithm| may_have(algorithm, name)) {
             let owners: Vec<_> = algorithms.iter().map(|algorithm| &*algorithm.name).collect();
             let variants = algorithms.iter().flat_map(|algorithm| algorithm.variants.iter());
-            let variant_names = unique(variants.map(|variant| Ok(&*variant.name)), |a, b| a == b)?;
+            let variant_names = distinct(variants.map(|variant| &*variant.name));
             return Err(no_match(name, &format!("variant of {}", owners.join(", ")), &variant_names));
         }
     }

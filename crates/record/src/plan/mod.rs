@@ -572,8 +572,12 @@ mod tests {
         }
     }
 
+    fn planned(selection: &Selection, purpose: Purpose) -> PlanSection {
+        PlanSection::new(&CATALOGUE, selection, purpose).expect("a plan")
+    }
+
     fn bench(selection: &Selection) -> PlanSection {
-        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect("a plan")
+        planned(selection, Purpose::Bench)
     }
 
     fn solving(solve: bool) -> AxisValues {
@@ -581,7 +585,7 @@ mod tests {
     }
 
     fn error(selection: &Selection) -> String {
-        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake").clone()
+        PlanSection::new(&CATALOGUE, selection, Purpose::Bench).expect_err("a mistake")
     }
 
     #[test]
@@ -625,12 +629,11 @@ mod tests {
         // `refined` only computes solutions, in f64.
         assert_eq!(ids("refined", true), "[[\"lu/refined/f64/8x8/solve\"]]");
         assert!(ids("all", true).contains("lu/naive/f32/8x8/solve") && !ids("all", false).contains("refined"));
-        let error = lu("refined", false).expect_err("no factors");
-        assert_eq!(error, "variant 'refined' of lu solves systems of equations; add --solve");
-        let matmul =
-            PlanSection::new(&CATALOGUE, &Selection { axes: solving(true), ..selection("naive", "8") }, Purpose::Bench);
+        let refused = lu("refined", false).expect_err("no factors");
+        assert_eq!(refused, "variant 'refined' of lu solves systems of equations; add --solve");
+        let matmul = Selection { axes: solving(true), ..selection("naive", "8") };
         let expected = "matmul has no systems of equations to solve; leave out --solve, which is for: lu";
-        assert_eq!(matmul.expect_err("no systems"), expected);
+        assert_eq!(error(&matmul), expected);
     }
 
     #[test]
@@ -641,7 +644,7 @@ mod tests {
                 axes: solving(solve).with("input", "uniform"),
                 ..selection("all", "9")
             };
-            let groups = PlanSection::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
+            let groups = planned(&selection, Purpose::Verify).groups;
             let goal = |group: &CaseGroup| (group.spec.goal, group.spec.dtype, group.variants.len());
             choose::unique(groups.iter().map(|group| Ok(goal(group))), |a, b| a == b).expect("no mistake")
         };
@@ -654,14 +657,11 @@ mod tests {
 
     #[test]
     fn a_plan_can_be_cut_down_to_cases_by_id() {
-        let plan = || {
-            Plan::new(
-                &CATALOGUE,
-                &Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") },
-                None,
-            )
+        let plan = |ids: &[&str]| {
+            let selection = Selection { variant: vec!["naive".into(), "local".into()], ..selection("", "8,16") };
+            let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+            Plan::new(&CATALOGUE, &selection, None)?.only(&ids)
         };
-        let plan = |ids: &[&str]| plan()?.only(&ids.iter().map(ToString::to_string).collect::<Vec<_>>());
         let ids =
             |plan: &Plan| format!("{:?}", plan.sections.iter().map(|section| &section.groups).collect::<Vec<_>>());
         let cut = plan(&["matmul/local/f32/16x16x16"]).expect("it is there");
@@ -768,7 +768,7 @@ mod tests {
 
     #[test]
     fn verify_covers_every_dtype_and_input_at_awkward_sizes() {
-        let plan = PlanSection::new(&CATALOGUE, &Selection::default(), Purpose::Verify).expect("a plan");
+        let plan = planned(&Selection::default(), Purpose::Verify);
         for algorithm in CATALOGUE.algorithms {
             let groups = || plan.groups.iter().filter(|group| group.algorithm.name == algorithm.name);
             for (goal, dtype) in
@@ -798,7 +798,7 @@ mod tests {
         let axes = solving(true).with("dtype", "f32");
         let axes = input.into_iter().fold(axes, |axes, input| axes.with("input", input));
         let selection = Selection { algorithm: vec!["lu".into()], axes, ..selection(variant, size) };
-        let plan = PlanSection::new(&CATALOGUE, &selection, purpose).expect("a plan");
+        let plan = planned(&selection, purpose);
         plan.groups.iter().filter(|group| !group.variants.is_empty()).map(|group| group.spec.input).collect()
     }
 
@@ -820,7 +820,7 @@ mod tests {
         let cases = |variants: &str, axes: AxisValues| {
             let variant = variants.split(',').map(String::from).collect();
             let selection = Selection { algorithm: vec!["lu".into()], variant, axes, ..selection("", "64") };
-            let groups = PlanSection::new(&CATALOGUE, &selection, Purpose::Verify).expect("a plan").groups;
+            let groups = planned(&selection, Purpose::Verify).groups;
             let of_group = |group: &CaseGroup| {
                 let goal = if group.spec.goal == Goal::Solution { "solution" } else { "factors" };
                 let names = group.variants.iter().map(|own| format!("{} {} {goal}", own.name, group.spec.dtype));

@@ -5,12 +5,10 @@ use super::{
     Record, SCHEMA, Sample, Share, Verification, Warning,
 };
 use crate::basis::dtype::DType;
-use crate::basis::layout::Layout;
 use crate::basis::units::{Bytes, Nanos, Work};
+use crate::case::CaseOptions;
 use crate::case::check::{CheckMethod, WrongElements};
-use crate::case::input::Input;
 use crate::case::method::{CacheState, Clock};
-use crate::case::{CaseOptions, Goal};
 use crate::device::capability::DeviceKind;
 use crate::device::fixture::software_device;
 use crate::stats::Summary;
@@ -30,15 +28,7 @@ pub fn case(variant: &str, outcome: Outcome) -> Case {
             variant: ["naive", "local", "subgroup", "split"].iter().position(|known| *known == variant),
             ..CatalogueEntry::default()
         },
-        options: CaseOptions {
-            dtype: DType::F32,
-            layout: Layout::default(),
-            goal: Goal::Result,
-            input: Input::Uniform,
-            seed: 1,
-            subgroup_size: None,
-            stop: None,
-        },
+        options: CaseOptions::plain(DType::F32),
         element: None,
         device: 0,
         process: 0,
@@ -144,11 +134,8 @@ pub fn six_cases() -> Record {
     let mut record = four_cases();
     record.command = ["gpukern", "bench", "matmul"].map(String::from).to_vec();
     record.cases[1].share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval: None });
-    let mut add = |variant: &str, outcome| {
-        record.cases.push(case(variant, outcome));
-    };
-    add("broken", Outcome::failed("device lost".into()));
-    add("late", Outcome::Interrupted);
+    record.cases.push(case("broken", Outcome::failed("device lost".into())));
+    record.cases.push(case("late", Outcome::Interrupted));
     record
 }
 

@@ -34,7 +34,7 @@ use crate::plan::{CaseGroup, Shard};
 pub use case_size::CaseSize;
 pub use caution::{Caveat, Warning};
 pub use entry::CatalogueEntry;
-pub use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, changes_drivers, is_commit};
+pub use origin::{CHOOSING, MAX_TEXT_LENGTH, Origin, changes_drivers, is_commit, short_commit};
 pub use outcome::{
     Conditions, Correctness, Death, Energy, Measured, Outcome, Phases, Repeated, SKETCH_SUMS, SLOW, Sample,
     Verification, has_details, last_words,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of displayed digits of a commit.
+/// Number of displayed digits of a commit, which identify it in any repository.
 const COMMIT_DIGITS: usize = 12;
 
 /// Largest number of characters of a text in an origin.
@@ -123,7 +123,7 @@ impl Origin {
 
     /// Formats the abbreviated commit with its branch: `5f3a9c0d1e2b (main, modified)`.
     pub fn commit_text(&self) -> Option<String> {
-        let short = self.commit.as_ref()?.chars().take(COMMIT_DIGITS).collect::<String>();
+        let short = short_commit(self.commit.as_ref()?);
         let mut remarks: Vec<&str> = self.branch.as_deref().into_iter().collect();
         if self.modified {
             remarks.push("modified");
@@ -190,6 +190,11 @@ impl Origin {
 /// Whether a variable changes what a driver does. Those of gpukern stand for options, which records have.
 pub fn changes_drivers(name: &str) -> bool {
     !CHOOSING[..PLACES].contains(&name) && !name.starts_with("GPUKERN_")
+}
+
+/// Shortens the hash of a commit.
+pub fn short_commit(commit: &str) -> String {
+    commit.chars().take(COMMIT_DIGITS).collect()
 }
 
 /// Whether `text` can be the name of a commit, short or long.

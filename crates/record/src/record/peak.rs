@@ -144,8 +144,7 @@ impl Peak {
             self.figures.push(figure);
             return;
         };
-        let is_better = if figure.is_time() { figure.best < known.best } else { figure.best > known.best };
-        if is_better {
+        if figure.is_better_than(known) {
             *known = figure;
         }
     }
@@ -154,7 +153,7 @@ impl Peak {
     pub fn better_than(&self, other: &Self) -> Vec<&Figure> {
         let is_better = |own: &&Figure| {
             let figure = other.figures.iter().find(|figure| own.quantity == figure.quantity);
-            figure.is_some_and(|figure| if own.is_time() { own.best < figure.best } else { own.best > figure.best })
+            figure.is_some_and(|figure| own.is_better_than(figure))
         };
         self.figures.iter().filter(is_better).collect()
     }
@@ -229,7 +228,7 @@ impl Peak {
         let Quantity::Matrix { dtype, .. } = figure.quantity else { return None };
         let plain = self.best(|quantity| is_plain_arithmetic(quantity, dtype))?;
         let ratio = plain.best / figure.best;
-        if ratio > 1.0 { Some(ratio) } else { None }
+        (ratio > 1.0).then_some(ratio)
     }
 
     /// Returns the highest bandwidth for work that moves `bytes`, of which it writes `written`: the best of the largest
@@ -325,6 +324,11 @@ impl Figure {
     /// Whether smaller values are better.
     fn is_time(&self) -> bool {
         self.quantity.unit() == Unit::Nanoseconds
+    }
+
+    /// Whether its best is better than that of a figure of the same quantity.
+    fn is_better_than(&self, other: &Self) -> bool {
+        if self.is_time() { self.best < other.best } else { self.best > other.best }
     }
 
     /// Returns the share of this limit that a case with this median reaches; `None` if the limit takes no time. `amount`

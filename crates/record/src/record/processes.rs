@@ -1,6 +1,7 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
 use super::{Case, CatalogueEntry, Measured, Origin, Outcome, Record, Sample, Share, Warning};
+use crate::basis::alike::grouped;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
@@ -11,16 +12,7 @@ use std::mem::discriminant;
 impl Record {
     /// Groups the cases by device and id, one case per process, in the order of first appearance.
     pub fn group_by_id(&self) -> Vec<Vec<&Case>> {
-        let mut indices: HashMap<(usize, &str), usize> = HashMap::new();
-        let mut groups: Vec<Vec<&Case>> = vec![];
-        for case in &self.cases {
-            let index = *indices.entry((case.device, &case.id)).or_insert(groups.len());
-            if index == groups.len() {
-                groups.push(vec![]);
-            }
-            groups[index].push(case);
-        }
-        groups
+        grouped(&self.cases, |&case| (case.device, &case.id))
     }
 
     /// Joins the records of one side: the processes of all, on the devices of the first and on further ones.

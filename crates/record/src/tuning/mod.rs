@@ -4,6 +4,7 @@
 pub mod tuned;
 
 use crate::algorithms::tile::Tile;
+use crate::basis::alike::distinct;
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceKind;
@@ -29,17 +30,11 @@ pub struct Search {
 impl Search {
     /// Returns a search of `space` that begins with `first`, in this order.
     pub fn new(first: &[Tile], space: Vec<Tile>, seed: u64) -> Self {
-        let mut unique: Vec<Tile> = vec![];
-        for tile in first {
-            if !unique.contains(tile) {
-                unique.push(*tile);
-            }
-        }
-        let mut rest: Vec<_> = space.into_iter().filter(|tile| !unique.contains(tile)).collect();
-        let mut generator = generator(seed, 0);
-        shuffle(&mut rest, &mut generator);
-        unique.reverse();
-        Self { first: unique, rest }
+        let mut first = distinct(first.iter().copied());
+        let mut rest: Vec<_> = space.into_iter().filter(|tile| !first.contains(tile)).collect();
+        shuffle(&mut rest, &mut generator(seed, 0));
+        first.reverse();
+        Self { first, rest }
     }
 
     /// Returns the next affordable tile, given the fastest so far; `None` if none is left.

@@ -658,9 +658,12 @@ mod tests {
         }
     }
 
+    /// Adds results one after the other.
     fn tuned(results: &[TuningResult]) -> Tuned {
         let mut tuned = Tuned::none();
-        tuned.add(results);
+        for result in results {
+            tuned.add(std::slice::from_ref(result));
+        }
         tuned
     }
 
@@ -681,16 +684,10 @@ mod tests {
         let searched = kept(&device, "tiled", "1024", 40.0);
         let beside = TuningResult { variant: "tiled".into(), ..kept(&device, "other", "1024", 30.0) };
         let later = TuningResult { gflops: Some(50.0), ..searched.clone() };
-        for (added, expected) in [
-            (vec![&searched, &beside], &searched),
-            (vec![&beside, &searched], &searched),
-            (vec![&searched, &later], &later),
-        ] {
-            let mut tuned = Tuned::none();
-            for result in added {
-                tuned.add(std::slice::from_ref(result));
-            }
-            assert_eq!(tuned.results, std::slice::from_ref(expected));
+        for (added, expected) in
+            [([&searched, &beside], &searched), ([&beside, &searched], &searched), ([&searched, &later], &later)]
+        {
+            assert_eq!(tuned(&added.map(Clone::clone)).results, std::slice::from_ref(expected));
         }
     }
 
@@ -868,12 +865,9 @@ mod tests {
             notes(&group(&["tiled"], false, 1024), &device, &read)[0],
             ["tile 64×128×16 in 64×32 in 16×16, by inspection, 2026-11-21"]
         );
-        let mut both = tuned(std::slice::from_ref(&measured));
-        both.add(std::slice::from_ref(&compiled));
-        assert_eq!(both.results, std::slice::from_ref(&measured));
-        let mut both = tuned(&[compiled]);
-        both.add(std::slice::from_ref(&measured));
-        assert_eq!(both.results, [measured]);
+        for added in [[&measured, &compiled], [&compiled, &measured]] {
+            assert_eq!(tuned(&added.map(Clone::clone)).results, std::slice::from_ref(&measured));
+        }
         let neither = text.replace("spills = 0.0\n", "");
         let error = Tuned::parse(&neither, Path::new("tuned.toml")).expect_err("refused").to_string();
         insta::assert_snapshot!(error, @"
@@ -988,11 +982,7 @@ mod tests {
             ([&own, &searched], &searched),
             ([&own, &compiled], &own),
         ] {
-            let mut tuned = Tuned::none();
-            for result in added {
-                tuned.add(std::slice::from_ref(result));
-            }
-            assert_eq!(tuned.results, std::slice::from_ref(expected));
+            assert_eq!(tuned(&added.map(Clone::clone)).results, std::slice::from_ref(expected));
         }
     }
 
