@@ -753,6 +753,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_tuned: bool,
 
+    /// Name the record in histories and reports [env: GPUKERN_LABEL]
+    #[arg(long, value_name = "TEXT", env = "GPUKERN_LABEL", hide_env = true)]
+    pub label: Option<String>,
+
     /// Measure each case in N fresh processes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["ab", "watch"])]
     pub processes: Option<u32>,
@@ -786,6 +790,7 @@ impl RunArgs {
             no_peak: self.no_peak,
             tuned: self.tuned.clone(),
             no_tuned: self.no_tuned,
+            label: self.label.clone(),
             processes: self.processes,
             only: self.only.clone(),
             vulkan,

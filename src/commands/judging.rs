@@ -7,8 +7,9 @@ use crate::compare::{
     self, Change, Comparison, Difference, GONE, MISTAKEN, NEW, NOT_COMPARED, Obstacle, STILL_FAILED, STILL_WRONG,
     State, Unmatched, Verdict,
 };
+use crate::record::Process;
 use crate::report::and_more;
-use crate::{CATALOGUE, Error, Exit, NamedRecord, Record, Result, Settings, printable, report};
+use crate::{CATALOGUE, Error, Exit, NamedRecord, Record, Result, Settings, counted, printable, report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -34,13 +35,35 @@ pub(super) fn read_all(paths: &[&Path], notes: &mut String) -> Result<Vec<Record
     let mut records: Vec<Record> = vec![];
     for path in paths {
         let NamedRecord { name, record, .. } = read_record(path, notes)?;
-        // The same run given twice would look like a second process with identical times.
-        if records.iter().any(|known| known.started == record.started && known.command == record.command) {
-            return Err(usage!("'{name}' is the same run as another record of its side; give each run once"));
+        // The same process given twice would look like a second one with identical times.
+        if records.iter().any(|known| shared_processes(known, &record) > 0) {
+            return Err(usage!("'{name}' is, or has, the same run as another record of its side; give each run once"));
         }
         records.push(record);
     }
     Ok(records)
+}
+
+/// Counts the processes that two records share, as one and what --resume made of it do.
+fn shared_processes(a: &Record, b: &Record) -> usize {
+    let [a, b] = [a, b].map(Record::processes);
+    let is_shared =
+        |process: &&Process| b.iter().any(|other| other.started == process.started && other.command == process.command);
+    a.iter().filter(is_shared).count()
+}
+
+/// Refuses sides of which one has more processes than the other, among them all of that: a run is no change from itself. The
+/// sides of one measurement have the same processes.
+fn check_apart(baseline: &[Record], candidate: &[Record]) -> Result<()> {
+    let processes = |side: &[Record]| side.iter().map(|record| record.processes().len()).sum::<usize>();
+    let pairs = baseline.iter().flat_map(|before| candidate.iter().map(move |after| (before, after)));
+    let shared: usize = pairs.map(|(before, after)| shared_processes(before, after)).sum();
+    let most = processes(baseline).max(processes(candidate));
+    if shared == 0 || shared >= most {
+        return Ok(());
+    }
+    let shared = counted(shared, "process");
+    Err(usage!("both sides have the same {shared}, as a record and what --resume made of it do; compare two runs"))
 }
 
 /// Replaces the first file of each side for which there is a replacement.
@@ -54,6 +77,7 @@ pub(super) fn replace_first(files: [Option<&mut PathBuf>; 2], replacements: [Opt
 
 /// Refuses records whose differences make times incomparable, unless options allow them.
 pub(super) fn check_conditions(baseline: &[Record], candidate: &[Record], judging: &Judging) -> Result<()> {
+    check_apart(baseline, candidate)?;
     let mut refused = compare::differences(baseline, candidate);
     refused.retain(|difference| difference.refused && !judging.allow.contains(&difference.name()));
     if judging.force || refused.is_empty() {

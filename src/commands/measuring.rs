@@ -7,8 +7,10 @@ use super::journal::RecordFile;
 use super::rounds::ComparisonRounds;
 use super::sides::Sides;
 use super::{CommandOutput, JSON, MeasurementCall, Target, failures, origin, records, run};
+use crate::basis::alike::grouped_where;
 use crate::basis::printable::{excerpt, shown_word};
 use crate::commands::cli::{Comparing, OutputArgs, PublishedArgs, TableArgs, TableForm};
+use crate::compare::has_other_answer;
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers};
@@ -131,6 +133,7 @@ pub(super) fn measure_and_report(
     notes.push_str(&view.unused_reference(&pooled));
     let own_kernels = request.kernels.as_ref();
     notes.extend(own_kernels.map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
+    notes.push_str(&other_answers(&pooled));
     notes.push_str(&unused_results(request, &record, &tuned));
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
@@ -158,6 +161,23 @@ pub(super) fn measure_and_report(
         add_verdicts(&mut answer, judged, &output.comparing, stdout_is_record);
     }
     Ok(answer)
+}
+
+/// Behind an answer that differs from another kernel's.
+pub(super) const UNLIKE: &str =
+    "by more than rounding explains, and there is no [reference] to say which of them is right";
+
+/// Says which kernels give another answer than the first kernel of their problem, where no reference judges them.
+fn other_answers(record: &Record) -> String {
+    let mut notes = String::new();
+    let unjudged = record.cases.iter().filter(|case| case.measured().is_some_and(|m| m.answer.is_some()));
+    for cases in grouped_where(unjudged, |a, b| a.device == b.device && a.same_problem(b)) {
+        for case in cases.iter().filter(|case| has_other_answer(cases[0], case)) {
+            let first = &cases[0].variant;
+            let _ = writeln!(notes, "note      {}: its answer differs from that of {first} {UNLIKE}", case.id);
+        }
+    }
+    notes
 }
 
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.

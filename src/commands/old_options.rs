@@ -74,12 +74,16 @@ pub(super) fn as_sets(option: &str, text: &str) -> Result<Vec<String>, String> {
     let template = OPTIONS.iter().find(|(name, _)| *name == option).map_or("", |(_, key)| key);
     let malformed = || {
         let text = brief(text);
-        // Its other spelling, --reference, is an option of `bench`.
-        let has_figures = Path::new(&*text).extension().is_some_and(|ending| ending == "csv" || ending == "json");
-        let figures =
-            if has_figures { "; published figures are for `gpukern report RUN.json --reference FIGURES`" } else { "" };
+        // `--reference` is the same option here, and another one of `report`.
+        if option == "right" && Path::new(&*text).extension().is_some_and(|ending| ending == "csv" || ending == "json")
+        {
+            return format!(
+                "'{text}' has figures: save the run with --json RUN.json, and `gpukern report RUN.json --reference {text}` \
+                 shows them beside yours. What an answer should be is [reference] of the description"
+            );
+        }
         format!(
-            "--{option} '{text}' cannot be read; write --set '{template}=…', which `gpukern help description` explains{figures}"
+            "--{option} '{text}' cannot be read; write --set '{template}=…', which `gpukern help description` explains"
         )
     };
     let (name, value) = match (option, text.split_once('=')) {

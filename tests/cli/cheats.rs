@@ -70,6 +70,14 @@ fn a_kernel_that_changes_its_input_or_what_is_outside_once_it_was_verified_is_re
 }
 
 #[test]
+fn the_first_runs_over_one_scratch_are_judged_each() {
+    let (cases, notes) = run(&["@/errs-in-its-second-run.comp", "-s", "N=1000"], 1);
+    assert_eq!(cases[0]["outcome"]["status"], "rejected");
+    let found = "N=1000: right at first, wrong in launch 2 over the same scratch: B[";
+    assert!(line(&notes, "rejected  ").contains(found), "{notes}");
+}
+
+#[test]
 fn repeated_runs_start_with_the_same_bits_and_say_so() {
     let (cases, notes) = run(&["@/honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
     assert_eq!(cases[0]["outcome"]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));

@@ -200,7 +200,7 @@ fn several_processes_of_a_side_are_taken_together() {
     assert!(low < 1.06 && 1.06 < high, "{case}");
     expect_refusal(
         gpukern(&["compare", &a[0], &b[0], "--candidate"]).args(&b),
-        "'@/b0.json' is the same run as another record of its side; give each run once",
+        "'@/b0.json' is, or has, the same run as another record of its side; give each run once",
     );
 }
 
@@ -811,7 +811,7 @@ fn mistakes_about_a_baseline_are_found_before_a_device_is_opened() {
         $ gpukern bench matmul -V naive -s 16 --compare /nonexistent.json
         cannot read '/nonexistent.json': no such file
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --compare @/a.json
-        '@/a.json' is the same run as another record of its side; give each run once
+        '@/a.json' is, or has, the same run as another record of its side; give each run once
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --budget soon
         --budget: malformed time 'soon'; write 500ms, 5s or 1m
         $ gpukern bench matmul -V naive -s 16 --compare @/a.json --process-noise much

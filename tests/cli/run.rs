@@ -1633,6 +1633,22 @@ fn sub_group_sizes_compete() {
     assert_eq!(variants, expected.map(|(variant, status)| (variant.into(), status.into())));
 }
 
+#[test]
+fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
+    let half = DOUBLE.replace("a[i] * 2.0", "a[i] * (i % 2u == 1u ? 2.0 : 1.0)");
+    let folder = folder(&[("half.comp", &half)]);
+    let run = |more: &[&str]| {
+        let mut run = command(folder.path(), &["--config=@/double.toml", "@/double.comp", "@/half.comp"]);
+        run.args(more);
+        run
+    };
+    let judged = expect_exit(&mut run(&["--ab", "--max-time=200ms"]), 1);
+    let reason = "rejected: its answer differs from A's by more than rounding explains, and there is no [reference]";
+    assert!(words(&stdout(&judged)).contains(reason), "{}", stdout(&judged));
+    let note = words(&stderr(&expect_exit(&mut run(&[]), 0)));
+    assert!(note.contains("/half/f32/N=1024: its answer differs from that of double by more than rounding"), "{note}");
+}
+
 /// Table that `gpukern capture` adds to a description.
 const CAPTURED: &str = "[captured]
     program = 'infer'

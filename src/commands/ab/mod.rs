@@ -3,6 +3,7 @@
 mod answers;
 mod pairs;
 
+use super::measuring::UNLIKE;
 use super::{
     CommandOutput, DeviceSession, Files, JSON, MeasurementCall, Target, failures, judging, measuring, origin,
     parse_duration, run as user_run,
@@ -13,7 +14,7 @@ use crate::basis::random::{generator, orders_seed};
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::compare::paired::{AB_SCHEMA, MIN_ROUNDS, Schedule, SideResult, Trial, Trials, Turns};
-use crate::compare::{Verdict, recipe};
+use crate::compare::{Verdict, has_other_answer, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
 use crate::engine::manifest;
@@ -21,6 +22,7 @@ use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
 use crate::plan::options::SamplingArgs;
+use crate::record::Verification;
 use crate::user::{options, resolve};
 use crate::{
     CATALOGUE, Case, CaseGroup, DeviceInfo, Error, Exit, FieldOptions, Host, LimitPolicy, MeasureOptions, Nanos,
@@ -524,7 +526,12 @@ impl<'a> Contest<'a> {
         }
         let device = executor.info();
         let [a, b] = &current.labels;
-        let [case_a, case_b] = cases;
+        let [case_a, mut case_b] = cases;
+        // Otherwise a kernel that does half the work would be the faster one.
+        if has_other_answer(&case_a, &case_b) {
+            let reason = format!("its answer differs from A's {UNLIKE}");
+            case_b.outcome = Outcome::Rejected(Verification::without_answer(reason));
+        }
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
         let is_measured = case_a.measured().is_some() && case_b.measured().is_some();
         Trial {

@@ -513,6 +513,7 @@ impl Runner {
             let worst = format!("right at first, wrong after {}: {}", counted(*runs as usize, "more run"), wrong.worst);
             return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
         }
+        self.workbench.check_launches(loaded, program, sampler, answer)?;
         if self.timing == Timing::Sample {
             // Host times do not resolve a single run.
             let sampled =

@@ -40,7 +40,7 @@ pub struct Sampler {
     /// Program's own buffers.
     pub(super) scratch: Vec<(BufferSpec, DeviceBuffer)>,
     /// Initial contents of the own buffers that each run restores, with buffer numbers.
-    initial: Vec<(usize, DeviceBuffer)>,
+    pub(super) initial: Vec<(usize, DeviceBuffer)>,
     /// Whether the own buffers held poison before the first run; otherwise all bits were set.
     pub(super) poisoned: bool,
     /// Fill pattern of the red zones around the own buffers.

@@ -199,6 +199,9 @@ fn with_unwritten(
     }
 }
 
+/// Number of launches over the same scratch of which each is judged.
+const SUCCESSIVE_LAUNCHES: usize = 8;
+
 impl Workbench {
     /// Runs a program once over poisoned outputs.
     pub(super) fn run_over_poison(
@@ -441,6 +444,44 @@ impl Workbench {
             let wrong = with_unwritten(wrong, loaded, program, &outputs);
             let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
             return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+        }
+        Ok(())
+    }
+
+    /// Launches a user's program several times over scratch that keeps what it held, from the first launch on, and judges every
+    /// answer that differs from `answer`: samples hide all but the last one. Nothing else outlives a launch, so other programs
+    /// are not launched.
+    pub(crate) fn check_launches(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        answer: u64,
+    ) -> Result<(), VerificationError> {
+        let keeps_scratch = sampler.scratch.len() > sampler.initial.len();
+        if !program.is_users() || program.rounds.is_some() || !keeps_scratch {
+            return Ok(());
+        }
+        // The device may have no room for more scratch.
+        let Ok(mut sampler) = self.record_sampler(loaded, program, 1, sampler.clock, Poison::Number, None) else {
+            return Ok(());
+        };
+        sampler.lift_time_limit();
+        let start = Instant::now();
+        for launch in 1..=SUCCESSIVE_LAUNCHES {
+            if self.is_interrupted() || start.elapsed().as_secs_f64() > MAX_PROBED_SECONDS {
+                return Ok(());
+            }
+            sampler.sample()?;
+            let outputs = self.download_outputs(loaded)?;
+            if fingerprint(&outputs) == answer {
+                continue;
+            }
+            if let Err(wrong) = correctness(save_and_check(loaded, program, &outputs), None) {
+                let wrong = with_unwritten(wrong, loaded, program, &outputs);
+                let worst = format!("right at first, wrong in launch {launch} over the same scratch: {}", wrong.worst);
+                return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+            }
         }
         Ok(())
     }

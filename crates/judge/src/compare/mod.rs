@@ -27,7 +27,7 @@ pub use inspected::{AnyFigure, Change, Inspected, Total};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 pub use side::{SeenCase, State};
-pub use why::list_reasons;
+pub use why::{has_other_answer, list_reasons};
 
 /// Name and version of the JSON document of a comparison.
 pub const SCHEMA: &str = "gpukern-compare/1";

@@ -7,7 +7,6 @@ use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
     Verdict, inspected, judge, why,
 };
-use crate::basis::dtype::DType;
 use crate::basis::random::generator;
 use crate::basis::units::{MIN_MULTIPLE, Nanos, counted, significant, trimmed};
 use crate::device::capability::{DeviceInfo, DeviceKind};
@@ -67,8 +66,10 @@ pub(super) fn pair_up<'a>(
         && after.has_answer()
         && doubt(baseline).is_none()
         && doubt(candidate).is_some();
-    let changed = why::answer_change(baseline, candidate)
-        .filter(|_| has_same_code(baseline, candidate) && (is_exact(candidate) || why::is_unlike(baseline, candidate)));
+    let changed = why::answer_change(baseline, candidate).filter(|_| {
+        has_same_code(baseline, candidate)
+            && (candidate.last().is_some_and(|seen| why::is_exact(seen.case)) || why::is_unlike(baseline, candidate))
+    });
     let newly_doubtful = newly_doubtful || !settings.weaker_checks && changed.is_some();
     let mut reason = state_reason(candidate);
     let mut statuses = [status(baseline), status(candidate)];
@@ -140,13 +141,6 @@ fn has_same_code(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> bool 
         side.last().map(|seen| seen.case.kernels.iter().map(|kernel| kernel.hash.clone()).collect::<Vec<_>>())
     };
     hashes(baseline) == hashes(candidate)
-}
-
-/// Whether a case has only integers, so that another answer of the same code is wrong.
-fn is_exact(side: &[SeenCase<'_>]) -> bool {
-    let is_float =
-        |buffer: &String| DType::ALL.iter().any(|dtype| dtype.is_float() && buffer.contains(&format!(" {dtype}[")));
-    side.last().is_some_and(|seen| !seen.case.buffers.iter().any(is_float))
 }
 
 /// Says why the answer of a case may be wrong although it has a time; empty without a reason.
@@ -297,7 +291,7 @@ impl CasePair<'_> {
 
     /// Returns the standard deviation of one process by the assumed noise.
     fn assumed_deviation(&self, settings: &Settings) -> f64 {
-        deviation(self.assumed_noise(settings))
+        noise::deviation(self.assumed_noise(settings))
     }
 
     /// Returns the assumed relative difference between all processes of one side and all of the other, on a GPU whose
@@ -350,7 +344,7 @@ impl CasePair<'_> {
             .map(|side| side.iter().filter_map(|seen| ProcessSamples::new(&times_of(seen))).collect());
         let noise = |side: &[SeenCase<'_>], times: &[ProcessSamples]| {
             // All processes of a side share their latency: the mean of n has its whole deviation.
-            let latency = deviation(latency) * (times.len() as f64).sqrt();
+            let latency = noise::deviation(latency) * (times.len() as f64).sqrt();
             self.hidden_noise(side, times, settings).hypot(latency)
         };
         let baseline = SideSamples { runs: &times[0], noise: noise(&self.baseline, &times[0]) };
@@ -723,11 +717,6 @@ impl CasePair<'_> {
             ratio => format!("{ratio:.1}× {word}"),
         }
     }
-}
-
-/// Converts a relative difference between two processes, exceeded in 5 % of cases, to the standard deviation of one.
-fn deviation(difference: f64) -> f64 {
-    difference.ln_1p() / (bootstrap::Z * std::f64::consts::SQRT_2)
 }
 
 /// Whether a relative difference accounts for more than half the width of the ratio's interval.

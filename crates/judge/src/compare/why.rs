@@ -1,10 +1,11 @@
 //! Possible explanations of a changed time.
 
 use super::side::SeenCase;
+use crate::basis::dtype::DType;
 use crate::basis::units::{self, significant};
 use crate::case::compiled::CompiledKernel;
 use crate::case::statistics;
-use crate::record::{SKETCH_SUMS, Warning};
+use crate::record::{Case, SKETCH_SUMS, Warning};
 use crate::stats;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -107,7 +108,25 @@ pub(super) fn answer_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>
 pub(super) fn is_unlike<'a>(baseline: &[SeenCase<'a>], candidate: &[SeenCase<'a>]) -> bool {
     let measured = |seen: Option<&SeenCase<'a>>| seen.and_then(|seen| seen.case.measured());
     let [Some(before), Some(after)] = [measured(baseline.last()), measured(candidate.last())] else { return false };
-    let [before, after] = [&before.sketch, &after.sketch];
+    are_unlike(&before.sketch, &after.sketch)
+}
+
+/// Whether two kernels gave answers to one problem that nothing judges, and that differ by more than roundings.
+pub fn has_other_answer(case: &Case, other: &Case) -> bool {
+    let [Some(measured), Some(by_other)] = [case, other].map(Case::measured) else { return false };
+    let differ = measured.answer.as_ref().zip(by_other.answer.as_ref()).is_some_and(|(own, other)| own != other);
+    differ && (is_exact(case) || are_unlike(&measured.sketch, &by_other.sketch))
+}
+
+/// Whether a case has only integers, so that another answer is wrong.
+pub(super) fn is_exact(case: &Case) -> bool {
+    let is_float =
+        |buffer: &String| DType::ALL.iter().any(|dtype| dtype.is_float() && buffer.contains(&format!(" {dtype}[")));
+    !case.buffers.iter().any(is_float)
+}
+
+/// Whether one of the sketches of outputs tells two answers apart.
+fn are_unlike(before: &[f64], after: &[f64]) -> bool {
     let mut outputs = before.chunks(1 + SKETCH_SUMS).zip(after.chunks(1 + SKETCH_SUMS));
     before.len() == after.len()
         && outputs.any(|(before, after)| {

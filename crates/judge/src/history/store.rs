@@ -93,16 +93,24 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
         }
     }
     keyed.sort_by(|(a, first), (b, second)| a.cmp(b).then_with(|| first.name.cmp(&second.name)));
-    let mut names: HashMap<_, String> = HashMap::new();
+    let mut indices: HashMap<_, usize> = HashMap::new();
     let mut unique = vec![];
     for (_, run) in keyed {
         let record = &run.record;
-        let identity = (record.started.clone(), record.command.clone(), record.origin.host.clone(), record.cases.len());
-        if let Some(first) = names.get(&identity) {
-            left_out.push(format!("'{}' is the same run as '{}'", printable(&run.name), printable(first)));
-        } else {
-            names.insert(identity, run.name.clone());
-            unique.push(run);
+        let first = record.processes().into_iter().next().map(|process| (process.started, process.command));
+        let identity = (first, record.origin.host.clone(), record.cases.first().map(|case| case.id.clone()));
+        match indices.get(&identity) {
+            None => {
+                indices.insert(identity, unique.len());
+                unique.push(run);
+            }
+            Some(index) => {
+                let known: &mut NamedRecord = &mut unique[*index];
+                // A run that was resumed has more cases.
+                let other =
+                    if known.record.cases.len() < run.record.cases.len() { std::mem::replace(known, run) } else { run };
+                left_out.push(format!("'{}' is the same run as '{}'", printable(&other.name), printable(&known.name)));
+            }
         }
     }
     unique

@@ -148,7 +148,7 @@ pub fn ratio(baseline: SideSamples<'_>, candidate: SideSamples<'_>, slowness: f6
     let mut scratch = vec![];
     let estimate = shift(&baseline.log_medians(), &candidate.log_medians(), &mut scratch);
 
-    let mut normal = Normal { generator, spare: None };
+    let mut normal = Normal::new(generator);
     let mut baseline_resampler = Resampler::new(baseline);
     let mut candidate_resampler = Resampler::new(candidate);
     let mut shifts = Vec::with_capacity(RESAMPLES);
@@ -188,7 +188,7 @@ pub fn ratios_of_turns(baseline: &[f64], candidate: &[f64]) -> Vec<f64> {
 pub fn paired(ratios: &[f64], generator: &mut impl Rng) -> Option<Ratio> {
     let freedom = ratios.len().saturating_sub(1);
     let run = ProcessSamples::new(ratios)?;
-    let mut normal = Normal { generator, spare: None };
+    let mut normal = Normal::new(generator);
     let shifts = (0..RESAMPLES).map(|_| run.resampled(normal.next())).collect();
     Some(conclude(run.median.ln(), shifts, 0.0, Some(freedom)))
 }
@@ -284,14 +284,18 @@ impl<'a> Resampler<'a> {
 }
 
 /// Generator of standard normal deviates (Box and Muller, *Annals of Mathematical Statistics* 29, 1958).
-struct Normal<'a, R> {
+pub(super) struct Normal<'a, R> {
     generator: &'a mut R,
     /// Second deviate of the last pair: the method yields two at a time.
     spare: Option<f64>,
 }
 
-impl<R: Rng> Normal<'_, R> {
-    fn next(&mut self) -> f64 {
+impl<'a, R: Rng> Normal<'a, R> {
+    pub(super) fn new(generator: &'a mut R) -> Self {
+        Self { generator, spare: None }
+    }
+
+    pub(super) fn next(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
@@ -312,7 +316,7 @@ mod tests {
     /// Returns `count` times around `center` with relative deviation `spread`, autocorrelated by `memory`.
     fn series(center: f64, spread: f64, memory: f64, count: usize, seed: u64) -> Vec<f64> {
         let mut generator = generator(seed, 7);
-        let mut normal = Normal { generator: &mut generator, spare: None };
+        let mut normal = Normal::new(&mut generator);
         let mut state = normal.next();
         let mut next = || {
             state = memory * state + (1.0 - memory * memory).sqrt() * normal.next();
@@ -370,7 +374,7 @@ mod tests {
             let brute = brute_force_deviation(&samples);
             let run = run(&samples);
             let mut generator = generator(12, 0);
-            let mut normal = Normal { generator: &mut generator, spare: None };
+            let mut normal = Normal::new(&mut generator);
             let ranks: Vec<f64> = (0..4000).map(|_| run.resampled(normal.next())).collect();
             let ratio = deviation(&ranks) / brute;
             assert!((0.8..1.35).contains(&ratio), "memory {memory}, {count} samples: {ratio}");

@@ -3,8 +3,12 @@
 use super::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use super::significance::student_quantile;
 
-/// Effect size, in standard deviations, that a two-sided test at 5 % detects with a power of 80 %: 1.96 + 0.84.
-const DETECTABLE_EFFECT: f64 = 2.8;
+/// Normal quantiles of a two-sided test at 1 %, the share of false verdicts that `compare` accepts, and of a power of 80 %.
+const QUANTILES: [f64; 2] = [2.576, 0.842];
+
+/// Factor by which `compare` needs more than a t test of normal values: it resamples medians over all pairs of processes,
+/// whose spread it does not underestimate. Found by the simulation that tests [`detectable`].
+const CAUTION: f64 = 1.25;
 
 /// Assumed relative difference between the medians of two processes of the same program on a GPU, exceeded in 5 % of
 /// cases. It equals `bench`'s default precision, below which medians claim nothing. An assumption: `bench --processes`
@@ -56,15 +60,29 @@ pub fn interval(medians: &[f64]) -> Option<[f64; 2]> {
     Some([(center - half).exp().min(median), (center + half).exp().max(median)])
 }
 
-/// Returns the smallest relative effect that a comparison with `processes` per side detects with a power of 80 %, if
-/// processes differ by `between`: 2.8·s·√(2/r) (Kalibera and Jones 2013, section 5).
-pub fn resolved(between: f64, processes: usize) -> f64 {
-    DETECTABLE_EFFECT * between * (2.0 / processes as f64).sqrt()
+/// Converts a relative difference between two processes, exceeded in 5 % of cases, to the standard deviation of one.
+pub fn deviation(difference: f64) -> f64 {
+    difference.ln_1p() / (Z * std::f64::consts::SQRT_2)
+}
+
+/// Returns the relative effect that `compare` calls a change in 80 of 100 comparisons of one case, with `processes` per side,
+/// three or more, and `min_effect`. The processes' medians have the relative standard deviation `between`, and the sides may
+/// differ by `latency` as a whole: see [`ASSUMED_LATENCY`].
+pub fn detectable(between: f64, processes: usize, latency: f64, min_effect: f64) -> f64 {
+    let of_both = (2.0 / processes as f64).sqrt();
+    let observed = between * of_both;
+    let assumed = (deviation(ASSUMED_ON_GPU) * of_both).hypot(deviation(latency) * std::f64::consts::SQRT_2);
+    let [of_test, of_power] = QUANTILES.map(|z| student_quantile(z, Some(2 * (processes - 1))));
+    let found = CAUTION * (of_test * observed.hypot(assumed) + of_power * observed);
+    // The estimate has to be beyond the smallest effect, too.
+    found.max(min_effect.ln_1p() + of_power * observed).exp_m1()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::bootstrap::{Normal, ProcessSamples, SideSamples, ratio};
     use super::*;
+    use crate::basis::random::generator;
 
     #[test]
     fn processes_that_agree_have_no_noise_and_one_has_none_to_tell() {
@@ -86,7 +104,41 @@ mod tests {
     fn the_spread_is_relative_and_more_processes_see_smaller_effects() {
         let s = between(&[99.0, 101.0]).expect("two processes");
         assert!((s - 0.01 * 2f64.sqrt()).abs() < 1e-5, "{s}");
-        assert!((resolved(0.01, 2) - 0.028).abs() < 1e-12);
-        assert!((resolved(0.01, 8) - 0.014).abs() < 1e-12);
+        let effects = [3, 5, 10, 40].map(|processes| detectable(0.01, processes, 0.0, 0.02));
+        assert!(effects.is_sorted_by(|few, more| few > more) && effects[3] > 0.02, "{effects:?}");
+        assert!(detectable(0.01, 10, 0.05, 0.02) > effects[2]);
+    }
+
+    /// Counts the verdicts among 200 comparisons of sides that differ by `effect`, by the rules of `compare`.
+    fn found(between: f64, processes: usize, effect: f64, min_effect: f64) -> usize {
+        let mut generator = generator(17, processes as u64);
+        let mut normal = Normal::new(&mut generator);
+        let mut side = |center: f64| -> Vec<ProcessSamples> {
+            let mut process = || ProcessSamples::new(&[center * (between * normal.next()).exp()]).expect("a time");
+            (0..processes).map(|_| process()).collect()
+        };
+        let sides: Vec<_> = (0..200).map(|_| [side(1e6), side(1e6 * (1.0 + effect))]).collect();
+        let mut generator = self::generator(18, 0);
+        let mut is_found = |[before, after]: &[Vec<ProcessSamples>; 2]| {
+            let [before, after] = [before, after].map(|runs| SideSamples { runs, noise: deviation(ASSUMED_ON_GPU) });
+            let ratio = ratio(before, after, 0.0, &mut generator);
+            ratio.p <= 0.01 && ratio.interval[0] > 1.0 && ratio.least > 1.0 + min_effect
+        };
+        sides.iter().filter(|sides| is_found(sides)).count()
+    }
+
+    #[test]
+    fn four_of_five_comparisons_find_what_is_called_detectable() {
+        // Where the assumed noise is larger than the spread, more are found.
+        for (between, most) in [(0.002, 200), (0.01, 188), (0.05, 188)] {
+            for processes in [3, 5, 10] {
+                let effect = detectable(between, processes, 0.0, 0.02);
+                let found = found(between, processes, effect, 0.02);
+                assert!(
+                    (140..=most).contains(&found),
+                    "{found} of 200: {between} between {processes} processes, {effect}"
+                );
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
+use crate::compare::Settings;
 use crate::record::Record;
 use crate::stats::{Summary, median, noise};
 use std::collections::HashMap;
@@ -11,18 +12,23 @@ use std::collections::HashMap;
 /// Numbers of processes per side whose smallest detectable change is shown.
 const SIDES: [usize; 3] = [3, 5, 10];
 
-/// Returns the row of a case from its processes, whose medians have the relative standard deviation `between`.
-fn row(summaries: &[Summary], between: f64) -> [String; 5] {
+/// Returns the row of a case from its processes, whose medians have the relative standard deviation `between`; `on_host` if
+/// the device runs on the host's processors.
+fn row(summaries: &[Summary], between: f64, on_host: bool) -> [String; 5] {
+    let median_time = median(&medians(summaries));
+    let latency = median_time.filter(|_| !on_host).map_or(0.0, |time| noise::ASSUMED_LATENCY / time);
+    let min_effect = Settings::default().min_effect;
+    let detectable = |processes| percent(noise::detectable(between, processes, latency, min_effect));
     let errors: Option<Vec<f64>> = summaries.iter().map(Summary::relative_error).collect();
     let within = errors.and_then(|errors| median(&errors));
     let intervals: Option<Vec<_>> = summaries.iter().map(|summary| summary.interval).collect();
     let overlapping = intervals.map(|intervals| overlapping_pairs(&intervals));
     [
-        median(&medians(summaries)).map_or_else(String::new, |time| Nanos(time).to_string()),
+        median_time.map_or_else(String::new, |time| Nanos(time).to_string()),
         percent(between),
         or_dash(within.map(percent)),
         or_dash(overlapping.map(|share| format!("{:.0} %", 100.0 * share))),
-        SIDES.map(|processes| percent(noise::resolved(between, processes))).join(", "),
+        SIDES.map(detectable).join(", "),
     ]
 }
 
@@ -67,7 +73,9 @@ pub fn text(record: &Record, width: usize) -> String {
         // Fewer than two processes show no noise.
         if let Some(between) = noise::between(&medians(&summaries)) {
             spreads.push(between);
-            table.row([cases[0].id.clone()].into_iter().chain(row(&summaries, between)));
+            let device = record.devices.iter().find(|device| device.index == cases[0].device);
+            let on_host = device.is_some_and(|device| device.kind.runs_on_host_cores());
+            table.row([cases[0].id.clone()].into_iter().chain(row(&summaries, between, on_host)));
         }
     }
     let whole = table.width();
@@ -87,8 +95,8 @@ pub fn text(record: &Record, width: usize) -> String {
         }
     }
     document.line(
-        "detectable: the smallest change that this many processes per side find in 80 of 100 comparisons, \
-         2.8·spread·√(2/processes)",
+        "detectable: the smallest change that `compare` calls slower or faster in 80 of 100 comparisons of one case, with \
+         this many processes per side, one side after the other",
     );
     if let Some(floor) = median(&spreads) {
         document.verbatim(format!("noise floor of this machine, the median of the cases: {}\n", percent(floor)));
