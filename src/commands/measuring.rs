@@ -319,8 +319,7 @@ fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>>
     }
     ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
         usage!(
-            "reference '{}' is neither a record nor a table of figures: {}; it begins with \
-             algorithm,dtype,size,time,source",
+            "reference '{}', {}; it is a record, or CSV that begins with algorithm,dtype,size,time,source",
             path.shown(),
             excerpt(&reason)
         )

@@ -112,8 +112,8 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
     expect_refusal(
         &mut bench("--json"),
-        "reference '@/reference.csv' is neither a record nor a table of figures: line 2: malformed time 'soon'; write \
-         68.6 µs, 2.51 ms or 1.2 s; it begins with algorithm,dtype,size,time,source",
+        "reference '@/reference.csv', line 2: malformed time 'soon'; write \
+         68.6 µs, 2.51 ms or 1.2 s; it is a record, or CSV that begins with algorithm,dtype,size,time,source",
     );
 }
 

@@ -96,9 +96,10 @@ impl RightAnswer<'_> {
             let changed = self.count_changed(&wrong);
             // Constants count even if they change nothing: a kernel that only clears passes if all should be zeros.
             let is_complete = self.range_len == self.len() || self.is_constant;
-            let is_whole = member.is_none() && is_complete && self.len() as u64 >= MIN_CHANGED;
-            let is_constant = mutation == Mutation::Zeros || mutation == Mutation::OneNumber && !accepts_zeros;
-            if changed == 0 && !(is_constant && is_whole) {
+            let is_whole = member.is_none() && is_complete;
+            // A single element is always one number.
+            let is_one_number = mutation == Mutation::OneNumber && !accepts_zeros && self.len() > 1;
+            if changed == 0 && !((mutation == Mutation::Zeros || is_one_number) && is_whole) {
                 continue;
             }
             let share = accepts(&wrong, changed);

@@ -157,9 +157,14 @@ impl Scene<'_> {
         let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
         let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) };
         if *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group) {
-            fault.remedy =
+            let both_write =
+                matches!(subject, Subject::Memory { access: AccessKind::Write, other: Some(AccessKind::Write), .. });
+            fault.remedy = if both_write {
+                "an index of its own for each invocation, if it writes its own element; otherwise an atomic, or two dispatches"
+            } else {
                 "two dispatches, or an atomic flag with memoryBarrierBuffer() before it is set and after it is read"
-                    .into();
+            }
+            .into();
         }
         if let Subject::Advised { remedy, .. } = subject {
             fault.remedy = (*remedy).into();

@@ -27,7 +27,7 @@ impl HistoryEvent {
     /// Returns the changed facts in words.
     pub fn changes_in_words(&self) -> String {
         if self.changes.is_empty() {
-            return "no recorded condition of all cases".into();
+            return "nothing that the records have of all cases".into();
         }
         self.changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }

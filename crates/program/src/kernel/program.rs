@@ -9,7 +9,7 @@ use crate::device::capability::{DeviceInfo, MatrixShape};
 pub use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start, StatedLayout};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
-use crate::kernel::shaders::Shader;
+use crate::kernel::shaders::{Shader, is_same_code};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -516,8 +516,8 @@ impl Program {
         Self { refusal: Some(reason), ..Self::default() }
     }
 
-    /// Whether both run the same code with the same constants and grids, whatever its name. A constant may be stated on one
-    /// side, and have the same value by default on the other.
+    /// Whether both run the same code with the same constants and grids, whatever its name and those in it. A constant may be
+    /// stated on one side, and have the same value by default on the other.
     pub fn runs_the_code_of(&self, other: &Self) -> bool {
         let constants = |dispatch: &Dispatch| -> Vec<u64> {
             let stated = |id| dispatch.constants.iter().find(|stated| stated.id == id).map(|stated| stated.bits);
@@ -526,7 +526,8 @@ impl Program {
         };
         let is_same = |(a, b): (&Dispatch, &Dispatch)| {
             let code = |dispatch: &'_ Dispatch| (dispatch.groups, dispatch.push.clone(), constants(dispatch));
-            a.shader.spirv == b.shader.spirv && code(a) == code(b)
+            code(a) == code(b)
+                && (a.shader.spirv == b.shader.spirv || is_same_code(&a.shader.words(), &b.shader.words()))
         };
         self.dispatches().count() == other.dispatches().count()
             && self.dispatches().zip(other.dispatches()).all(is_same)

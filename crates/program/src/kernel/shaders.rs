@@ -4,8 +4,10 @@ use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::kernel::buffer::SpecValue;
+use crate::kernel::instructions::{Instruction, instructions};
 use crate::kernel::interface::{Interface, SizeOp, Word};
 use crate::kernel::lines::Lines;
+use rspirv::spirv::Op;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -127,5 +129,41 @@ impl Shader {
         let dtype = self.dtype.map_or_else(String::new, |dtype| format!(".{dtype}"));
         let layout = self.layout.and_then(Layout::unusual).map_or_else(String::new, |layout| format!(".{layout}"));
         format!("{}{dtype}{layout}", self.name)
+    }
+}
+/// Whether two modules differ in nothing but names, lines and sources.
+pub fn is_same_code(a: &[u32], b: &[u32]) -> bool {
+    let is_code = |instruction: &Result<Instruction<'_>, String>| {
+        let op = instruction.as_ref().ok().and_then(|instruction| instruction.op());
+        !matches!(
+            op,
+            Some(
+                Op::Name
+                    | Op::MemberName
+                    | Op::Line
+                    | Op::NoLine
+                    | Op::String
+                    | Op::Source
+                    | Op::SourceContinued
+                    | Op::SourceExtension
+                    | Op::ModuleProcessed
+            )
+        )
+    };
+    let code = |module| instructions(module).filter(is_code).map(|instruction| instruction.map(|code| code.words));
+    code(a).eq(code(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::instructions::MAGIC;
+
+    #[test]
+    fn names_and_lines_are_no_code() {
+        let module = |rest: &[u32]| [&[MAGIC, 0x1_0500, 0, 9, 0], rest].concat();
+        let [name, capability, other] = [[0x3_0005, 7, 0x61].as_slice(), &[0x2_0011, 1], &[0x2_0011, 5]];
+        let [bare, named] = [module(capability), module(&[name, capability].concat())];
+        assert!(is_same_code(&bare, &named) && !is_same_code(&module(other), &named));
     }
 }

@@ -219,7 +219,7 @@ pub const ERROR_HEADING: &str = "error/tol";
 pub static LONG: [LongColumn; 18] = [
     column("median", "median", STAYS, Content::MedianOrOutcome),
     figure("per-operation", 9, &PER_OPERATION),
-    column("interval", "±", 11, Content::Interval),
+    column("interval", "±", 13, Content::Interval),
     figure("min", 2, &RUN_MIN),
     figure("rate", 10, &RATE),
     figure("bandwidth", 8, &BANDWIDTH),

@@ -1,6 +1,5 @@
 //! Share of a hardware limit that a case reaches.
 
-use super::Case;
 use crate::basis::named::named;
 use crate::basis::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -61,14 +60,6 @@ impl Share {
         let uncertainty = (self.fraction - low).max(high - self.fraction) / self.fraction;
         let most = if self.fraction <= 1.0 { high.min(1.0) } else { high };
         (uncertainty >= MIN_SHOWN_UNCERTAINTY).then_some([low, most])
-    }
-
-    /// Formats the shortest time that the limit allows, `≤52.10 µs`; divided by the median, it gives the displayed
-    /// share.
-    pub fn least_told(self, case: &Case) -> String {
-        let (sign, shown) = self.signed();
-        let sign = if sign == RANGE { "about " } else { sign };
-        format!("{sign}{}", case.shown(Nanos(self.least.0 * shown / self.fraction)))
     }
 
     /// Returns the bound of the share that tells something, with its sign, if the share itself is not known: the upper one,

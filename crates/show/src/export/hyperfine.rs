@@ -3,6 +3,7 @@
 use super::{Format, JsonFields, json, measured_cases, moments, samples};
 use crate::basis::error::Error;
 use crate::record::Record;
+use crate::stats::median;
 use std::collections::BTreeMap;
 
 /// Converts a record: a command for each measured case. Fails if no case was measured.
@@ -17,7 +18,8 @@ pub(super) fn text(record: &Record) -> Result<String, Error> {
             .with("command", named.name)
             .with("mean", mean)
             .with("stddev", stddev)
-            .with("median", seconds(m.summary.median))
+            // Of all samples, as the other figures are, and not of the processes' medians.
+            .with("median", median(&times))
             .with("user", 0.0)
             .with("system", 0.0)
             .with("min", seconds(m.summary.min))

@@ -7,10 +7,10 @@ use crate::basis::units::{counted, in_words, range_text};
 use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
-use crate::device::capability::DeviceInfo;
+use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{Case, Measured, Origin, Outcome, Record};
+use crate::record::{Case, Measured, Origin, Outcome, Record, Warning};
 use crate::report::bench::{bound_mark, clock, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     ABOVE_COMMANDS, changed, details, difference_text, explanation, not_compared, overview, ratio_cell, ratio_notes,
@@ -91,6 +91,9 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     document.signs(marks);
 }
 
+/// Characters of the date at the start of an RFC 3339 time.
+const DATE_LENGTH: usize = 10;
+
 /// Returns the sentences about the method that a paper needs, as LaTeX; `None` if no case was measured.
 fn method_sentences(record: &Record) -> Option<String> {
     let measured: Vec<_> = record.cases.iter().filter_map(Case::measured).collect();
@@ -108,7 +111,11 @@ fn method_sentences(record: &Record) -> Option<String> {
         "" => device.name.clone(),
         driver => format!("{} ({driver})", device.name),
     };
-    let devices: Vec<_> = record.devices.iter().map(named).collect();
+    let (hosts, devices): (Vec<_>, Vec<_>) = record.devices.iter().partition(|device| device.kind == DeviceKind::Host);
+    let devices: Vec<_> = devices.into_iter().map(named).collect();
+    let baseline = hosts.first().filter(|_| !devices.is_empty());
+    let baseline = baseline.map(|host| format!("The CPU baseline was timed on {} by the host's clock.", host.name));
+    let devices = if devices.is_empty() { hosts.into_iter().map(named).collect() } else { devices };
     let clock = clock(record.method.clock);
     let caches = match record.method.cache {
         CacheState::Hot => "with warm caches",
@@ -116,16 +123,33 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let robust = if record.method.robust_access == Some(true) { " and robust buffer access" } else { "" };
     let is_warm = measured.iter().any(|m| m.phases.warm_up.0 > 0.0);
-    let warm_up = if is_warm { ", after a warm-up" } else { "" };
+    let is_unsettled = |m: &&&Measured| m.warnings.contains(&Warning::UnstableClock);
+    let unsettled = measured.iter().filter(is_unsettled).count();
+    let warm_up = match (is_warm, unsettled) {
+        (false, _) => String::new(),
+        (true, 0) => ", after a warm-up".into(),
+        (true, count) => {
+            format!(", after a warm-up in which times did not settle within 1 % in {}", counted(count, "case"))
+        }
+    };
     let built_from = record.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let processes = record.processes();
+    let days: BTreeSet<_> = processes.iter().filter_map(|process| process.started.get(..DATE_LENGTH)).collect();
+    let days = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if first == last => format!(" on {first}"),
+        (Some(first), Some(last)) => format!(" on {} days from {first} to {last}", days.len()),
+        _ => String::new(),
+    };
     let timed = format!(
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
-         {in_processes}, with {samples} samples of each case{warm_up}.",
+         {in_processes}{days}, with {samples} samples of each case{warm_up}.",
         record.version,
         in_words(&devices, "and")
     );
-    let code = record.origin.commit_text().map(|commit| format!("It ran in a checkout of commit {commit}."));
-    let parts = [Some(timed), Some(checked_answers(record)), untimed_by_interruption(record), code];
+    let commits: BTreeSet<_> = processes.iter().filter_map(|process| process.origin.commit_text()).collect();
+    let commits: Vec<_> = commits.into_iter().collect();
+    let code = (!commits.is_empty()).then(|| format!("It ran in a checkout of commit {}.", in_words(&commits, "and")));
+    let parts = [Some(timed), baseline, Some(checked_answers(record)), untimed_by_interruption(record), code];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
 }
 

@@ -106,7 +106,7 @@ fn ratio_meaning(cases: &[Trial]) -> String {
         ratio.zip(medians).is_some_and(|(ratio, medians)| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
     };
     let why = if cases.iter().any(is_far) {
-        "it is far from that of the medians, since the times change between rounds by more than the kernels differ"
+        "which is far from the ratio of the medians, since times changed between rounds"
     } else {
         "so not exactly the ratio of the medians"
     };
@@ -114,8 +114,8 @@ fn ratio_meaning(cases: &[Trial]) -> String {
 }
 
 /// Why p may be large beside an interval that leaves out 1.
-const P_MEANING: &str = "p: the chance of such a difference between equal kernels, allowing for the number of cases, repeated \
-                         checks and the noise of A against A; the interval allows for none of these";
+const P_MEANING: &str = "p: how often equal kernels would differ by this much, corrected for the number of cases and looks, and \
+                         for the noise of A against A; the interval is not corrected";
 
 /// Says that the interval is that of one process, unless each round had its own, as with drivers.
 fn within_process(turns: Turns) -> &'static str {
@@ -322,7 +322,8 @@ fn case_table(trials: &Trials, width: usize) -> Document {
     let mut document = Document::default();
     if let Some(first) = cases.first() {
         let names = CaseNames::new(cases);
-        write_heading(&mut document, first, &names, trials.turns);
+        let all_verified = cases.iter().flat_map(Trial::sides).all(|(_, side)| side.case.is_verified());
+        write_heading(&mut document, first, &names, all_verified, trials.turns);
         if let Some(busy) = others_busy(cases) {
             document.line(busy);
             document.gap();
@@ -340,8 +341,8 @@ fn case_table(trials: &Trials, width: usize) -> Document {
     document
 }
 
-/// Writes the heading: everything that all cases share.
-fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turns: Turns) {
+/// Writes the heading: everything that all cases share, and whether all answers are verified.
+fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, all_verified: bool, turns: Turns) {
     let Trial { a, b, .. } = first;
     let is_shared = |axis: &Axis| names.axes.iter().all(|varying| varying.name != axis.name);
     let mut title = axes::heading(&a.case.algorithm, &a.case.options, is_shared);
@@ -357,6 +358,9 @@ fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, turn
     };
     if is_shared(&axes::INPUT) {
         title.push_str(&a.case.of_input());
+    }
+    if all_verified {
+        title.push_str(", all answers verified");
     }
     document.line(title);
     if turns == Turns::Batches {

@@ -323,9 +323,11 @@ impl<'a> SectionTable<'a> {
         };
         let mut notes: Vec<_> = skipped_note(&section, &skipped).into_iter().collect();
         let mut marks: Vec<Mark> = vec![];
+        let mut is_beside_reference = false;
         if let Some(times) = &view.reference {
             let reference = reference_lines(&section, times, &mut notes);
-            if !reference.is_empty() {
+            is_beside_reference = !reference.is_empty();
+            if is_beside_reference {
                 marks.push(Mark::new("× reference", format!("speed of the {fastest_exact} relative to the reference")));
             }
             lines.extend(reference);
@@ -335,7 +337,9 @@ impl<'a> SectionTable<'a> {
         marks.extend(bench::marks_of(&cases, conditions));
         let winners = section.winners(record);
         let table = time_table(&size_heading(&section.cases), &section.sizes(), &lines, &winners);
-        let fastest = fastest::sentence(record, &cases);
+        // The reference may be faster than any of them.
+        let among_variants = if is_beside_reference { "of the variants, " } else { "" };
+        let fastest = fastest::sentence(record, &cases).map(|sentence| format!("{among_variants}{sentence}"));
         let tied = if has_ties(&winners) { "; no ★ where times are too close to tell" } else { "" };
         let star = format!("fastest of its size{among}{tied}");
         let errors = lines.iter().flat_map(|line| &line.cells).filter_map(|cell| cell.error);

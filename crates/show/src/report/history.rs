@@ -132,7 +132,7 @@ pub(super) fn format_levels(step: &SeriesStep) -> String {
 pub(super) fn explain_position(history: &History, series: &CaseSeries, step: &SeriesStep) -> Option<String> {
     let likeliest = step.likeliest?;
     let name = &history.runs[series.points[likeliest].run].name;
-    Some(format!("the times alone put it before {}", printable(name)))
+    Some(format!("by the times alone, it is before {}", printable(name)))
 }
 
 /// Writes an event: its runs, what was recorded to change, the cases that changed most, and commands to confirm it.

@@ -10,7 +10,7 @@ use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
-use crate::basis::units::{percent, significant, uncertainty};
+use crate::basis::units::{Nanos, percent, significant, uncertainty};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, ERROR_HEADING, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
@@ -87,7 +87,11 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
         Content::Structure => limited(case.structure),
         Content::Reference => {
             let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::find_shortest(figures, case));
-            figure.zip(median(case)).map(|(figure, time)| significant(figure.time.0 / time.0))
+            let interval = case.measured().and_then(|measured| measured.summary.interval);
+            figure.zip(median(case)).map(|(figure, time)| {
+                let over = |time: Nanos| figure.time.0 / time.0;
+                speedup_text(over(time), interval.map(|[low, high]| [over(high), over(low)]))
+            })
         }
         Content::OfBound if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
         Content::OfBound => case.verification().and_then(bound_text),
@@ -252,6 +256,14 @@ fn section_document(
         document.gap();
     }
     document.legend(&legend);
+    if let Some(times) = view.reference.as_ref().filter(|_| is_shown("× reference")) {
+        let found = section.cases.iter().filter_map(|case| ReferenceTime::find_shortest(times, case));
+        let sources = distinct(found.map(|figure| figure.source.as_str()));
+        if !sources.is_empty() {
+            document.gap();
+            document.line(format!("reference: {}; × reference is the speed relative to it", sources.join("; ")));
+        }
+    }
     document
 }
 

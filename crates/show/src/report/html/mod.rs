@@ -1078,7 +1078,9 @@ fn facts(case: &Case) -> Vec<String> {
     if let Some(share) = case.share {
         let reached = model::share(share);
         let limit = share.limit.name();
-        facts.push(format!("{reached} of the {limit} limit: at best, this would take {}", share.least_told(case)));
+        let about = if share.signed().0.is_empty() { "" } else { "about " };
+        let least = case.shown(share.least);
+        facts.push(format!("{reached} of the {limit} limit: at best, this would take {about}{least}"));
     }
     facts.push(format!("{} operations, {}; seed {}", case.work.operations, case.work.bytes, case.seed));
     for kernel in &case.kernels {
