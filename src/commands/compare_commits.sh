@@ -26,7 +26,8 @@ if ! commit=$(git rev-parse --quiet --verify "$base^{commit}"); then
     elif [ "$(git rev-parse --is-shallow-repository)" = true ]; then
         depth=0
         [ "$base" != 'HEAD^1' ] || depth=2
-        fetch="\`git fetch --unshallow\`, and a branch with \`git fetch origin $base:$base\`"
+        fetch="\`git fetch --unshallow\`"
+        case $base in *[~^@:]*) ;; *) fetch="$fetch, and a branch with \`git fetch origin $base:$base\`" ;; esac
         [ "$base" != 'HEAD^1' ] || fetch="\`git fetch --deepen 1\`"
         mistake "there is no commit '$base' in this shallow clone; set \`fetch-depth: $depth\` of actions/checkout, or \
 fetch it: $fetch"
@@ -70,8 +71,10 @@ elif [ -n "$(git status --porcelain -- . ":!$results")" ]; then
 fi
 sides="Candidate: $name. Baseline: $(git rev-parse --short "$commit")$left."
 
-# Readers of a comment repeat it at their desk.
-origin="$sides In a clone, \`${checkout}gpukern compare-commits $named$repeated\` repeats this."
+# Readers of a comment repeat it at their desk, which lacks what is not committed.
+where='In a clone'
+[ -n "$checkout" ] || where='In this folder'
+origin="$sides $where, \`${checkout}gpukern compare-commits $named$repeated\` repeats this."
 
 candidate=$PWD
 scratch=$(mktemp -d)

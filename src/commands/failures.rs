@@ -63,7 +63,17 @@ pub(super) fn save(
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
         saved.push((case, failure.write(folder, &folder_name(case, record))?));
     }
-    Ok(note(saved.len(), folder) + &kinds(&saved))
+    let others = saved.iter().filter(|(_, folder)| !is_repeatable(folder)).count();
+    let others = match others {
+        0 => String::new(),
+        count => format!("{count} of them, which `run` cannot repeat, say how to measure them again\n"),
+    };
+    Ok(note(saved.len(), folder) + &others + &kinds(&saved))
+}
+
+/// Whether `run` can repeat the failure in this folder.
+fn is_repeatable(folder: &Path) -> bool {
+    folder.join(CASE).exists()
 }
 
 /// Number of saved failures that need no summary.
@@ -80,7 +90,8 @@ fn kinds(saved: &[(&Case, PathBuf)]) -> String {
     kinds.sort_by_key(|kind| Reverse(kind.len()));
     let mut text = String::from("count  how        folder of the smallest case, which to repeat first\n");
     for kind in kinds.iter().take(MAX_KINDS) {
-        let Some((case, folder)) = kind.iter().min_by_key(|(case, _)| case.effort()) else { continue };
+        let order = |(case, folder): &&(&Case, PathBuf)| (!is_repeatable(folder), case.effort());
+        let Some((case, folder)) = kind.iter().copied().min_by_key(|saved| order(saved)) else { continue };
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let _ = writeln!(text, "{:5}  {:9}  {name}", kind.len(), case.outcome.status());
     }

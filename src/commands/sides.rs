@@ -273,12 +273,21 @@ impl Sides {
     fn wrong_by_old_check(&self, case: &Case, record: &Record) -> Option<Verification> {
         let ids = self.old_checks.get(&case.id).filter(|_| case.measured().is_some())?;
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
-        let is_verified = before?.measured()?.verification.verified().is_some();
-        let Outcome::Rejected(verification) = &judged?.outcome else { return None };
-        let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
+        let before = before?.measured()?;
         let advice = if self.allows_check { "" } else { " (if intended, add --allow check)" };
-        let worst = format!("{by}{advice}: {}", verification.worst);
-        Some(Verification { worst, ..verification.clone() })
+        match &judged?.outcome {
+            Outcome::Rejected(verification) => {
+                let is_verified = before.verification.verified().is_some();
+                let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
+                let worst = format!("{by}{advice}: {}", verification.worst);
+                Some(Verification { worst, ..verification.clone() })
+            }
+            Outcome::Measured(judged) if before.hidden_mistake.is_none() => {
+                let hidden = judged.hidden_mistake.as_ref()?;
+                Some(Verification::without_answer(format!("fails the baseline's check{advice}: {hidden}")))
+            }
+            _ => None,
+        }
     }
 
     /// Returns what is wrong with a candidate's case whose check became looser: the next change could use that.

@@ -282,7 +282,7 @@ fn each_pair_has_a_verdict_at_each_size() {
     let output = run(command.arg("--json").arg(&path).env("COLUMNS", "80"));
     let (text, said) = (stdout(&output), stderr(&output));
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{text}{said}");
-    assert!(text.starts_with("matmul f32 against naive, uniform input\n"), "{text}");
+    assert!(text.starts_with("matmul f32 against naive, uniform input, all answers verified\n"), "{text}");
     // A single word of a printed command, such as a path, may be wider.
     let is_word = |line: &str| !line.trim().trim_end_matches(" \\").contains(' ');
     assert!(text.lines().all(|line| line.chars().count() <= 80 || is_word(line)), "{text}");

@@ -1642,7 +1642,7 @@ fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
         run.args(more);
         run
     };
-    let judged = expect_exit(&mut run(&["--ab", "--max-time=200ms"]), 1);
+    let judged = expect_exit(&mut run(&["--ab"]), 1);
     let reason = "rejected: its answer differs from A's by more than rounding explains, and there is no [reference]";
     assert!(words(&stdout(&judged)).contains(reason), "{}", stdout(&judged));
     let note = words(&stderr(&expect_exit(&mut run(&[]), 0)));

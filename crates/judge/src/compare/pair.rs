@@ -2,7 +2,9 @@
 
 use super::differences::{is_other_work, work};
 use super::gate::Reached;
-use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
+use super::side::{
+    SeenCase, State, doubt, has_failed_command, hidden_mistake, is_mistake, state, state_reason, status,
+};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
     Verdict, inspected, judge, why,
@@ -61,21 +63,24 @@ pub(super) fn pair_up<'a>(
     let before = state(baseline);
     let mut after = state(candidate);
     // Without a reference nobody can reject what a driver miscompiles.
-    let newly_doubtful = !settings.weaker_checks
-        && before.has_answer()
-        && after.has_answer()
-        && doubt(baseline).is_none()
-        && doubt(candidate).is_some();
+    let newly = |doubt: fn(&[SeenCase<'_>]) -> Option<String>| {
+        let is_new = !settings.weaker_checks && before.has_answer() && after.has_answer() && doubt(baseline).is_none();
+        doubt(candidate).filter(|_| is_new)
+    };
+    // A kernel that did not change was not asked about other inputs before.
+    let hidden = newly(hidden_mistake).filter(|_| !has_same_code(baseline, candidate));
+    let doubted = newly(doubt).or(hidden);
     let changed = why::answer_change(baseline, candidate).filter(|_| {
         has_same_code(baseline, candidate)
             && (candidate.last().is_some_and(|seen| why::is_exact(seen.case)) || why::is_unlike(baseline, candidate))
     });
-    let newly_doubtful = newly_doubtful || !settings.weaker_checks && changed.is_some();
+    let doubted = doubted.or(changed.filter(|_| !settings.weaker_checks));
+    let newly_doubtful = doubted.is_some();
     let mut reason = state_reason(candidate);
     let mut statuses = [status(baseline), status(candidate)];
-    if newly_doubtful {
+    if let Some(doubt) = doubted {
         after = State::Doubtful;
-        reason = doubt(candidate).or(changed).unwrap_or_default();
+        reason = doubt;
         statuses[1] = after.name();
     }
     let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };

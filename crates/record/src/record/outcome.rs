@@ -325,7 +325,8 @@ impl Measured {
 
     /// Says which mistakes its check would not notice; `None` if none is known.
     pub fn weak_check(&self) -> Option<String> {
-        let hidden = self.hidden_mistake.as_ref().map(|hidden| format!("its inputs may hide a mistake: {hidden}"));
+        let hidden =
+            self.hidden_mistake.as_ref().map(|hidden| format!("right for these inputs, wrong for others: {hidden}"));
         let parts: Vec<_> = hidden.into_iter().chain(AcceptedMutation::sentence(&self.accepts)).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

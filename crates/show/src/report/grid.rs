@@ -451,7 +451,11 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
 /// digits that show it: `1.02× [1.003, 1.04]`.
 pub(super) fn speedup_text(speedup: f64, interval: Option<[f64; 2]>) -> String {
     let number = |value: f64| {
-        let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+        let decimals = match value {
+            ..0.0995 => 4,
+            ..9.995 => 2,
+            _ => usize::from(value < 99.95),
+        };
         units::apart_from_one(value, decimals, interval)
     };
     match interval.filter(|[low, high]| low < high) {
