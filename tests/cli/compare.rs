@@ -963,6 +963,37 @@ fn descriptions_of_one_name_in_two_folders_are_compared_each_with_its_own() {
 
 #[cfg(unix)]
 #[test]
+fn a_kernel_that_became_wrong_for_other_inputs_fails_even_by_a_reference_with_the_same_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let most = |least: &str| {
+        format!(
+            "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) readonly buffer X {{ float x[]; }};\n\
+             layout(binding = 1) writeonly buffer Y {{ float y[]; }};\nvoid main() {{ float most = {least};\n\
+             for (uint i = 0; i < 500; i++) most = max(most, x[i]);\ny[0] = most; }}\n"
+        )
+    };
+    let description = "[kernel]\nsource = 'most.comp'\n[axes]\nN = 500\n[buffer.X]\ntype = 'f32'\nshape = 'N'\nfill = 'varied'\n\
+                       [buffer.Y]\ntype = 'f32'\nshape = 1\n[dispatch]\ngroups = 1\n[reference]\nkernel = 'right.comp'\n";
+    write("most.comp", &most("x[0]"));
+    write("right.comp", &most("-1e30"));
+    write("most.toml", description);
+    write("gpukern.toml", "[[run]]\ndescription = 'most.toml'\n");
+    commit_all(path);
+    let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
+    write("most.comp", &most("0.0"));
+    let wrong = words(&compare(1, &[]));
+    assert!(wrong.contains("right for these inputs, wrong for others: if X has only negative numbers"), "{wrong}");
+    write("right.comp", &most("-0.0"));
+    let by_old_check = words(&compare(1, &[]));
+    let reason = "fails the baseline's check (if intended, add --allow check): if X has only negative numbers";
+    assert!(by_old_check.contains(reason), "{by_old_check}");
+    compare(0, &["--allow", "check"]);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_new_kernel_that_nothing_of_the_baseline_judges_is_told_and_a_misspelt_threshold_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

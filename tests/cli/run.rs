@@ -1646,7 +1646,7 @@ fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
     let reason = "rejected: its answer differs from A's by more than rounding explains, and there is no [reference]";
     assert!(words(&stdout(&judged)).contains(reason), "{}", stdout(&judged));
     let note = words(&stderr(&expect_exit(&mut run(&[]), 0)));
-    assert!(note.contains("/half/f32/N=1024: its answer differs from that of double by more than rounding"), "{note}");
+    assert!(note.contains("/half/f32/N=1000: its answer differs from that of double by more than rounding"), "{note}");
 }
 
 /// Table that `gpukern capture` adds to a description.

@@ -463,6 +463,9 @@ fn shown(element: DType, bytes: &[u8]) -> String {
     }
 }
 
+/// Most elements of a row that a message shows.
+const MAX_SHOWN: usize = 8;
+
 impl ReferenceData {
     pub(super) fn new(index: usize, buffer: &ResolvedBuffer, bytes: impl Into<Vec<u8>>) -> Self {
         Self { index, buffer: buffer.clone(), bytes: bytes.into() }
@@ -699,11 +702,13 @@ impl ReferenceData {
         wrong_count(extra.len() as u64, wrong)
     }
 
-    /// Formats a row; one of a single element without brackets.
+    /// Formats the first elements of a row; one of a single element without brackets.
     fn shown_row(&self, row: &[u8]) -> String {
         let element = self.buffer.element;
-        let numbers: Vec<String> =
-            row.chunks_exact(element.bytes() as usize).map(|bytes| shown(element, bytes)).collect();
+        let all = row.chunks_exact(element.bytes() as usize);
+        let more = all.len().saturating_sub(MAX_SHOWN);
+        let mut numbers: Vec<String> = all.take(MAX_SHOWN).map(|bytes| shown(element, bytes)).collect();
+        numbers.extend((more > 0).then(|| format!("{more} more")));
         if numbers.len() == 1 { numbers.concat() } else { format!("[{}]", numbers.join(", ")) }
     }
 
