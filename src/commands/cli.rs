@@ -318,7 +318,7 @@ pub enum Command {
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
         after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, an answer is wrong, or driver B \
-        cannot run what driver A runs · 2 usage · 3 the device or the system failed · 4 undecided\n\n\
+        cannot run what driver A runs · 2 usage · 3 a side crashed, or the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
         # two variants, four sizes\n  \
         gpukern ab matmul -V tiled --against local-2d -s 64..512\n  \

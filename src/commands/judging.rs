@@ -139,7 +139,9 @@ pub(super) fn check_judged(comparison: &Comparison) -> Result<()> {
         {
             let [id, reason] = [id, reason].map(|text| printable(text));
             let others = and_more(unmatched.len() - 1);
-            Err(usage!("there is nothing to compare: {id}{others}: {reason} (`gpukern compare --help`: --allow)"))
+            Err(usage!(
+                "there is nothing to compare: {id}{others}: {reason}; if that is intended, add --allow buffers,work"
+            ))
         }
         _ => Ok(()),
     }

@@ -92,7 +92,7 @@ impl FaultKind {
                 "make the answer independent of sub-group size and order; if only the order of rows differs, declare `check = \"set\"`"
             }
             Self::Progress => "wait only for work-groups that have begun: number them with an atomic counter",
-            Self::Reconvergence => "place subgroupBarrier(), or ask for maximal reconvergence",
+            Self::Reconvergence => "ask for maximal reconvergence, or place subgroupBarrier() where all lanes arrive",
             Self::UndefinedArithmetic => "test for these operands first",
             Self::MatrixLayout => "access elements of a matrix by loads and stores only, whatever the layout",
             Self::Precision => "use operations that Vulkan requires to be more precise, or widen the tolerance",

@@ -136,9 +136,14 @@ mod tests {
             run.record.cases.truncate(1);
         }
         // The run in which nothing was measured is on no device.
-        let history = History::new(runs, vec![], &settings());
+        let history = History::new(runs.clone(), vec![], &settings());
         let ends: Vec<_> = history.series.iter().map(|series| [series.wrong, series.absent]).collect();
         assert_eq!((ends, history.wrong()), (vec![[2, 0], [0, 1]], 1));
+        // The broken case is removed, and another one is measured again.
+        runs[39].record.cases = driver_change()[39].record.cases.split_off(1);
+        let history = History::new(runs, vec![], &settings());
+        let ends: Vec<_> = history.series.iter().map(|series| [series.wrong, series.absent]).collect();
+        assert_eq!((ends, history.wrong()), (vec![[0, 1], [0, 0]], 0));
     }
 
     #[test]

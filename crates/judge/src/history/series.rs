@@ -186,7 +186,8 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
     all_series
 }
 
-/// Counts the runs on the device of a series after its last point: those in which the case is wrong, and those without it.
+/// Counts the runs on the device of a series after its last point: those in which the case is wrong, since one without it, and
+/// those without it.
 fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>, runs: &[NamedRecord]) -> [usize; 2] {
     let last = series.points.last().map_or(0, |point| point.run);
     let is_on_device = |run: &usize| runs_on.get(series.device.as_str()).is_some_and(|runs| runs.contains(run));
@@ -199,7 +200,9 @@ fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>
                 let is_wrong = matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
                 counts[0] += usize::from(is_wrong);
             }
-            None => counts[1] += usize::from(is_on_device(&run)),
+            // A kernel that was removed, or has another name now, is wrong no longer.
+            None if is_on_device(&run) => counts = [0, counts[1] + 1],
+            None => {}
         }
     }
     counts
