@@ -304,9 +304,9 @@ pub enum Command {
     /// commit BASE, and compares them. Writes candidate.json, baseline.json, comparison.json, comparison.md, junit.xml and
     /// report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
-        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower or wrong, fails, is gone, or is no longer \
-        verified · 2 usage, or nothing to compare · 3 the device failed · 4 undecided. If BASE has no \
-        configuration, only wrong answers and failures count; one that cannot be measured fails (1).\n\n\
+        after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower, wrong or unverified, fails or is gone · \
+        2 usage or nothing to compare · 3 the device failed · 4 undecided or wrong on both sides. If BASE has no \
+        configuration, only wrong answers and failures count; if it cannot be measured, 1.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \
@@ -654,7 +654,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these kernels, or of --against: 'softmax*'
+    /// Only these, also of --against: 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -691,8 +691,7 @@ pub struct RunArgs {
 
     /// Measure these built-in variants too
     ///
-    /// They are variants of the reference's built-in algorithm, and alternate with your kernel, with the tiles that
-    /// `gpukern tune` found. `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.
+    /// They solve the reference's `builtin`, take turns with your kernel, and use the tiles that `gpukern tune` found. `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
@@ -861,9 +860,9 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
-    /// Assume that medians of two processes differ by at most this much
+    /// Assume that medians of two processes differ by at most this much in 95 % of pairs
     ///
-    /// 95 % of pairs differ by at most this much [default: 1%; 20% if fewer than three processes ran on a software device].
+    /// [default: 1%; 20% if fewer than three processes ran on a software device].
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub process_noise: Option<String>,
 
@@ -1166,7 +1165,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "PATH|-")]
     pub json: Option<PathBuf>,
 
-    /// Check only what this record lacks, and complete it: of a run that was killed, too
+    /// Complete this record (even of a killed run): check only what it lacks
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 

@@ -156,6 +156,8 @@ fn arrange(mut command: Command) -> Command {
     let name = command.get_name().to_string();
     let mut position = 0;
     for Heading { title, usual, more } in HEADINGS {
+        // `report` measures nothing.
+        let title = if name == "report" && title == HEADINGS[0].title { "What to show" } else { title };
         let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
             let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
