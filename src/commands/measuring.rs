@@ -130,11 +130,8 @@ pub(super) fn measure_and_report(
     let has_other_form = is_joined || request.noise.is_some() || path == Some(Path::new("-"));
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
-    notes.push_str(&view.unused_reference(&pooled));
-    let own_kernels = request.kernels.as_ref();
-    notes.extend(own_kernels.map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
-    notes.push_str(&other_answers(&pooled));
-    notes.push_str(&unused_results(request, &record, &tuned));
+    notes.extend(request.kernels.as_ref().map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
+    notes += &(view.unused_reference(&pooled) + &other_answers(&pooled) + &unused_results(request, &record, &tuned));
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if is_joined => report::long::joined(&pooled, &view),

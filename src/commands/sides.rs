@@ -74,18 +74,16 @@ impl Sides {
         allows_check: bool,
     ) -> Result<Self> {
         let (other, mut other_kernels) = read(baseline, request)?;
-        let configs = [baseline, request.config.as_deref().unwrap_or(Path::new(""))];
-        let counterparts = counterparts(&other_kernels, kernels, configs);
+        let counterparts = counterparts(&other_kernels, kernels, [Some(baseline), request.config.as_deref()]);
         for before in &mut other_kernels {
-            if let Some(after) = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
-                add_points(before, after);
-            }
+            let after = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name));
+            after.into_iter().for_each(|after| add_points(before, after));
         }
         let renamed = renamed(&counterparts, &other_kernels, kernels);
         let own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
         let own_names: BTreeSet<_> = kernels.iter().map(|own| own.name.clone()).collect();
-        let candidate = plan.ids().into_iter().collect();
-        let mut sides = Self { candidate, renamed, own_checks, allows_check, ..Self::default() };
+        let mut sides = Self { renamed, own_checks, allows_check, ..Self::default() };
+        sides.candidate.extend(plan.ids());
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
         for section in other.sections {
             for group in &section.groups {
@@ -113,16 +111,9 @@ impl Sides {
                 let before = added(group, &named(own, BASELINE), kernels)?;
                 let Some((together, index)) = name.and_then(|name| find_group(plan, name, group.spec.size)) else {
                     // Another kernel of the candidate may have the name of one that is gone: that keeps its suffix.
-                    let is_free = !own_names.contains(&own.name);
-                    let names = match name.or_else(|| is_free.then_some(&own.name)) {
-                        Some(name) => {
-                            let own = UserKernels { name: name.clone(), ..own.clone() };
-                            let algorithm = own.algorithm(&CATALOGUE).map_err(Error::Usage)?;
-                            names_of(&CaseGroup { algorithm, ..group.clone() })
-                        }
-                        None => names_of(&before),
-                    };
-                    sides.baseline.extend(ids_of(&before).into_iter().zip(names));
+                    let name = name.or_else(|| (!own_names.contains(&own.name)).then_some(&own.name));
+                    let called = name.map_or_else(|| Ok(before.clone()), |name| under_name(group, own, name))?;
+                    sides.baseline.extend(ids_of(&before).into_iter().zip(names_of(&called)));
                     plan.sections.push(PlanSection { groups: vec![before], ..section.clone() });
                     continue;
                 };
@@ -383,7 +374,11 @@ fn names_of(group: &CaseGroup) -> Vec<Option<CaseName>> {
 /// Returns the candidate's name of each kernel of the baseline that it has: that of the same description, or the same name, or
 /// that of the only new kernel with the same buffers and sizes, or of the one in the same place of the configuration.
 /// `configs` are the configurations of both.
-fn counterparts(before: &[UserKernels], after: &[UserKernels], configs: [&Path; 2]) -> BTreeMap<String, String> {
+fn counterparts(
+    before: &[UserKernels],
+    after: &[UserKernels],
+    configs: [Option<&Path>; 2],
+) -> BTreeMap<String, String> {
     let mut counterparts = same_descriptions(before, after, configs);
     let of_description = counterparts.clone();
     let is_free = |name: &String| of_description.values().all(|known| known != name);
@@ -417,12 +412,16 @@ fn counterparts(before: &[UserKernels], after: &[UserKernels], configs: [&Path; 
 
 /// Pairs the kernels whose description is the same file of the repository: two files of one name in different folders differ in
 /// their kernels' numbers alone, which count those before them. A description that a configuration names twice is left out.
-fn same_descriptions(before: &[UserKernels], after: &[UserKernels], configs: [&Path; 2]) -> BTreeMap<String, String> {
-    let file = |kernels: &UserKernels, config: &Path| {
+fn same_descriptions(
+    before: &[UserKernels],
+    after: &[UserKernels],
+    configs: [Option<&Path>; 2],
+) -> BTreeMap<String, String> {
+    let file = |kernels: &UserKernels, config: Option<&Path>| {
         let path = kernels.problem.sources.first().filter(|path| path.extension().is_some_and(|end| end == "toml"))?;
-        Some(path.strip_prefix(config.parent()?).unwrap_or(path).to_path_buf())
+        Some(path.strip_prefix(config?.parent()?).unwrap_or(path).to_path_buf())
     };
-    let only = |side: &[UserKernels], config: &Path, wanted: &Path| {
+    let only = |side: &[UserKernels], config: Option<&Path>, wanted: &Path| {
         let mut names = side.iter().filter(|kernels| file(kernels, config).as_deref() == Some(wanted));
         let first = names.next()?;
         names.next().is_none().then(|| first.name.clone())
@@ -516,6 +515,12 @@ fn under_old_check(before: &UserKernels, after: &UserKernels) -> UserKernels {
         }
     }
     UserKernels { problem, ..named(after, OLD_CHECK) }
+}
+
+/// Returns a group as its kernels would be called under another name.
+fn under_name(group: &CaseGroup, own: &UserKernels, name: &str) -> Result<CaseGroup> {
+    let own = UserKernels { name: name.into(), ..own.clone() };
+    Ok(CaseGroup { algorithm: own.algorithm(&CATALOGUE).map_err(Error::Usage)?, ..group.clone() })
 }
 
 /// Returns kernels under a name with this suffix, with the sources' names in `other`: a renamed source is still the same kernel.

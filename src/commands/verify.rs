@@ -11,8 +11,8 @@ use crate::export::junit;
 use crate::plan::left_out as lacking_variants;
 use crate::{
     CATALOGUE, Case, DeviceKind, Error, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
-    PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, VulkanOptions, counted, input_file,
-    report,
+    PlanSection, Purpose, Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, VulkanOptions, counted,
+    input_file, report,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -37,14 +37,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     // Sizes that the user names all run.
     let is_quick = args.config.is_none() && !args.full && (args.quick || args.size.is_empty());
     let left_out = is_quick && drop_large_sizes(&mut plan);
-    let files = Files::default().read("the loader", &setup.loader).read("--expect", &args.expect);
-    let files = files.read("--config", &args.config).read_sizes(&args.size).of_kernels(&kernels);
-    files
-        .written_record("--json", args.json.as_deref())
-        .written_record("--resume", args.resume.as_deref())
-        .written("--junit", &args.junit)
-        .written("--keep-failures", &args.keep_failures)
-        .check(host)?;
+    check_files(args, setup, &kernels, host)?;
     let known_failures = args.expect.as_deref().map(read_known).transpose()?;
     // That an earlier record is unfinished and has no times is no news here.
     let mut file = RecordFile::open(args.json.as_ref(), args.resume.as_ref(), &mut String::new())?;
@@ -60,8 +53,8 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let measured = MeasurementCall::new(&plan, setup, &options, host).measure_with_journal(&mut file)?;
-    let is_delivered = args.json.is_some() || args.resume.is_some() || args.junit.is_some();
-    let MeasuredPlan { record, validated, .. } = measured.checked(is_delivered)?;
+    let outputs = [&args.json, &args.resume, &args.junit];
+    let MeasuredPlan { record, validated, .. } = measured.checked(outputs.iter().any(|path| path.is_some()))?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
     let known = known_failures.as_deref().unwrap_or_default();
     let expectations = Expectations::of(&record, known);
@@ -89,6 +82,21 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     file.deliver(&record, &mut answer);
     answer.deliver(target, || Ok(junit::verified(&record, known, args.require_reference)))?;
     Ok(answer)
+}
+
+/// Refuses outputs that would be written over a file that is read or written.
+fn check_files(args: &VerifyArgs, setup: &Setup, kernels: &[UserKernels], host: &Host) -> Result<()> {
+    Files::default()
+        .read("the loader", &setup.loader)
+        .read("--expect", &args.expect)
+        .read("--config", &args.config)
+        .read_sizes(&args.size)
+        .of_kernels(kernels)
+        .written_record("--json", args.json.as_deref())
+        .written_record("--resume", args.resume.as_deref())
+        .written("--junit", &args.junit)
+        .written("--keep-failures", &args.keep_failures)
+        .check(host)
 }
 
 impl CommandOutput {

@@ -13,7 +13,8 @@ use crate::tuning::tuned::{self, Configuration, Tuned};
 use std::collections::BTreeSet;
 
 /// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
-/// anew: cases without a time that `selects` names, or with fewer repetitions, and figures that depend on other cases. `list_changed` returns the files
+/// anew: cases without a time that `selects` names, those with fewer repetitions, and figures that depend on other cases.
+/// `list_changed` returns the files
 /// of users' kernels with different code, in `setup`.
 pub(super) fn check_and_strip(
     record: Record,

@@ -3,7 +3,7 @@
 use super::axes::check_expression_name;
 use super::buffers::{bound_parts, check_block_size, find_grid_buffer};
 use super::compile::{Compiled, Fallback};
-use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields};
+use super::description::{BoundRange, Described, Description, Fault, Formula, KernelFields, OneOrMany};
 use super::expression::Values;
 use super::loaded::{self, LoadedKernel, LoadedPass, pass_prefix};
 use super::members::{Members, pack};
@@ -190,7 +190,7 @@ impl Unroller<'_, '_> {
             dispatch.groups = evaluate_groups(pass, &scope)?;
             // What the reference leaves out at its edge shows in its answer.
             if pass.prefix != "reference." {
-                let formulas = pass.fields.groups.iter().flat_map(|groups| groups.values());
+                let formulas = pass.fields.groups.iter().flat_map(OneOrMany::values);
                 let quotients = formulas.filter_map(|formula| formula.expression().ok()?.rounds_up(&scope));
                 self.resolver.partial_groups =
                     self.resolver.partial_groups.into_iter().chain(quotients).reduce(|a, b| a | b);

@@ -250,7 +250,8 @@ impl Workbench {
                     let Some(again) = self.run_with_changed_poison(loaded, program, part)? else { return Ok(None) };
                     // Fingerprints compare bits, so that NaN equals NaN.
                     if fingerprint(&again) != fingerprint(outputs) {
-                        let reason = "differs from run to run: a race, shared memory that nothing wrote, or atomics in any order; `gpukern sanitize` tells which";
+                        let reason = "differs from run to run: a race, shared memory that nothing wrote, or atomics in any \
+                                      order; `gpukern sanitize` tells which";
                         return Ok(Some(format!("{element} {reason}")));
                     }
                 }

@@ -129,7 +129,11 @@ impl KnownFailure {
 
     /// Says that its cases pass, and how to remove it: several entries may have the same pattern and reason.
     pub fn passes(&self) -> String {
-        format!("the known failure {} passes; delete its [[known]] table, line {} of the file", self.text(), self.line)
+        format!(
+            "the known failure {} passes; delete its [[known]] table, line {} of the file of --expect",
+            self.text(),
+            self.line
+        )
     }
 
     /// Returns the pattern and the reason, for a person.

@@ -54,6 +54,24 @@ pub(super) struct CasePair<'a> {
     pub(super) candidate: Vec<SeenCase<'a>>,
 }
 
+/// Says why the answer of the candidate may be wrong, unlike that of the baseline; `None` without such a doubt.
+fn new_doubt(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<String> {
+    let have_answers = [baseline, candidate].iter().all(|side| state(side).has_answer());
+    let newly = |doubt: fn(&[SeenCase<'_>]) -> Option<String>| {
+        doubt(candidate).filter(|_| have_answers && doubt(baseline).is_none())
+    };
+    let has_same_code = has_same_code(baseline, candidate);
+    // A kernel that did not change was not asked about other inputs before.
+    let hidden = || newly(hidden_mistake).filter(|_| !has_same_code);
+    // Without a reference nobody can reject what a driver miscompiles.
+    let changed = || {
+        let is_exact = candidate.last().is_some_and(|seen| why::is_exact(seen.case));
+        let is_beyond = has_same_code && (is_exact || why::is_unlike(baseline, candidate));
+        why::answer_change(baseline, candidate).filter(|_| is_beyond)
+    };
+    newly(doubt).or_else(hidden).or_else(changed)
+}
+
 /// Returns the samples of both sides, or why they cannot be compared: missing times, or another problem.
 pub(super) fn pair_up<'a>(
     baseline: &[SeenCase<'a>],
@@ -62,19 +80,7 @@ pub(super) fn pair_up<'a>(
 ) -> Result<CasePair<'a>, Box<Unmatched>> {
     let before = state(baseline);
     let mut after = state(candidate);
-    // Without a reference nobody can reject what a driver miscompiles.
-    let newly = |doubt: fn(&[SeenCase<'_>]) -> Option<String>| {
-        let is_new = !settings.weaker_checks && before.has_answer() && after.has_answer() && doubt(baseline).is_none();
-        doubt(candidate).filter(|_| is_new)
-    };
-    // A kernel that did not change was not asked about other inputs before.
-    let hidden = newly(hidden_mistake).filter(|_| !has_same_code(baseline, candidate));
-    let doubted = newly(doubt).or(hidden);
-    let changed = why::answer_change(baseline, candidate).filter(|_| {
-        has_same_code(baseline, candidate)
-            && (candidate.last().is_some_and(|seen| why::is_exact(seen.case)) || why::is_unlike(baseline, candidate))
-    });
-    let doubted = doubted.or(changed.filter(|_| !settings.weaker_checks));
+    let doubted = new_doubt(baseline, candidate).filter(|_| !settings.weaker_checks);
     let newly_doubtful = doubted.is_some();
     let mut reason = state_reason(candidate);
     let mut statuses = [status(baseline), status(candidate)];

@@ -227,7 +227,7 @@ fn a_case_whose_description_changed_is_listed_and_the_others_are_judged() {
     b.cases[1].work.operations += 1;
     let settings = Settings::default();
     assert!(compare(from_ref(&a), from_ref(&b), &settings).cases.is_empty());
-    let all = Settings { other_problems: true, ..settings.clone() };
+    let all = Settings { other_problems: true, ..settings };
     assert_eq!(compare(from_ref(&a), from_ref(&b), &all).cases.len(), 2, "who says so has them compared");
     // The description begins to state its work.
     a.cases[1].work.operations = 0;

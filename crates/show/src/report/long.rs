@@ -252,19 +252,20 @@ fn section_document(
     let is_shown = |heading: &str| columns.iter().any(|column| column.heading == heading) && !hidden.contains(&heading);
     let mut legend = units(&section.cases, is_shown);
     legend.extend(shown_marks(section, &columns, conditions));
+    legend.extend(reference_mark(section, view).filter(|_| is_shown("× reference")));
     if !legend.is_empty() {
         document.gap();
     }
     document.legend(&legend);
-    if let Some(times) = view.reference.as_ref().filter(|_| is_shown("× reference")) {
-        let found = section.cases.iter().filter_map(|case| ReferenceTime::find_shortest(times, case));
-        let sources = distinct(found.map(|figure| figure.source.as_str()));
-        if !sources.is_empty() {
-            document.gap();
-            document.line(format!("reference: {}; × reference is the speed relative to it", sources.join("; ")));
-        }
-    }
     document
+}
+
+/// Says where the reference times of the cases of a section are from; `None` without any.
+fn reference_mark(section: &Section<'_>, view: &View) -> Option<Mark> {
+    let times = view.reference.as_ref()?;
+    let found = section.cases.iter().filter_map(|case| ReferenceTime::find_shortest(times, case));
+    let sources = distinct(found.map(|figure| figure.source.as_str()));
+    (!sources.is_empty()).then(|| Mark::new("× reference", format!("speed relative to that of {}", sources.join("; "))))
 }
 
 /// Explains the numbers in shown columns whose headings do not.
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_small_share_with_a_doubt_has_a_decimal() {
-        let least = crate::basis::units::Nanos(1.0);
+        let least = Nanos(1.0);
         let known = Share { limit: Limit::Memory, least, fraction: 1.0, interval: None };
         let of =
             |fraction: f64| share_text(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
@@ -419,7 +420,7 @@ mod tests {
         let mut record = four_cases();
         let ranges = [None, Some([0.1, 0.5]), Some([0.14, 1.17]), Some([0.03, 2.17]), Some([0.92, 1.02])];
         let tables = ranges.map(|interval| {
-            let least = crate::basis::units::Nanos(1.0);
+            let least = Nanos(1.0);
             let fraction = interval.map_or(0.0, |[low, high]: [f64; 2]| (low * high).sqrt());
             record.cases[0].share = interval.map(|_| Share { limit: Limit::Memory, least, fraction, interval });
             long(&record, &View::of_width(120))
