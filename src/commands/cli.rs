@@ -941,7 +941,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Spend at most this long on all searches together
+    /// Try no new tile after this long; each problem is timed at least once
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 

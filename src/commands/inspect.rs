@@ -39,7 +39,8 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
     let cache = args.cache.as_deref().map(cache).transpose().map_err(Error::Usage)?.unwrap_or_default();
-    let tuned = measuring::tuned(&Request { tuned: args.tuned.clone(), ..Request::default() })?.for_cache(cache);
+    let request = Request { tuned: args.tuned.clone(), ..Request::default() };
+    let tuned = measuring::tuned(&request)?.for_cache(cache);
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
         origin: origin::of_this_process(None, host)?,
@@ -48,7 +49,8 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     };
     let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
     let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
-    let notes = report::bench::outcomes(&record) + &archive_notes;
+    let notes =
+        report::bench::outcomes(&record) + &archive_notes + &measuring::unused_results(&request, &record, &tuned);
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
     answer.note_error(validated);

@@ -178,7 +178,7 @@ fn other_answers(record: &Record) -> String {
 }
 
 /// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
-fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
+pub(super) fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
     let Some(path) = request.tuned.as_ref().filter(|_| request.uses_tuned()) else { return String::new() };
     let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
     let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
@@ -286,7 +286,7 @@ pub(super) fn tuned(request: &Request) -> Result<Tuned> {
         return Ok(Tuned::none());
     }
     if let Some(path) = &request.tuned {
-        return read_tuned(path, "add --no-tuned");
+        return read_tuned(path, "leave --tuned out");
     }
     match tuned::default_path() {
         Some(path) => Ok(Tuned::read(&path)?.unwrap_or_default()),

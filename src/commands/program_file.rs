@@ -240,7 +240,11 @@ pub(super) fn save_programs(
         predicted += usize::from(chosen.automatic.is_some() && !is_timed);
     }
     let sizes = program_sizes::write(folder, &saved, record, kernels)?;
-    let mut text = format!("saved     {} with SPIR-V in '{}'\n", counted(saved.len(), "program"), folder.shown());
+    let mut text = format!(
+        "saved     {} with SPIR-V in '{}', not verified here\n",
+        counted(saved.len(), "program"),
+        folder.shown()
+    );
     text += &(sizes + &renamed);
     // Nobody has run them on this device.
     if predicted > 0 {

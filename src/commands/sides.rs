@@ -76,13 +76,14 @@ impl Sides {
         let (other, mut other_kernels) = read(baseline, request)?;
         let counterparts = counterparts(&other_kernels, kernels, [Some(baseline), request.config.as_deref()]);
         for before in &mut other_kernels {
-            let after = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name));
-            after.into_iter().for_each(|after| add_points(before, after));
+            if let Some(after) = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
+                add_points(before, after);
+            }
         }
-        let renamed = renamed(&counterparts, &other_kernels, kernels);
-        let own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
         let own_names: BTreeSet<_> = kernels.iter().map(|own| own.name.clone()).collect();
-        let mut sides = Self { renamed, own_checks, allows_check, ..Self::default() };
+        let mut sides = Self { allows_check, ..Self::default() };
+        sides.renamed = renamed(&counterparts, &other_kernels, kernels);
+        sides.own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
         sides.candidate.extend(plan.ids());
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
         for section in other.sections {

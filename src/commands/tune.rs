@@ -30,10 +30,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shortest time after which a call counts as hung. With cold caches, a run reads 1 GiB first, which took a busy software device
-/// more than two seconds.
-const MIN_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Least time for the samples of each variant where no tile is searched.
 const MIN_SAMPLING: Duration = Duration::from_millis(20);
 
@@ -56,9 +52,7 @@ pub(super) fn run(args: &TuneArgs, setup: &Setup, host: &Host) -> Result<Command
     };
     let files = Files::default().read("the loader", &setup.loader).read_sizes(&size);
     files.written("--tuned", [&path]).check(host)?;
-    // A tile that hangs must not take the time of all others.
-    let timeout = setup.timeout.min((budget / 4).max(MIN_TIMEOUT));
-    let setup = &Setup { inspects: args.by_inspection, timeout, ..setup.clone() };
+    let setup = &Setup { inspects: args.by_inspection, ..setup.clone() };
     let algorithm = find_tunable(&args.algorithm)?;
     let section = plan_section(algorithm, size, args)?;
     let earlier = Tuned::read(&path)?.unwrap_or_default().for_cache(section.sampling.cache);

@@ -290,7 +290,7 @@ fn variables_of_the_environment_that_make_no_sense_are_refused() {
     bench(
         "GPUKERN_TUNED",
         "/nonexistent",
-        "there are no tuning results in '/nonexistent'; make them with `gpukern tune`, or add --no-tuned",
+        "there are no tuning results in '/nonexistent'; make them with `gpukern tune`, or leave --tuned out",
     );
 }
 

@@ -276,7 +276,7 @@ fn mistakes_are_refused_before_a_device_is_opened() {
             cannot use tuning results: {long}: File name too long; name another with --tuned, ignore it with `gpukern bench \
             --no-tuned`, or delete it if `gpukern tune` made it
             $ gpukern bench matmul --tuned @/missing.toml
-            there are no tuning results in '@/missing.toml'; make them with `gpukern tune`, or add --no-tuned
+            there are no tuning results in '@/missing.toml'; make them with `gpukern tune`, or leave --tuned out
             $ gpukern tune eigen --tuned @/missing.toml
             'eigen' has no tiles to search; write `gpukern tune matmul` or `gpukern tune lu`, or `gpukern run FILE \
             --tune` for your own kernel

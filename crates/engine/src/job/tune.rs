@@ -741,7 +741,8 @@ impl TriedTiles {
         let message = format!("none of {} tiles worked, for example {tile}: {}", self.tried, refusal.reason());
         Some(match refusal {
             Refusal::Rejected(_) => Refusal::Rejected(message),
-            Refusal::Failed(_) | Refusal::Unsupported(_) | Refusal::TimedOut(_) => Refusal::Failed(message),
+            Refusal::TimedOut(_) => Refusal::TimedOut(message),
+            Refusal::Failed(_) | Refusal::Unsupported(_) => Refusal::Failed(message),
         })
     }
 }

@@ -332,6 +332,9 @@ impl Dispatch {
         let size = self.shader.interface.local_size.map(|word| word.value(&self.constants));
         let invocations = size.iter().map(|extent| u64::from(*extent)).product::<u64>();
         let [x, y, z] = size;
+        if invocations == 0 {
+            return Some(format!("has work-groups of {x}×{y}×{z} invocations, by its constants; none may be 0"));
+        }
         if invocations > u64::from(limits.group_invocations) {
             return Some(format!(
                 "needs work-groups of {x}×{y}×{z} invocations; the device has at most {} in a group",

@@ -531,6 +531,11 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
     let failure = |variant: &Variant| tuned.failure(device, algorithm, &variant.name, spec);
     candidates.retain(|variant| failure(variant).is_none());
     let by_model = favorite(&candidates, algorithm, spec, device).unwrap_or(first);
+    let left_out: String = favorites(algorithm, spec, device)
+        .into_iter()
+        .filter_map(|variant| Some((variant, failure(variant)?)))
+        .map(|(variant, (reason, day))| format!("; {} failed on {day}: {}", variant.name, brief(reason)))
+        .collect();
     let (measured, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).into_iter().partition(|result| result.gflops.is_some());
     if failure(first).is_some() || measured.iter().any(|result| result.variant == by_model.name) {
@@ -547,7 +552,10 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
         if let Some((variant, result)) = fastest {
             let caches = CacheState::suffix(tuned.noted_cache(result));
             let tie = if result.tie { ", too close to others to tell" } else { "" };
-            return Some((variant, format!("the fastest of the results of {}{caches}{tie}", result.day())));
+            let at =
+                if result.distance(spec.size) > 0.0 { format!(" at {}", result.measured_at) } else { String::new() };
+            let day = result.day();
+            return Some((variant, format!("the fastest of the results of {day}{at}{caches}{tie}{left_out}")));
         }
     }
     // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
@@ -562,8 +570,8 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             return Some((next, format!("by inspection: {} spills here ({count})", by_model.name)));
         }
     }
-    if let Some((reason, day)) = failure(first) {
-        return Some((by_model, format!("by the model; {} failed on {day}: {}", first.name, brief(reason))));
+    if failure(first).is_some() {
+        return Some((by_model, format!("by the model{left_out}")));
     }
     Some((by_model, format!("by its model; `gpukern tune {}` measures", algorithm.name)))
 }
@@ -946,7 +954,10 @@ mod tests {
         // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
         let by_time = "auto chose naive, the fastest of the results of 2026-11-21, too close to others to tell";
-        assert_eq!(reason(&[failed(&first), measured]), by_time);
+        let left_out = |variant: &str| format!("; {variant} failed on 2026-11-21: SIGILL");
+        assert_eq!(reason(&[failed(&first), measured.clone()]), by_time.to_string() + &left_out(&first));
+        let both = reason(&[failed(&first), failed(&next), measured]);
+        assert_eq!(both, [by_time, &left_out(&first), &left_out(&next)].concat());
         // A failure holds for the sizes nearest to it, and every choice of the model may have failed.
         let worked = TuningResult { measured_at: "1000".into(), ..kept(&device, &first, "1024", 9.0) };
         assert!(
