@@ -49,8 +49,10 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     };
     let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
     let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
-    let notes =
-        report::bench::outcomes(&record) + &archive_notes + &measuring::unused_results(&request, &record, &tuned);
+    let mut notes = report::bench::outcomes(&record) + &archive_notes;
+    if setup.kernels.is_empty() {
+        notes += &measuring::unused_results(&request, &record, &tuned);
+    }
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
     answer.note_error(validated);

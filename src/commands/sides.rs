@@ -75,14 +75,10 @@ impl Sides {
     ) -> Result<Self> {
         let (other, mut other_kernels) = read(baseline, request)?;
         let counterparts = counterparts(&other_kernels, kernels, [Some(baseline), request.config.as_deref()]);
-        for before in &mut other_kernels {
-            if let Some(after) = kernels.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
-                add_points(before, after);
-            }
-        }
+        add_counterparts_points(&mut other_kernels, kernels, &counterparts);
         let own_names: BTreeSet<_> = kernels.iter().map(|own| own.name.clone()).collect();
-        let mut sides = Self { allows_check, ..Self::default() };
-        sides.renamed = renamed(&counterparts, &other_kernels, kernels);
+        let renamed = renamed(&counterparts, &other_kernels, kernels);
+        let mut sides = Self { renamed, allows_check, ..Self::default() };
         sides.own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
         sides.candidate.extend(plan.ids());
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
@@ -112,8 +108,8 @@ impl Sides {
                 let before = added(group, &named(own, BASELINE), kernels)?;
                 let Some((together, index)) = name.and_then(|name| find_group(plan, name, group.spec.size)) else {
                     // Another kernel of the candidate may have the name of one that is gone: that keeps its suffix.
-                    let name = name.or_else(|| (!own_names.contains(&own.name)).then_some(&own.name));
-                    let called = name.map_or_else(|| Ok(before.clone()), |name| under_name(group, own, name))?;
+                    let own_name = if own_names.contains(&own.name) { &*before.algorithm.name } else { &own.name };
+                    let called = under_name(group, own, name.map_or(own_name, String::as_str))?;
                     sides.baseline.extend(ids_of(&before).into_iter().zip(names_of(&called)));
                     plan.sections.push(PlanSection { groups: vec![before], ..section.clone() });
                     continue;
@@ -452,6 +448,15 @@ fn may_be_same(a: &UserKernels, b: &UserKernels) -> bool {
         (old, new) => *old != Reference::None && old == new,
     };
     is_same_code(a, b) || a_hashes == b_hashes && a.problem.points.iter().zip(&b.problem.points).all(is_same)
+}
+
+/// Adds the sizes of the candidate to each kernel of the baseline that it has.
+fn add_counterparts_points(before: &mut [UserKernels], after: &[UserKernels], counterparts: &BTreeMap<String, String>) {
+    for before in before {
+        if let Some(after) = after.iter().find(|after| counterparts.get(&before.name) == Some(&after.name)) {
+            add_points(before, after);
+        }
+    }
 }
 
 /// Adds the sizes of the candidate to a kernel of the baseline, as far as its description has them, so that its check judges
