@@ -117,12 +117,17 @@ fn a_killed_verification_is_completed_and_repeats_what_ran_too_seldom() {
     let all = ids.len();
     assert_eq!(record["cases"].as_array().map(Vec::len), Some(all));
     assert!(all > kept, "{all}");
-    let repeated = |times: &str| {
+    let repeated = |times: &str, expected: String| {
         let output = expect_exit(verify(&[times]).arg("--resume").arg(&path), 0);
-        line(&stderr(&output), "resuming: ").to_string()
+        let said = stderr(&output);
+        assert_eq!(line(&said, "resuming: "), expected, "{said}{}", stdout(&output));
+        let record = read_json(&path);
+        let cases = record["cases"].as_array().expect("cases");
+        let runs = cases.iter().filter(|case| case["outcome"]["repeated"]["runs"] == 2).count();
+        assert_eq!((cases.len(), runs), (all, all), "{said}{}", stdout(&output));
     };
-    assert_eq!(repeated("--repeat=2"), format!("resuming: 0 cases measured, {all} to go"));
-    assert_eq!(repeated("--repeat=1"), format!("resuming: {all} cases measured, 0 to go"));
+    repeated("--repeat=2", format!("resuming: 0 cases measured, {all} to go"));
+    repeated("--repeat=1", format!("resuming: {all} cases measured, 0 to go"));
 }
 
 /// Kills four runs, or as many as `GPUKERN_KILLS` states.

@@ -271,8 +271,8 @@ impl UserKernels {
         if notes.is_empty() { None } else { Some(distinct(notes).join("; ")) }
     }
 
-    /// Says for each kernel what it runs without, whether it may need another grid, and whether its edge is not checked, in lines
-    /// of their own; empty if each has all that its description sets.
+    /// Says for each kernel what it runs without, and whether it may need another grid, in lines of their own; empty if each has
+    /// all that its description sets.
     pub fn left_out_notes(&self) -> String {
         let mut notes = String::new();
         for LeftOut { kernel, names, grids } in &self.problem.left_out {
@@ -288,17 +288,20 @@ impl UserKernels {
                 );
             }
         }
-        if self.problem.partial_groups == Some(false)
-            && self.problem.points.iter().any(|point| point.reference != Reference::None)
-        {
-            let name = &self.name;
-            let _ = writeln!(
-                notes,
-                "note      {name}: each size fills all work-groups (cdiv in groups never rounds up), so nothing checks the edge of \
-                 a partial one; add such a size, or write / in place of cdiv if there is none"
-            );
-        }
         notes
+    }
+
+    /// Says that the sizes leave no work-group partial, so that a reference checks no edge; empty if one does.
+    pub fn edge_note(&self) -> String {
+        let has_reference = self.problem.points.iter().any(|point| point.reference != Reference::None);
+        if self.problem.partial_groups != Some(false) || !has_reference {
+            return String::new();
+        }
+        format!(
+            "note      {}: each size fills all work-groups (cdiv in groups never rounds up), so nothing checks the edge of a \
+             partial one; add such a size, or write / in place of cdiv if there is none\n",
+            self.name
+        )
     }
 
     /// Whether more than one kernel competes.
