@@ -326,17 +326,7 @@ impl<'a> Measurement<'a> {
         for (group, _) in &self.on_host {
             resume::take_host(&earlier, group, self.host_index, &mut self.resumed_cases)?;
         }
-        let key = |case: &Case| (case.device, case.process, case.id.clone());
-        let is_lost = |case: &&Case| {
-            case.chosen_by_auto.is_some() && self.resumed_cases.iter().all(|taken| key(taken) != key(case))
-        };
-        if let Some(case) = earlier.cases.iter().find(is_lost) {
-            return Err(Error::Usage(format!(
-                "cannot resume: auto chose {}, as '{}' says, and chooses another variant now; name that with --variant, or \
-                 measure anew",
-                case.variant, case.id
-            )));
-        }
+        resume::check_choices(&earlier, &self.resumed_cases)?;
         self.resumed_processes = earlier.processes;
         Ok(())
     }

@@ -14,8 +14,7 @@ use std::collections::BTreeSet;
 
 /// Checks that `record` is of this version, `plan`, `shard` and `method`, and strips it of what a completed record computes
 /// anew: cases without a time that `selects` names, those with fewer repetitions, and figures that depend on other cases.
-/// `list_changed` returns the files
-/// of users' kernels with different code, in `setup`.
+/// `list_changed` returns the files of users' kernels with different code, in `setup`.
 pub(super) fn check_and_strip(
     record: Record,
     plan: &str,
@@ -100,14 +99,30 @@ pub(super) fn take_cases(
                 if case.measured().is_some() {
                     check_program(case, &chosen, group, device)?;
                 }
-                let key = |case: &Case| (case.device, case.process, case.id.clone());
-                if taken.iter().all(|taken| key(taken) != key(case)) {
+                if !is_among(case, taken) {
                     taken.push(case.clone());
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Whether a process's case on a device is one of these.
+fn is_among(case: &Case, cases: &[Case]) -> bool {
+    cases.iter().any(|other| (other.device, other.process, &other.id) == (case.device, case.process, &case.id))
+}
+
+/// Refuses to lose a case of `earlier` that is not `taken`, because `auto` chooses another variant now.
+pub(super) fn check_choices(earlier: &Record, taken: &[Case]) -> Result<(), Error> {
+    match earlier.cases.iter().find(|case| case.chosen_by_auto.is_some() && !is_among(case, taken)) {
+        None => Ok(()),
+        Some(case) => Err(Error::Usage(format!(
+            "cannot resume: auto chose {}, as '{}' says, and chooses another variant now; name that with --variant, or \
+             measure anew",
+            case.variant, case.id
+        ))),
+    }
 }
 
 /// Adds the host's cases of `group` to `taken`, unless they were measured on another host, which is an error.

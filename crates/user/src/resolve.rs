@@ -281,8 +281,8 @@ fn resolve_one(
         sources: file.chain(passes.iter().flat_map(|pass| &pass.compiled.files)).cloned().collect(),
         commands: description.commands(),
         captured: description.captured.clone(),
-        // A kernel beside a captured one takes values by their places, whatever the names are.
         partial_groups: resolver.partial_groups,
+        // A kernel beside a captured one takes values by their places, whatever the names are.
         left_out: if case.is_none() { left_out(description, &kernels)? } else { vec![] },
         unusable: None,
     })

@@ -198,8 +198,7 @@ pub(super) fn doubt(side: &[SeenCase<'_>]) -> Option<String> {
 
 /// Says how the answer of a side to other inputs is wrong; `None` if it is not, or was not asked for.
 pub(super) fn hidden_mistake(side: &[SeenCase<'_>]) -> Option<String> {
-    let hidden = side.iter().find_map(|seen| seen.case.measured()?.hidden_mistake.as_ref())?;
-    Some(format!("right for these inputs, wrong for others: {hidden}"))
+    side.iter().find_map(|seen| seen.case.measured()?.wrong_for_others())
 }
 
 /// Whether the state of a case on a side is a mistake that its user can mend.

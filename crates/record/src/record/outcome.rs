@@ -323,11 +323,15 @@ impl Measured {
         self.verification.unverified().into_iter().chain(self.weak_check()).chain(warnings)
     }
 
+    /// Says how the answer to other inputs is wrong; `None` if it is not, or was not asked for.
+    pub fn wrong_for_others(&self) -> Option<String> {
+        self.hidden_mistake.as_ref().map(|hidden| format!("right for these inputs, wrong for others: {hidden}"))
+    }
+
     /// Says which mistakes its check would not notice; `None` if none is known.
     pub fn weak_check(&self) -> Option<String> {
-        let hidden =
-            self.hidden_mistake.as_ref().map(|hidden| format!("right for these inputs, wrong for others: {hidden}"));
-        let parts: Vec<_> = hidden.into_iter().chain(AcceptedMutation::sentence(&self.accepts)).collect();
+        let parts: Vec<_> =
+            self.wrong_for_others().into_iter().chain(AcceptedMutation::sentence(&self.accepts)).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
