@@ -1476,7 +1476,7 @@ pub struct CompareCommitsArgs {
 /// Options of `report`.
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(override_usage = "gpukern report [OPTIONS] <RUN>...")]
+#[command(override_usage = "gpukern report [OPTIONS] [RUN]...")]
 pub struct ReportArgs {
     /// Records that `bench --json` or `run --json` wrote, or one result of `ab --json`
     #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]

@@ -19,7 +19,8 @@ struct Heading {
     more: &'static str,
 }
 
-const HEADINGS: [Heading; 7] = [
+const HEADINGS: [Heading; 8] = [
+    Heading { title: "What to show", usual: "report/variant", more: "" },
     Heading {
         title: "What to measure",
         usual: "compare-commits/config prepare compare-commits/bench variant against a-spirv b-spirv a-driver b-driver a-env b-env size dtype bench/layout tune/layout config ab tune init watch full peak/quick \
@@ -156,9 +157,10 @@ fn arrange(mut command: Command) -> Command {
     let name = command.get_name().to_string();
     let mut position = 0;
     for Heading { title, usual, more } in HEADINGS {
-        // `report` measures nothing.
-        let title = if name == "report" && title == HEADINGS[0].title { "What to show" } else { title };
-        let entries = usual.split(' ').map(|entry| (entry, true)).chain(more.split(' ').map(|entry| (entry, false)));
+        let entries = usual
+            .split_whitespace()
+            .map(|entry| (entry, true))
+            .chain(more.split_whitespace().map(|entry| (entry, false)));
         for (entry, is_usual) in entries {
             let (command_name, option) = entry.split_once('/').unwrap_or((&name, entry));
             if command_name != name {
@@ -221,7 +223,9 @@ mod tests {
                 .collect();
             assert!(headings.is_sorted(), "{}: {headings:?}", command.get_name());
         }
-        for option in HEADINGS.iter().flat_map(|heading| heading.usual.split(' ').chain(heading.more.split(' '))) {
+        for option in
+            HEADINGS.iter().flat_map(|heading| heading.usual.split_whitespace().chain(heading.more.split_whitespace()))
+        {
             let option = option.rsplit('/').next();
             let exists = commands().iter().any(|command| command.get_arguments().any(|arg| arg.get_long() == option));
             assert!(exists, "{option:?} is an option of no command");
