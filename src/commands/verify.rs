@@ -39,7 +39,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     let left_out = is_quick && drop_large_sizes(&mut plan);
     check_files(args, setup, &kernels, host)?;
     let known_failures = args.expect.as_deref().map(read_known).transpose()?;
-    // That an earlier record is unfinished and has no times is no news here.
+    // Notes on an unfinished earlier record are about times, which `verify` does not take.
     let mut file = RecordFile::open(args.json.as_ref(), args.resume.as_ref(), &mut String::new())?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
     let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;

@@ -1,4 +1,4 @@
-//! What the machine gets wrong: exit code 3 and a message that says what to do.
+//! Failures of the machine rather than of the user: exit code 3, and a message that says what to do.
 
 use super::{
     BRIEF, check_text, driver_manifest, expect_error, expect_exit, expect_output, gpukern, line, read_json, replaced,

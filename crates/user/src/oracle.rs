@@ -865,7 +865,7 @@ fn check_moments(buffer: &ResolvedBuffer, found: &[u8], mean: f64, deviation: f6
         let neighbors = values(buffer.element, found).zip(values(buffer.element, found).skip(lag));
         let product = neighbors.map(|(x, next)| (x - found_mean) * (next - found_mean)).sum::<f64>();
         let correlation = product / (count * variance);
-        // That of independent numbers has a standard error of 1 ÷ √n (Bartlett, 1946).
+        // For independent numbers, the standard error of the correlation is 1 ÷ √n (Bartlett, 1946).
         if numbers >= MIN_REPEATED && correlation.abs() * count.sqrt() > residual.max(MAX_STANDARD_ERRORS) {
             residual = correlation.abs() * count.sqrt();
             worst = format!("{}: numbers {lag} apart have a correlation of {correlation:.3}", buffer.name);

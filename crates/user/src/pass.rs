@@ -188,7 +188,7 @@ impl Unroller<'_, '_> {
             dispatch.indirect = Some(self.resolve_indirect(pass, &grid, &scope)?);
         } else {
             dispatch.groups = evaluate_groups(pass, &scope)?;
-            // What the reference leaves out at its edge shows in its answer.
+            // A reference that omits its edge gives a wrong answer, which is seen without a note.
             if pass.prefix != "reference." {
                 let formulas = pass.fields.groups.iter().flat_map(OneOrMany::values);
                 let quotients = formulas.filter_map(|formula| formula.expression().ok()?.rounds_up(&scope));

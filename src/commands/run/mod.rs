@@ -76,7 +76,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
              constant: layout(constant_id = 0) const uint LANES = 32;"
         ));
     }
-    // Who chooses a size knows what it leaves out.
+    // A user who chose the size needs no note about the sizes left out.
     let edges = all_kernels.iter().filter(|_| args.size.is_empty()).map(UserKernels::edge_note);
     let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).chain(edges).collect();
     let setup = setup.with_kernels(all_kernels).with_sources(request.sources);
