@@ -631,7 +631,7 @@ fn fill_with_remark(called: &str, element: &str, is_counted: bool, access: Acces
     let fill = if is_counted { "zero".into() } else { guess_fill(called, element, access) };
     let remark = match &*fill {
         fill if fill.starts_with("uniform(") => "(…) used as indices: keep them in range",
-        _ if is_counted => "(…) it begins with integers; also @x.npy, @x.bin",
+        _ if is_counted => "(…) if it counts elements, a number: not zero",
         _ => "(…) also iota, normal, @x.npy, @x.bin",
     };
     (fill, remark)
