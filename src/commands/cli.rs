@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Measure compute kernels on any Vulkan device: which is fastest, and is it right?
+/// Check and benchmark Vulkan compute kernels: which is fastest, and is it right?
 #[derive(Debug, Parser)]
 #[command(
     name = "gpukern",
@@ -37,7 +37,7 @@ use std::path::PathBuf;
         gpukern bench matmul                 which variant is fastest\n  \
         gpukern run k.comp --init > k.toml   describe your own kernel\n  \
         gpukern run k.toml                   verify and time it\n\n\
-        `gpukern COMMAND -h` lists options, `gpukern help topics` pages of the manual.",
+        `gpukern COMMAND -h` lists a command's options, `gpukern help topics` the manual's pages.",
     after_long_help = "Examples:\n  \
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
@@ -224,8 +224,8 @@ pub enum Command {
         json: bool,
     },
     /// Measure built-in kernels; verify every answer first
-    #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower, 4 \
-        undecided) unless the measurement itself failed.\n\n\
+    #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower or wrong, \
+        4 undecided) unless the measurement itself failed.\n\n\
         Examples:\n  \
         gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
@@ -269,7 +269,7 @@ pub enum Command {
     Tune(TuneArgs),
     /// Check every variant at awkward sizes against a reference
     #[command(
-        after_long_help = "Exit codes: 0 all right · 1 an answer is wrong · 2 usage · 3 a case failed, crashed or \
+        after_long_help = "Exit codes: 0 all right · 1 an answer is wrong · 2 usage error · 3 a case failed, crashed or \
         timed out\n\n\
         `gpukern help drivers` compares and bisects drivers, and reports their bugs.\n\n\
         Examples:\n  \
@@ -284,12 +284,12 @@ pub enum Command {
     /// reach, and answers that depend on the sub-group size or the schedule, each with its source lines. It needs no
     /// device. `gpukern help races` describes all faults.
     #[command(
-        after_long_help = "Exit codes: 0 no faults · 1 a fault, or a wrong answer · 2 usage · 3 a case could not be \
+        after_long_help = "Exit codes: 0 no faults · 1 a fault, or a wrong answer · 2 usage error · 3 a case could not be \
         simulated\n\n\
         Examples:\n  \
         gpukern sanitize matmul -V tiled -s 33     a built-in kernel\n  \
         gpukern sanitize k.toml                    your own, as `run` takes it\n  \
-        gpukern sanitize cases/*                   what `capture -o cases` kept\n  \
+        gpukern sanitize cases/*                   what `capture -o cases` saved\n  \
         gpukern sanitize k.toml --allow lockstep   report everything else\n  \
         gpukern sanitize lu --known known.toml --junit sanitize.xml"
     )]
@@ -305,8 +305,8 @@ pub enum Command {
     /// report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
         after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower, wrong or unverified, fails or is gone · \
-        2 usage or nothing to compare · 3 the device failed · 4 undecided or wrong on both sides. If BASE has no \
-        configuration, only wrong answers and failures count; if it cannot be measured, 1.\n\n\
+        2 usage error, or nothing to compare · 3 the device failed · 4 undecided or wrong on both sides. If BASE has no \
+        gpukern.toml, only wrong answers and failures fail; if it cannot be measured, the exit code is 1.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \
@@ -318,7 +318,7 @@ pub enum Command {
     /// The two sides take turns on one case, so drift affects both equally.
     #[command(
         after_long_help = "Exit codes: 0 B is the same or faster · 1 B is slower, an answer is wrong, or driver B \
-        cannot run what driver A runs · 2 usage · 3 a side crashed, or the device or the system failed · 4 undecided\n\n\
+        cannot run what driver A runs · 2 usage error · 3 a side crashed, or the device or the system failed · 4 undecided\n\n\
         Examples:\n  \
         # two variants, four sizes\n  \
         gpukern ab matmul -V tiled --against local-2d -s 64..512\n  \
@@ -334,9 +334,9 @@ pub enum Command {
     /// Show how the driver compiles kernels; run nothing
     ///
     /// `inspect` prints registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as
-    /// the driver tells them (VK_KHR_pipeline_executable_properties). It also works on devices that execute nothing.
+    /// the driver reports them (VK_KHR_pipeline_executable_properties). It also works on devices that execute nothing.
     #[command(
-        after_long_help = "Exit codes: 0 all compiled · 2 usage · 3 a compilation failed, crashed or took too long\n\n\
+        after_long_help = "Exit codes: 0 all compiled · 2 usage error · 3 a compilation failed, crashed or took too long\n\n\
         Examples:\n  \
         gpukern inspect matmul -V tiled,coopmat -s 4096    two built-in kernels\n  \
         gpukern inspect k.toml                             your own, every choice\n  \
@@ -349,7 +349,7 @@ pub enum Command {
     /// `capture` runs the program with a Vulkan layer that times its dispatches. The program is neither changed nor
     /// rebuilt, and its exit code is passed through. `gpukern help profiles` says how to read the profile.
     #[command(
-        after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage · \
+        after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · 2 usage error · \
         3 it used no Vulkan device, nothing was captured with -o, or a file cannot be written\n\n\
         Examples:\n  \
         gpukern capture -- python infer.py           where its device time goes\n  \
@@ -363,7 +363,7 @@ pub enum Command {
         gpukern export run.json --to markdown          a table for a pull request\n  \
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py\n  \
-        gpukern export run.json --to sources -o again  its own kernels, to repeat it")]
+        gpukern export run.json --to sources -o again  the kernels' sources, to repeat it")]
     Export {
         /// Records that `bench --json` or `run --json` wrote, several only as csv or jsonl; or one result of `ab --json`, as
         /// csv, markdown or latex
@@ -412,7 +412,7 @@ pub enum Command {
     /// other. A single disturbed run is not a step, and at most 1 % of cases have a false one. `gpukern help fleet` has
     /// recipes.
     #[command(
-        after_long_help = "Exit codes: 0 success · 1 a case is slower or wrong, with --fail-within · 2 usage\n\n\
+        after_long_help = "Exit codes: 0 success · 1 a case is slower or wrong, with --fail-within · 2 usage error\n\n\
         Examples:\n  \
         gpukern history runs                                   trends and steps\n  \
         gpukern history runs --fail-within 10 --json h.json    for a nightly job\n  \
@@ -654,7 +654,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these, also of --against: 'softmax*'
+    /// Only these kernels, --against's included: 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -722,7 +722,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "BUFFER=FILE")]
     pub save: Vec<String>,
 
-    /// Run each case N times more and compare the answers: --repeat 1000
+    /// Run each case N more times and compare the answers: --repeat 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "watch")]
     pub repeat: Option<u32>,
 
@@ -866,9 +866,9 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub process_noise: Option<String>,
 
-    /// Compare even if these differ: driver, device, …
+    /// Compare even if WHAT differs: --allow driver
     ///
-    /// These may be device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone (cases
+    /// WHAT is device, processor, driver, validation-layers, clock, cache, seed, work, buffers, gone (cases
     /// that the candidate lacks), check (a check that became too weak) and, in `compare`, slower. Any other difference is still
     /// refused.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = REFUSED, hide_possible_values = true)]
@@ -1063,7 +1063,7 @@ pub struct CaptureArgs {
     #[arg(long)]
     pub overlapped: bool,
 
-    /// Time one of N dispatches, which slows the program less
+    /// Time one in N dispatches, which slows the program less
     ///
     /// It times the first two dispatches of each kernel and one in N of the others. Total times and
     /// shares assume that the others take as long; gaps between dispatches are not measured.
@@ -1169,14 +1169,15 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub resume: Option<PathBuf>,
 
-    /// Run each case N times more and compare the answers: --repeat 1000
+    /// Run each case N more times and compare the answers: --repeat 1000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
 
     /// Accept the known failures in this file
     ///
     /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, a
-    /// `status` (rejected, failed, crashed or timed-out). New failures, and known ones that pass, are errors.
+    /// `status` (rejected, failed, crashed or timed-out). New failures, known ones that pass and tables that match no
+    /// case of a whole run are errors.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
@@ -1275,7 +1276,8 @@ pub struct SanitizeArgs {
     /// Accept the known faults in this file
     ///
     /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, the
-    /// id of a `fault`. Faults that are not listed, and listed ones that are gone, are errors.
+    /// id of a `fault`. Faults that are not listed, listed ones that are gone and tables that match no case of a whole
+    /// run are errors.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
@@ -1311,9 +1313,9 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub min_effect: Option<String>,
 
-    /// Exit with 1 if a case became slower in this many last runs
+    /// Exit with 1 if a case became slower in the last RUNS runs, or is wrong
     ///
-    /// Also if it is wrong in the newest. Finding a step takes at least three runs after it, usually six to eight.
+    /// It counts as wrong if it is in the newest run. Finding a step takes at least three runs after it, usually six to eight.
     #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
     pub fail_within: Option<u32>,
 
@@ -1369,9 +1371,10 @@ impl VerifyArgs {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[command(
-    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>",
+    override_usage = "gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>\n       \
+    gpukern compare [OPTIONS] --baseline <FILE>... --candidate <FILE>...",
     after_long_help = "Exit codes: 0 no case is slower · 1 a case is slower, newly rejected, doubtful or failed, or beyond a \
-    threshold of --gate · 2 usage · 4 undecided\n\n\
+    threshold of --gate · 2 usage error · 4 undecided\n\n\
     Examples:\n  \
     gpukern compare before.json after.json  what got slower, and is that noise?\n  \
     gpukern compare --baseline b*.json --candidate c*.json  pooled\n  \
@@ -1476,7 +1479,8 @@ pub struct CompareCommitsArgs {
 /// Options of `report`.
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[command(override_usage = "gpukern report [OPTIONS] [RUN]...")]
+#[command(override_usage = "gpukern report [OPTIONS] <RUN>...\n       \
+    gpukern report [OPTIONS] --baseline <FILE>... --candidate <FILE>...")]
 pub struct ReportArgs {
     /// Records that `bench --json` or `run --json` wrote, or one result of `ab --json`
     #[arg(required_unless_present = "baseline", conflicts_with_all = ["baseline", "candidate"])]
@@ -1549,7 +1553,8 @@ pub enum ComparisonForm {
 #[derive(Clone, Debug, Default, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AbArgs {
-    /// The algorithm; for drivers also your own k.toml or captured case
+    /// An algorithm; for drivers and environments also a description or a captured case
+    #[arg(value_name = "ALGORITHM|FILE")]
     pub algorithm: String,
 
     /// Judge these variants: names, aliases, patterns ('*-subgroup')

@@ -48,6 +48,8 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
     let named = command.and_then(|name| root.find_subcommand(name));
     let typed = named.map_or_else(|| "gpukern".into(), |command| format!("gpukern {}", command.get_name()));
     let usage = named.unwrap_or(&root).clone().render_usage().to_string().replace("Usage: ", "");
+    // One form is enough to see what is missing.
+    let usage = usage.lines().next().unwrap_or_default();
     // clap names an option with its value: `--table <FORM>`.
     let word = text(ContextKind::InvalidArg);
     let word = word.split(" <").next().unwrap_or_default();
