@@ -287,7 +287,6 @@ fn determine_limits(executor: &mut Executor<'_>, cases: &mut [Case], brief: bool
     if executor.is_interrupted() { None } else { Some(limits) }
 }
 
-/// Adds a warning to cases above a limit.
 pub(super) fn warn_above_limits(cases: &mut [Case]) {
     for case in cases {
         if let Some(share @ Share { fraction, .. }) = case.share

@@ -109,7 +109,6 @@ impl<'a> MeasureOptions<'a> {
     }
 }
 
-/// Result of measuring a plan.
 pub struct MeasuredPlan {
     pub record: Record,
     /// Messages of the validation layer, as an error. They do not affect the record.
@@ -331,7 +330,6 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    /// Returns the cases from the resumed run.
     pub fn resumed_cases(&self) -> &[Case] {
         &self.resumed_cases
     }
@@ -628,7 +626,6 @@ impl<'a> Measurement<'a> {
         Method { validation, clock, cache, robust_access: Some(self.setup.robust_access()) }
     }
 
-    /// Returns the record of `results`.
     fn record(
         &self,
         options: &MeasureOptions<'_>,

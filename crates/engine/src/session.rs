@@ -214,7 +214,6 @@ impl LoadedVulkan {
         Ok(Self { instance, physicals })
     }
 
-    /// Returns the descriptions of the devices.
     pub(super) fn devices(&self) -> Vec<&DeviceInfo> {
         self.physicals.iter().map(|physical| &physical.info).collect()
     }

@@ -10,7 +10,6 @@ use crate::prelude::*;
 /// Work-group size: several sub-groups on any device, and allowed on every device.
 pub(super) const GROUP: u32 = 256;
 
-/// Returns the length of a vector.
 pub(super) fn vector_length(case: &CaseSpec) -> Result<u64, String> {
     match case.size {
         Size::Uniform(n) if n <= MAX_ELEMENTS => Ok(n),

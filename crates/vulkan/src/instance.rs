@@ -43,7 +43,6 @@ fn is_portability_listed(entry: &ash::Entry, calls: &CallMonitor) -> Result<bool
     Ok(available.iter().any(|e| e.extension_name_as_c_str() == Ok(khr::portability_enumeration::NAME)))
 }
 
-/// Returns the Vulkan version of the installed validation layer.
 fn validation_layer_version(entry: &ash::Entry) -> Result<u32, VulkanError> {
     // SAFETY: a plain query of the loader.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }.call("vkEnumerateInstanceLayerProperties")?;

@@ -26,9 +26,7 @@ pub struct RunCases {
 /// Report of [`RunCases`].
 #[derive(Serialize, Deserialize)]
 pub enum CaseEvent {
-    /// A case begins.
     Begin(String),
-    /// A case ended.
     End(Box<Case>),
 }
 

@@ -245,7 +245,6 @@ impl SearchAttempts {
     }
 }
 
-/// Search in progress.
 struct TileSearch<'a> {
     group: &'a CaseGroup,
     events: &'a mut dyn FnMut(SearchEvent),
@@ -288,7 +287,6 @@ struct TriedTiles {
     is_built_in_dead: bool,
 }
 
-/// Participant of the run-off.
 struct RunOffEntry {
     /// Tile of the variant; `None` for another variant.
     tile: Option<Tile>,

@@ -59,7 +59,6 @@ impl LikeRuns {
     }
 }
 
-/// Timed run.
 struct PastRun {
     run: LikeRuns,
     time: Nanos,

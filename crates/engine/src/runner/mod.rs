@@ -336,7 +336,6 @@ impl Runner {
         chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem, &self.device.info)
     }
 
-    /// Runs every case of `section`.
     pub fn run(&mut self, section: &PlanSection, observer: &mut dyn Observer) -> Vec<Case> {
         self.compile(section);
         self.wake_canary();

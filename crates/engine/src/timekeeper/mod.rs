@@ -76,7 +76,6 @@ const MAX_ROUND_TIME: Duration = TURN_TIME.saturating_mul(36);
 /// Callback that records a duel's contender again, with as many runs per sample as a run of this time needs.
 pub type Remake<'a, T> = &'a mut dyn FnMut(&mut T, DuelRole, Nanos) -> Result<(), String>;
 
-/// Failure that ends a duel.
 struct DuelFailure {
     role: DuelRole,
     error: String,

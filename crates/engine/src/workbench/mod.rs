@@ -148,7 +148,6 @@ impl Workbench {
         DeviceBuffer::new(&self.device, &spec.name, spec.allocation(), Use::Kernel)
     }
 
-    /// Returns the description of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.device.info
     }

@@ -59,7 +59,6 @@ pub(super) struct TimedCommands {
     _copy_buffer: Option<Rc<DeviceBuffer>>,
 }
 
-/// Times of a sample.
 #[derive(Default)]
 pub(super) struct SampleTimes {
     host: Nanos,
@@ -343,7 +342,6 @@ impl Workbench {
         Ok(TimedCommands { _copy_buffer: Some(copy_buffer), ..commands })
     }
 
-    /// Records runs of a program.
     fn record_runs(&mut self, runs: &RunsToRecord<'_>, runs_per_sample: u32) -> Result<TimedCommands, VulkanError> {
         let RunsToRecord { loaded, program, regions, initial, evictor, contents } = *runs;
         // If contents must be restored before each run, outside the timestamps, each run gets its own pair of

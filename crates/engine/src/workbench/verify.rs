@@ -222,7 +222,6 @@ impl Workbench {
         Ok(CheckedRun { sampler, time, download, outputs, bad_write })
     }
 
-    /// Downloads the outputs.
     pub(super) fn download_outputs(&mut self, loaded: &LoadedProblem) -> Result<Vec<HostArray>, VulkanError> {
         let mut outputs = vec![];
         for (spec, buffer) in loaded.specs.iter().zip(&loaded.buffers) {

@@ -40,7 +40,6 @@ const MAX_LINE_LENGTH: usize = 400;
 /// Time after an interruption within which a worker has to end its case: a stopped one never answers.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Worker that has started.
 pub struct StartedWorker {
     pub process: WorkerProcess,
     /// Devices that the worker sees, or the reason why it cannot load Vulkan.
@@ -54,7 +53,6 @@ pub struct Answer<T> {
     pub(super) validation_messages: Vec<String>,
 }
 
-/// Worker process.
 pub struct WorkerProcess {
     helper: Helper<WorkerReport>,
     /// Time at which the worker was told to end its case.
@@ -127,7 +125,6 @@ impl WorkerEnd {
         self.cause == other.cause && variant(self) == variant(other)
     }
 
-    /// Whether `name` was on the device.
     pub fn was_on_device(&self, name: &str) -> bool {
         self.on_device.as_deref() == Some(name)
     }

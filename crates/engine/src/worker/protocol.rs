@@ -16,7 +16,6 @@ pub(super) enum Order {
     Interrupt,
 }
 
-/// Message from a worker.
 #[derive(Serialize, Deserialize)]
 pub(super) enum WorkerReport {
     /// Name of the case, tile or side that is on the device from now on.

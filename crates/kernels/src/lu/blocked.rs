@@ -491,7 +491,6 @@ mod tests {
             }
         }
 
-        /// Simulates the update of an area.
         fn update_area(&mut self, dispatch: &Dispatch) {
             let get = |name| argument(dispatch, name);
             let is_plain = dispatch.value("P").is_some();

@@ -46,9 +46,7 @@ pub(super) fn packed(n: u64, name: &'static str) -> BufferSpec {
 /// Triangular factor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TriangleSide {
-    /// U.
     Upper,
-    /// L.
     Lower,
 }
 
@@ -124,7 +122,6 @@ impl Substitution {
         self.n.div_ceil(BLOCK)
     }
 
-    /// Builds the solve for a block.
     fn solve_block(&self, triangle: Triangle, block: u64, chained: bool) -> Dispatch {
         let Triangle { side, packed, v, x, rows, .. } = triangle;
         let buffers = [("packed", packed), ("v", v), ("x", x), ("rows", rows.unwrap_or(x))];

@@ -230,9 +230,7 @@ impl Default for Direct {
     }
 }
 
-/// Constants of GPUs.
 pub(super) static GPU: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/gpu.toml")));
-/// Constants of software devices.
 pub(super) static SOFTWARE: LazyLock<Constants> = LazyLock::new(|| read(include_str!("constants/software.toml")));
 
 /// Parses a file of constants.

@@ -255,7 +255,6 @@ fn iterations(dims: Dims, tile: ProductTile) -> u64 {
     dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
 }
 
-/// Builds the dispatch of `tiled` with this tile.
 fn tiled(shader: &'static Shader, tile: ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
     let dims = Dims::from(case.size);
     in_quads(tile_per_invocation(shader, tile, dims, device), case)

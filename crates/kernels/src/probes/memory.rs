@@ -115,7 +115,6 @@ impl Traffic {
         Ok(Self { words, touched, pattern })
     }
 
-    /// Returns the words per buffer.
     fn buffer_words(&self) -> u64 {
         self.words / self.buffers()
     }

@@ -33,7 +33,6 @@ fn power_of_two(things: &str, n: u64, least: u64) -> Result<u64, String> {
     Err(format!("{n} {things} are not a power of two from {least} to 2^30; write 2^{power}"))
 }
 
-/// Generates random words.
 fn random_words(len: u64, seed: u64) -> Vec<i32> {
     let mut words = vec![0i32; len as usize];
     generator(seed, 0).fill_bytes(bytemuck::cast_slice_mut(&mut words));

@@ -18,7 +18,6 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Whether this is the default layout.
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
     pub fn is_default(&self) -> bool {
         *self == Self::default()

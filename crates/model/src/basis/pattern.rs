@@ -27,7 +27,6 @@ pub fn captures<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     Some(captures)
 }
 
-/// Whether `text` matches `pattern`.
 pub fn matches(pattern: &str, text: &str) -> bool {
     captures(pattern, text).is_some()
 }

@@ -202,7 +202,6 @@ pub enum SlotKind {
 }
 
 impl SlotKind {
-    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Storage, Self::Uniform, Self::Texel, Self::StorageImage, Self::SampledImage, Self::CombinedImage];
 

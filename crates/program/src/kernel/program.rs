@@ -536,7 +536,6 @@ impl Program {
             && self.dispatches().zip(other.dispatches()).all(is_same)
     }
 
-    /// Whether a kernel uses matrix units.
     pub fn uses_matrix_units(&self) -> bool {
         let mut capabilities = self.dispatches().flat_map(|dispatch| dispatch.shader.interface.capabilities.iter());
         capabilities.any(|name| name.contains("CooperativeMatrix"))

@@ -112,7 +112,6 @@ impl Shader {
         Lines::read(&self.words())
     }
 
-    /// Returns the binary as words.
     pub fn words(&self) -> Vec<u32> {
         let words = self.spirv.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
         words.collect()
