@@ -59,30 +59,18 @@ pub(super) static VARIANTS: &[Variant] = &[
     },
     variant! { "tile-1d", "each invocation keeps a 1-D tile of C in registers: one value of B feeds several products",
         from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 4",
-        &["matmul/tile-1d"] => &|shaders, case, device| {
-            let dims = Dims::from(case.size);
-            let tile = TILE_1D.for_case(case, device);
-            Program::single(tile_per_invocation(shaders[0], tile, dims, device).loops(iterations(dims, tile)))
-        }
+        &["matmul/tile-1d"] => &|shaders, case, device| Program::single(in_slabs(shaders[0], &TILE_1D, case, device))
     },
     variant! { "tile-2d",
         "each invocation keeps a 2-D tile of C in registers: far fewer shared-memory reads per product",
         from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 5",
-        &["matmul/tile-2d"] => &|shaders, case, device| {
-            let dims = Dims::from(case.size);
-            let tile = TILE_2D.for_case(case, device);
-            let dispatch = tile_per_invocation(shaders[0], tile, dims, device).constant("TN", tile.tn);
-            Program::single(dispatch.loops(iterations(dims, tile)))
-        }
+        &["matmul/tile-2d"] => &|shaders, case, device| Program::single(in_slabs(shaders[0], &TILE_2D, case, device))
     },
     variant! { "vectorised", "tile-2d with 16-byte loads and stores, and A transposed in shared memory",
         from "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6",
         &["matmul/vectorised"] => &|shaders, case, device| {
-            let dims = Dims::from(case.size);
-            let tile = TILE_2D.for_case(case, device);
-            let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
-            let dispatch = dispatch.constant("C_ALIGNED", in_fours(dims.n));
-            Program::single(dispatch.loops(iterations(dims, tile)))
+            let dispatch = in_quads(in_slabs(shaders[0], &TILE_2D, case, device), case);
+            Program::single(dispatch.constant("C_ALIGNED", in_fours(Dims::from(case.size).n)))
         }
     },
     variant! { "tiled",
@@ -97,10 +85,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         "8-bit integers by packed dot products: four products and their sum an instruction; sums in 32 bits",
         from "SPV_KHR_integer_dot_product",
         &["matmul/dot"] => &|shaders, case, device| {
-            let dims = Dims::from(case.size);
-            let tile = DOT.for_case(case, device);
-            let dispatch = in_quads(tile_per_invocation(shaders[0], tile, dims, device), case).constant("TN", tile.tn);
-            Program::single(dispatch.loops(iterations(dims, tile)))
+            Program::single(in_quads(in_slabs(shaders[0], &DOT, case, device), case))
         }
     },
     variant! { "coopmat",
@@ -249,10 +234,15 @@ pub(super) static TILED: TileTable = TileTable {
     bytes: &[],
 };
 
-/// Returns the loop iterations of an invocation that processes K in slabs: one per slab, those of its inner loop, and
-/// one more that finds the end.
-fn iterations(dims: Dims, tile: ProductTile) -> u64 {
-    dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2)
+/// Builds the dispatch of a kernel that processes K in slabs. An invocation has a loop iteration per slab, those of its inner
+/// loop, and one more that finds the end.
+fn in_slabs(shader: &'static Shader, table: &TileTable, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
+    let dims = Dims::from(case.size);
+    let tile = table.for_case(case, device);
+    let iterations = dims.k.div_ceil(u64::from(tile.bk)) * u64::from(tile.bk + 2);
+    let dispatch = tile_per_invocation(shader, tile, dims, device).loops(iterations);
+    // An invocation of `tile-1d` computes one column.
+    if table.division == BlockDivision::Columns { dispatch } else { dispatch.constant("TN", tile.tn) }
 }
 
 fn tiled(shader: &'static Shader, tile: ProductTile, case: &CaseSpec, device: &DeviceInfo) -> Dispatch {
@@ -312,14 +302,14 @@ mod tests {
     use super::*;
     use crate::device::capability::Feature;
     use crate::device::fixture::{gpu, matrix, software_device};
+    use crate::fixture::program;
     use crate::matmul::MATMUL;
     use crate::matmul::parts::STRIP;
     use crate::shaders::find;
 
     fn groups(variant: &str, size: Size) -> [u64; 3] {
         let case = CaseSpec::new(&MATMUL, size, DType::F32);
-        let variant = MATMUL.variant(variant).expect("it is in the table");
-        let program = variant.program(&case, &software_device()).expect("it runs on the software device");
+        let program = program(&MATMUL, variant, &case, &software_device());
         program.dispatches().next().expect("one dispatch").groups
     }
 
@@ -358,8 +348,7 @@ mod tests {
         {
             for name in ["vectorised", "tiled", "texel"] {
                 let case = CaseSpec::new(&MATMUL, Size::Three(size[0], size[1], size[2]), DType::F32);
-                let program = MATMUL.variant(name).and_then(|variant| variant.program(&case, &device));
-                let program = program.expect("it runs on the software device");
+                let program = program(&MATMUL, name, &case, &device);
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let constant = |name: &str| dispatch.constant_value(name).expect("it is set");
                 assert_eq!(["A_ALIGNED", "B_ALIGNED"].map(constant), expected, "{name} {size:?}");
@@ -412,8 +401,7 @@ mod tests {
             for tile in DOT.gpu.iter().chain(DOT.software) {
                 assert_eq!(DOT.division.check_tile(tile, &case, &device), Ok(()), "{tile:?}");
                 let case = CaseSpec { tile: Some((*tile).into()), ..case };
-                let program = MATMUL.variant("dot").and_then(|variant| variant.program(&case, &device));
-                let program = program.expect("it runs on the software device");
+                let program = program(&MATMUL, "dot", &case, &device);
                 let dispatch = program.dispatches().next().expect("one dispatch");
                 let shared = Bytes(dispatch.shader.shared_bytes(&dispatch.constants));
                 assert_eq!(shared, DOT.division.shared_bytes(tile, &case), "{tile:?} {layout}");
