@@ -213,7 +213,8 @@ mod tests {
                 ("`summary`", variant.summary),
                 ("`source`", variant.source),
             ];
-            for (what, text) in texts {
+            let of_baseline = algorithm.baseline.map(|baseline| ("summary of the baseline", baseline.summary));
+            for (what, text) in texts.into_iter().chain(of_baseline) {
                 let subject = format!("{}/{}: its {what}, '{text}',", algorithm.name, variant.name);
                 let is_long = text.chars().count() > 8;
                 assert!(is_long, "{subject} is shorter than 9 letters: say what it is, or who it is from");

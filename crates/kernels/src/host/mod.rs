@@ -203,14 +203,4 @@ mod tests {
         );
         assert_eq!(without, expected, "these have a baseline: take the others out of the list in this test");
     }
-
-    #[test]
-    fn the_summary_of_a_baseline_is_a_sentence_for_a_person() {
-        for algorithm in with_baseline() {
-            let text = algorithm.baseline.expect("it has one").summary;
-            let name = &*algorithm.name;
-            assert!(text.chars().count() > 8, "the summary of {name}'s baseline, '{text}', is shorter than 9 letters");
-            assert!(!text.ends_with('.'), "the summary of {name}'s baseline, '{text}', ends with a full stop");
-        }
-    }
 }
