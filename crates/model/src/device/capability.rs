@@ -632,59 +632,24 @@ pub enum Requirement {
     Impossible(&'static str),
 }
 
+/// Capabilities of every Vulkan device with compute.
+const OF_EVERY_DEVICE: &str = "\
+    Matrix Shader SampledBuffer ImageBuffer Sampled1D Image1D ImageQuery DerivativeControl DeviceGroup \
+    InputAttachment StorageImageExtendedFormats ShaderNonUniform";
+
 /// Capabilities of other stages than compute.
-const OF_OTHER_STAGES: [&str; 50] = [
-    "Geometry",
-    "Tessellation",
-    "TessellationPointSize",
-    "GeometryPointSize",
-    "ClipDistance",
-    "CullDistance",
-    "SampleRateShading",
-    "InterpolationFunction",
-    "TransformFeedback",
-    "GeometryStreams",
-    "MultiViewport",
-    "ShaderLayer",
-    "ShaderViewportIndex",
-    "DrawParameters",
-    "MultiView",
-    "FragmentShadingRateKHR",
-    "SampleMaskPostDepthCoverage",
-    "StencilExportEXT",
-    "SampleMaskOverrideCoverageNV",
-    "GeometryShaderPassthroughNV",
-    "ShaderViewportIndexLayerEXT",
-    "ShaderViewportMaskNV",
-    "PerViewAttributesNV",
-    "FragmentFullyCoveredEXT",
-    "MeshShadingNV",
-    "MeshShadingEXT",
-    "ImageFootprintNV",
-    "FragmentBarycentricKHR",
-    "FragmentDensityEXT",
-    "InputAttachmentArrayDynamicIndexing",
-    "InputAttachmentArrayNonUniformIndexing",
-    "FragmentShaderSampleInterlockEXT",
-    "FragmentShaderShadingRateInterlockEXT",
-    "FragmentShaderPixelInterlockEXT",
-    "DemoteToHelperInvocation",
-    "TileImageColorReadAccessEXT",
-    "TileImageDepthReadAccessEXT",
-    "TileImageStencilReadAccessEXT",
-    "TileShadingQCOM",
-    "RayTracingKHR",
-    "RayTracingNV",
-    "RayTracingMotionBlurNV",
-    "RayTracingPositionFetchKHR",
-    "ShaderInvocationReorderNV",
-    "ShaderInvocationReorderEXT",
-    "RayTracingSpheresGeometryNV",
-    "RayTracingLinearSweptSpheresGeometryNV",
-    "RayTracingClusterAccelerationStructureNV",
-    "ShaderEnqueueAMDX",
-    "GraphARM",
-];
+const OF_OTHER_STAGES: &str = "\
+    Geometry Tessellation TessellationPointSize GeometryPointSize ClipDistance CullDistance SampleRateShading \
+    InterpolationFunction TransformFeedback GeometryStreams MultiViewport ShaderLayer ShaderViewportIndex \
+    DrawParameters MultiView FragmentShadingRateKHR SampleMaskPostDepthCoverage StencilExportEXT \
+    SampleMaskOverrideCoverageNV GeometryShaderPassthroughNV ShaderViewportIndexLayerEXT ShaderViewportMaskNV \
+    PerViewAttributesNV FragmentFullyCoveredEXT MeshShadingNV MeshShadingEXT ImageFootprintNV FragmentBarycentricKHR \
+    FragmentDensityEXT InputAttachmentArrayDynamicIndexing InputAttachmentArrayNonUniformIndexing \
+    FragmentShaderSampleInterlockEXT FragmentShaderShadingRateInterlockEXT FragmentShaderPixelInterlockEXT \
+    DemoteToHelperInvocation TileImageColorReadAccessEXT TileImageDepthReadAccessEXT TileImageStencilReadAccessEXT \
+    TileShadingQCOM RayTracingKHR RayTracingNV RayTracingMotionBlurNV RayTracingPositionFetchKHR \
+    ShaderInvocationReorderNV ShaderInvocationReorderEXT RayTracingSpheresGeometryNV \
+    RayTracingLinearSweptSpheresGeometryNV RayTracingClusterAccelerationStructureNV ShaderEnqueueAMDX GraphARM";
 
 /// Returns the oldest Vulkan version that takes this version of SPIR-V ("Versions and formats", appendix A of the Vulkan
 /// specification); `None` for an unknown one.
@@ -698,19 +663,9 @@ pub fn vulkan_for(spirv: [u8; 2]) -> Option<[u32; 2]> {
 /// Returns the requirement of the SPIR-V capability `name` ("SPIR-V environment for Vulkan", appendix A of the Vulkan
 /// specification); `None` if Vulkan has no such capability.
 pub fn requirement(name: &str) -> Option<Requirement> {
+    let is_one_of = |names: &str| names.split(' ').any(|one| one == name);
     let requirement = match name {
-        "Matrix"
-        | "Shader"
-        | "SampledBuffer"
-        | "ImageBuffer"
-        | "Sampled1D"
-        | "Image1D"
-        | "ImageQuery"
-        | "DerivativeControl"
-        | "DeviceGroup"
-        | "InputAttachment"
-        | "StorageImageExtendedFormats"
-        | "ShaderNonUniform" => Requirement::Nothing,
+        _ if is_one_of(OF_EVERY_DEVICE) => Requirement::Nothing,
         "GroupNonUniform" => Requirement::Subgroup("basic"),
         "GroupNonUniformVote" => Requirement::Subgroup("vote"),
         "GroupNonUniformArithmetic" => Requirement::Subgroup("arithmetic"),
@@ -735,7 +690,7 @@ pub fn requirement(name: &str) -> Option<Requirement> {
         "TextureSampleWeightedQCOM" | "TextureBoxFilterQCOM" | "TextureBlockMatchQCOM" | "TextureBlockMatch2QCOM" => {
             Requirement::Impossible("whose images gpukern does not create")
         }
-        name if OF_OTHER_STAGES.contains(&name) => Requirement::Impossible("which is not for compute"),
+        _ if is_one_of(OF_OTHER_STAGES) => Requirement::Impossible("which is not for compute"),
         _ => {
             let mut features = Feature::ALL.to_vec();
             features.retain(|feature| feature.capabilities().contains(&name));
