@@ -90,7 +90,7 @@ impl Lines {
     pub fn of_plain(plain: &[u32], debug: &[u32]) -> Option<Self> {
         let lines = Self::read(debug);
         let mut moved = Self { files: lines.files.clone(), changes: vec![] };
-        let (mut plain, mut debug) = (without_debug(plain), without_debug(debug));
+        let (mut plain, mut debug) = (code(plain), code(debug));
         loop {
             match (plain.next(), debug.next()) {
                 (Some(Ok(to)), Some(Ok(from))) if to.words[0] == from.words[0] => {
@@ -151,11 +151,14 @@ impl Lines {
     }
 }
 
-/// Iterates over the instructions that do not depend on whether a module has debug information.
-fn without_debug(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
+/// Iterates over the instructions that are no names, lines or sources.
+pub fn code(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'_>, String>> {
+    const NAMES: [Op; 2] = [Op::Name, Op::MemberName];
+    const LINES: [Op; 2] = [Op::Line, Op::NoLine];
+    const SOURCES: [Op; 5] = [Op::String, Op::Source, Op::SourceContinued, Op::SourceExtension, Op::ModuleProcessed];
     instructions(module).filter(|instruction| {
         let op = instruction.as_ref().ok().and_then(|instruction| instruction.op());
-        !matches!(op, Some(Op::String | Op::Source | Op::SourceContinued | Op::ModuleProcessed | Op::Line | Op::NoLine))
+        op.is_none_or(|op| [&NAMES[..], &LINES, &SOURCES].iter().all(|other| !other.contains(&op)))
     })
 }
 

@@ -4,10 +4,8 @@ use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::layout::Layout;
 use crate::kernel::buffer::SpecValue;
-use crate::kernel::instructions::{Instruction, instructions};
 use crate::kernel::interface::{Interface, SizeOp, Word};
-use crate::kernel::lines::Lines;
-use rspirv::spirv::Op;
+use crate::kernel::lines::{Lines, code};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -132,25 +130,8 @@ impl Shader {
 }
 /// Whether two modules differ in nothing but names, lines and sources.
 pub fn is_same_code(a: &[u32], b: &[u32]) -> bool {
-    let is_code = |instruction: &Result<Instruction<'_>, String>| {
-        let op = instruction.as_ref().ok().and_then(|instruction| instruction.op());
-        !matches!(
-            op,
-            Some(
-                Op::Name
-                    | Op::MemberName
-                    | Op::Line
-                    | Op::NoLine
-                    | Op::String
-                    | Op::Source
-                    | Op::SourceContinued
-                    | Op::SourceExtension
-                    | Op::ModuleProcessed
-            )
-        )
-    };
-    let code = |module| instructions(module).filter(is_code).map(|instruction| instruction.map(|code| code.words));
-    code(a).eq(code(b))
+    let words = |module| code(module).map(|instruction| instruction.map(|code| code.words));
+    words(a).eq(words(b))
 }
 
 #[cfg(test)]
