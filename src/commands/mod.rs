@@ -51,7 +51,7 @@ use crate::commands::cli::Command;
 use crate::engine::manifest;
 use crate::engine::session::Isolation;
 use crate::engine::worker::{WITHOUT_CACHES, serve};
-use crate::process::guarded::{self, FrontEnds, ProgramLimits};
+use crate::process::guarded::{self, ProgramLimits};
 use crate::record::{CHOOSING, changes_drivers, reader};
 use crate::user::front_end;
 use crate::{CATALOGUE, CacheFolder, Cli, Error, Exit, NamedRecord, Result, Setup, Shown, Validation, VulkanOptions};
@@ -323,8 +323,8 @@ fn setup(options: &VulkanOptions, host: &Host) -> Result<Setup> {
     let max_run = parse_duration("max-run", max_run)?;
     // A test binary cannot start itself as guard or compiler.
     if host.program.is_none() {
-        let front_ends = if *in_process { FrontEnds::Here } else { FrontEnds::Separate };
-        guarded::limit(ProgramLimits { timeout, interrupted: Some(host.interrupted()), front_ends });
+        let interrupted = Some(host.interrupted());
+        guarded::limit(ProgramLimits { timeout, interrupted, separate_front_ends: !*in_process });
     }
     Ok(Setup {
         catalogue: &CATALOGUE,

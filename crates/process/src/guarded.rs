@@ -40,23 +40,16 @@ pub struct ProgramLimits {
     pub timeout: Duration,
     /// Flag that this process sets, for example on Ctrl-C, to end the programs.
     pub interrupted: Option<&'static AtomicBool>,
-    pub front_ends: FrontEnds,
-}
-
-/// Process in which language front ends (the compilers of GLSL and WGSL) run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrontEnds {
-    /// This process.
-    Here,
-    /// A separate process of this program, which may crash without ending this one.
-    Separate,
+    /// Whether language front ends (the compilers of GLSL and WGSL) run in a separate process of this program, which may
+    /// crash without ending this one.
+    pub separate_front_ends: bool,
 }
 
 /// Limits of this process; unset in test binaries, which cannot run a guard.
 static LIMITS: OnceLock<ProgramLimits> = OnceLock::new();
 /// Limits of a process in which [`limit`] was not called.
 const DEFAULT_LIMITS: ProgramLimits =
-    ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, front_ends: FrontEnds::Here };
+    ProgramLimits { timeout: Duration::from_secs(30), interrupted: None, separate_front_ends: false };
 
 /// Sets the limits of this process.
 pub fn limit(limits: ProgramLimits) {
@@ -65,7 +58,7 @@ pub fn limit(limits: ProgramLimits) {
 
 /// Whether front ends run in a separate process.
 pub fn runs_front_ends_separately() -> bool {
-    LIMITS.get().is_some_and(|limits| limits.front_ends == FrontEnds::Separate)
+    LIMITS.get().is_some_and(|limits| limits.separate_front_ends)
 }
 
 /// Whether the programs of this process have to end.

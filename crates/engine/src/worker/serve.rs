@@ -9,7 +9,7 @@ use crate::basis::messages::Messages;
 use crate::basis::threads;
 use crate::basis::units::Bytes;
 use crate::job::{self, JobContext};
-use crate::process::guarded::{self, FrontEnds, ProgramLimits};
+use crate::process::guarded::{self, ProgramLimits};
 use crate::process::{self, message};
 use crate::runner::DeviceWatcher;
 use crate::session::{LoadedVulkan, Setup};
@@ -63,7 +63,7 @@ pub fn serve(catalogue: &'static Catalogue) -> Result<(), Error> {
     guarded::limit(ProgramLimits {
         timeout: setup.timeout,
         interrupted: Some(interrupted),
-        front_ends: FrontEnds::Here,
+        separate_front_ends: false,
     });
     let algorithms = list_algorithms(setup.catalogue, &setup.kernels).map_err(Error::Failure)?;
     let vulkan = match watching.and_then(|()| LoadedVulkan::load(&setup, calls)) {
