@@ -248,15 +248,11 @@ fn stored_bits(dtype: DType) -> Option<u32> {
     }
 }
 
-fn is_signed(dtype: DType) -> bool {
-    matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64)
-}
-
 /// Returns the bits of the number's negative.
 fn negated(dtype: DType, bits: u64) -> Option<u64> {
     match stored_bits(dtype) {
         Some(_) => Some(bits ^ 1 << (8 * dtype.bytes() - 1)),
-        None => is_signed(dtype).then(|| bits.wrapping_neg()),
+        None => dtype.is_signed_integer().then(|| bits.wrapping_neg()),
     }
 }
 
@@ -270,7 +266,7 @@ fn leading_bits(dtype: DType, bits: u64) -> Option<u64> {
         return Some(bits & !0 << (stored - leading));
     }
     let unused = 64 - 8 * dtype.bytes() as u32;
-    let is_negative = is_signed(dtype) && bits << unused >> 63 == 1;
+    let is_negative = dtype.is_signed_integer() && bits << unused >> 63 == 1;
     let magnitude = if is_negative { bits.wrapping_neg() << unused >> unused } else { bits };
     let leading = magnitude & !0 << (64 - magnitude.leading_zeros()).saturating_sub(4);
     Some(if is_negative { leading.wrapping_neg() } else { leading })
