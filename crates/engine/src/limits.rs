@@ -21,13 +21,9 @@ pub(super) const MIN_REMEASURING_RUN: Duration = Duration::from_secs(30);
 /// Expected time of a quick run on a GPU, mostly to compile the probes.
 const GPU_QUICK_TIME: Nanos = Nanos(4e9);
 
-/// Kind of cache file for the limits.
-const CACHE_KIND: &str = "limits.json";
-/// Kind of cache file for limits under validation layers, which slow down the host, so that they stay separate.
-const CACHE_KIND_VALIDATED: &str = "limits-validated.json";
-
+/// Returns the kind of cache file for the limits. Validation layers slow down the host, so limits under them stay separate.
 fn cache_kind(is_validated: bool) -> &'static str {
-    if is_validated { CACHE_KIND_VALIDATED } else { CACHE_KIND }
+    if is_validated { "limits-validated.json" } else { "limits.json" }
 }
 
 /// Reads a device's limits from earlier runs.
