@@ -67,10 +67,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(Tile, Option<(Tile, Nanos)>);
 /// Event of a search. A worker's death loses nothing that was reported.
 #[derive(Serialize, Deserialize)]
 pub enum SearchEvent {
-    /// A tile before it is tried, and the best so far with its time.
-    Tile(Tile, Option<(Tile, Nanos)>),
-    /// Time of a tile, and the best so far.
-    TimedTile(Tile, Nanos, Option<(Tile, Nanos)>),
+    /// A tile before it is tried, or with its time; and the best so far with its time.
+    Tile(Tile, Option<Nanos>, Option<(Tile, Nanos)>),
     /// Time of another variant.
     Timed(String, Nanos),
     /// Another variant that failed or was wrong.
@@ -173,12 +171,8 @@ impl SearchAttempts {
     /// Notes an event, of which a further attempt makes use.
     fn note_event(&mut self, event: SearchEvent, progress: Progress<'_>) {
         match event {
-            SearchEvent::Tile(tile, best) => {
-                self.note_progress(tile, best);
-                progress(tile, best);
-            }
-            SearchEvent::TimedTile(tile, time, best) => {
-                self.timed.push((tile, time));
+            SearchEvent::Tile(tile, time, best) => {
+                self.timed.extend(time.map(|time| (tile, time)));
                 self.note_progress(tile, best);
                 progress(tile, best);
             }
@@ -551,7 +545,7 @@ impl<'a> TileSearch<'a> {
             let Some(tile) = next else { break };
             has_tiles = true;
             let Ok(program) = self.program(tile) else { continue };
-            (self.events)(SearchEvent::Tile(tile, best));
+            (self.events)(SearchEvent::Tile(tile, None, best));
             self.tiles.tried += 1;
             let start = runner.keeper.time.now();
             let verified = runner.verify_candidate(tile.to_string(), &self.loaded, program);
@@ -585,7 +579,7 @@ impl<'a> TileSearch<'a> {
                         self.search_until = self.search_until.min(self.end.saturating_sub(turns));
                     }
                     // Report at once, because the next driver call may crash.
-                    (self.events)(SearchEvent::TimedTile(tile, time, fastest(&self.tiles.timed)));
+                    (self.events)(SearchEvent::Tile(tile, Some(time), fastest(&self.tiles.timed)));
                 }
                 Ok(None) => {}
                 Err(error) => self.tiles.refused.push((tile, Refusal::Failed(error))),
