@@ -772,21 +772,38 @@ mod tests {
         let rivals = vec![("texel".to_string(), Nanos(20.0))];
         TriedTiles {
             tried: timed.len() + refused.len(),
-            preparation: Duration::ZERO,
             timed,
             rivals: Rivals { timed: rivals, refused: vec![] },
             refused: refused.to_vec(),
-            earlier: None,
-            is_built_in_dead: false,
+            ..TriedTiles::default()
         }
+    }
+
+    /// Decides by these participants of the run-off.
+    fn decide(tiles: TriedTiles, entries: &[RunOffEntry]) -> TuneResult {
+        tiles.decide(("tiled", BUILT_IN), 7, entries, DeviceKind::DiscreteGpu)
+    }
+
+    /// Returns the result of a search that finds a tile.
+    fn found(tiles: TriedTiles, entries: &[RunOffEntry]) -> SearchResult {
+        decide(tiles, entries).expect("not fruitless").expect("a tile")
     }
 
     /// Returns the result for these times of the search and participants of the run-off.
     fn decided(timed: &[(Tile, f64)], entries: &[RunOffEntry]) -> SearchResult {
-        tiles(timed, &[])
-            .decide(("tiled", BUILT_IN), 7, entries, DeviceKind::DiscreteGpu)
-            .expect("not fruitless")
-            .expect("a tile")
+        found(tiles(timed, &[]), entries)
+    }
+
+    /// Returns attempts of which the current one has tried [`OTHER`].
+    fn attempts(best: Option<(Tile, Nanos)>, rivals: Rivals) -> SearchAttempts {
+        let (earlier, candidate, cache) = (None, None, CacheState::Hot);
+        let request = SearchRequest { earlier, candidate, avoid: vec![], budget: Duration::ZERO, rivals, cache };
+        SearchAttempts { tried: vec![OTHER], best, ..SearchAttempts::new(request) }
+    }
+
+    fn end(how: EndKind, on_device: &str) -> WorkerEnd {
+        let on_device = Some(on_device.into());
+        WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None }
     }
 
     #[test]
@@ -838,11 +855,7 @@ mod tests {
             assert_eq!((result.best, result.built_in), (built_in, (BUILT_IN, Some(built_in.1))), "{}", entries.len());
             assert_eq!((result.unclear, result.gain), (Some((OTHER, Nanos(50.0), None)), None));
             assert_eq!(result.rivals, [("texel".to_string(), Nanos(20.0))]);
-            let tiles = TriedTiles { earlier: Some(Tile::Columns(32)), ..tiles(&timed, &[]) };
-            let result = tiles
-                .decide(("tiled", BUILT_IN), 7, &entries, DeviceKind::DiscreteGpu)
-                .expect("not fruitless")
-                .expect("a tile");
+            let result = found(TriedTiles { earlier: Some(Tile::Columns(32)), ..tiles(&timed, &[]) }, &entries);
             assert_eq!((result.best.0, result.gain), (Tile::Columns(32), None), "an earlier search proved it");
         }
     }
@@ -851,10 +864,7 @@ mod tests {
     fn a_run_off_that_decides_replaces_the_tile_of_an_earlier_search() {
         let entries = [entry(Some(OTHER), Some(101.0)), entry(Some(BUILT_IN), Some(100.0))];
         let tiles = TriedTiles { earlier: Some(OTHER), ..tiles(&[(OTHER, 50.0), (BUILT_IN, 100.0)], &[]) };
-        let result = tiles
-            .decide(("tiled", BUILT_IN), 7, &entries, DeviceKind::DiscreteGpu)
-            .expect("not fruitless")
-            .expect("a tile");
+        let result = found(tiles, &entries);
         assert_eq!((result.best.0, result.unclear), (BUILT_IN, None));
     }
 
@@ -869,14 +879,11 @@ mod tests {
 
     #[test]
     fn nothing_replaces_a_built_in_tile_that_was_not_timed_unless_it_cannot_run() {
-        assert_eq!(tiles(&[(OTHER, 50.0)], &[]).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu), Ok(None));
+        assert_eq!(decide(tiles(&[(OTHER, 50.0)], &[]), &[]), Ok(None));
         let died = TriedTiles { is_built_in_dead: true, ..tiles(&[(OTHER, 50.0)], &[]) };
         let refused = tiles(&[(OTHER, 50.0)], &[(BUILT_IN, Refusal::Failed("too large".into()))]);
         for tiles in [died, refused] {
-            let result = tiles
-                .decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu)
-                .expect("not fruitless")
-                .expect("a tile");
+            let result = found(tiles, &[]);
             assert_eq!((result.best.0, result.built_in), (OTHER, (BUILT_IN, None)));
         }
     }
@@ -896,17 +903,8 @@ mod tests {
             (EndKind::Hung, None, false),
             (EndKind::Crashed, Some((BUILT_IN, Nanos(1.0))), false),
         ] {
-            let request = SearchRequest {
-                earlier: None,
-                candidate: None,
-                avoid: vec![],
-                budget: Duration::ZERO,
-                rivals: Rivals::default(),
-                cache: CacheState::Hot,
-            };
-            let mut attempts = SearchAttempts { tried: vec![OTHER], best, ..SearchAttempts::new(request) };
-            let on_device = Some(OTHER.to_string());
-            let end = WorkerEnd { how, cause: "why".into(), stderr_tail: vec![], on_device, compiling: None };
+            let mut attempts = attempts(best, Rivals::default());
+            let end = end(how, &OTHER.to_string());
             attempts.avoid_dead(&end, &crate::kernels::matmul::MATMUL).expect("the search goes on");
             let refusal = &attempts.dead_tiles[0].1;
             assert_eq!(matches!(refusal, Refusal::TimedOut(_)), has_lost, "{how:?} {best:?}");
@@ -916,30 +914,16 @@ mod tests {
     #[test]
     fn another_variant_that_dies_is_left_out_once_and_the_search_goes_on() {
         for (how, is_at_fault) in [(EndKind::Crashed, true), (EndKind::Hung, false)] {
-            let request = SearchRequest {
-                earlier: None,
-                candidate: None,
-                avoid: vec![],
-                budget: Duration::ZERO,
-                rivals: Rivals { timed: vec![("texel".into(), Nanos(1.0))], refused: vec![] },
-                cache: CacheState::Hot,
-            };
-            let mut attempts = SearchAttempts { tried: vec![OTHER], ..SearchAttempts::new(request) };
-            let end = |name: &str| WorkerEnd {
-                how,
-                cause: "SIGILL".into(),
-                stderr_tail: vec![],
-                on_device: Some(name.into()),
-                compiling: None,
-            };
+            let rivals = Rivals { timed: vec![("texel".into(), Nanos(1.0))], refused: vec![] };
+            let mut attempts = attempts(None, rivals);
             let matmul = &crate::kernels::matmul::MATMUL;
-            assert_eq!(attempts.avoid_dead(&end("texel"), matmul), Ok(()));
+            assert_eq!(attempts.avoid_dead(&end(how, "texel"), matmul), Ok(()));
             let Rivals { timed, refused } = &attempts.request.rivals;
             assert_eq!((timed.len(), &*refused[0].0), (0, "texel"));
             assert_eq!(refused[0].1.disqualifies().is_some(), is_at_fault, "{how:?}");
             // It cannot die twice, and what is no variant is no rival.
-            assert!(attempts.avoid_dead(&end("texel"), matmul).is_err());
-            assert!(attempts.avoid_dead(&end("canary"), matmul).is_err());
+            assert!(attempts.avoid_dead(&end(how, "texel"), matmul).is_err());
+            assert!(attempts.avoid_dead(&end(how, "canary"), matmul).is_err());
         }
     }
 
@@ -947,12 +931,8 @@ mod tests {
     fn a_fruitless_search_reports_a_wrong_answer_before_a_failure() {
         let refused =
             [(BUILT_IN, Refusal::Failed("device lost".into())), (OTHER, Refusal::Rejected("C[0] is 3".into()))];
-        let Err(Refusal::Rejected(why)) =
-            tiles(&[], &refused).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu)
-        else {
-            panic!("rejected");
-        };
+        let Err(Refusal::Rejected(why)) = decide(tiles(&[], &refused), &[]) else { panic!("rejected") };
         assert!(why.starts_with("none of 2 tiles worked, for example") && why.ends_with("C[0] is 3"), "{why}");
-        assert_eq!(tiles(&[], &[]).decide(("tiled", BUILT_IN), 7, &[], DeviceKind::DiscreteGpu), Ok(None));
+        assert_eq!(decide(tiles(&[], &[]), &[]), Ok(None));
     }
 }
