@@ -17,7 +17,7 @@ use crate::device::conditions::ClockSource;
 use crate::executor::{Observer, Silent};
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
-use crate::record::{Case, Correctness, Measured, Outcome, Phases, Verification, has_details};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, has_details};
 use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
@@ -509,8 +509,8 @@ impl Runner {
         let TimedProgram { sampler, program, runs, .. } = timed;
         let later = self.workbench.verify_another_sample(loaded, program, sampler, answer)?;
         if let LaterAnswer::Wrong(wrong) = later {
-            let worst = format!("right at first, wrong after {}: {}", counted(*runs as usize, "more run"), wrong.worst);
-            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+            let when = format!("right at first, wrong after {}", counted(*runs as usize, "more run"));
+            return Err(VerificationError::rejected(&when, wrong));
         }
         self.workbench.check_launches(loaded, program, sampler, answer)?;
         if self.timing == Timing::Sample {

@@ -143,6 +143,13 @@ pub(crate) enum VerificationError {
     Device(VulkanError),
 }
 
+impl VerificationError {
+    /// Rejects an answer, and says when it was wrong.
+    pub(crate) fn rejected(when: &str, wrong: Verification) -> Self {
+        Self::Rejected(Verification { worst: format!("{when}: {}", wrong.worst), ..wrong })
+    }
+}
+
 impl From<VulkanError> for VerificationError {
     fn from(error: VulkanError) -> Self {
         Self::Device(error)
@@ -185,18 +192,14 @@ fn reword_second_check(check: Result<CheckResult, String>) -> Result<CheckResult
     }
 }
 
-/// Adds to the description of `outputs`, a wrong answer over NaN, which of its elements were never written. That of a user's
-/// kernel says so already.
-fn with_unwritten(
-    wrong: Verification,
-    loaded: &LoadedProblem,
-    program: &Program,
-    outputs: &[HostArray],
-) -> Verification {
-    match left_out_in(loaded, outputs).filter(|_| !program.is_users()) {
-        Some(unwritten) => Verification { worst: format!("{}; {unwritten}", wrong.worst), ..wrong },
-        None => wrong,
+/// Saves and judges `outputs`, the answer of a further run over NaN. The error also says which elements of a wrong one were
+/// never written. That of a user's kernel says so already.
+fn judge(loaded: &LoadedProblem, program: &Program, outputs: &[HostArray]) -> Result<(), Verification> {
+    let Err(mut wrong) = correctness(save_and_check(loaded, program, outputs), None) else { return Ok(()) };
+    if let Some(unwritten) = left_out_in(loaded, outputs).filter(|_| !program.is_users()) {
+        wrong.worst = format!("{}; {unwritten}", wrong.worst);
     }
+    Err(wrong)
 }
 
 /// Number of launches over the same scratch of which each is judged.
@@ -439,12 +442,8 @@ impl Workbench {
         if fingerprint(&outputs) == answer {
             return Ok(());
         }
-        if let Err(wrong) = correctness(save_and_check(loaded, program, &outputs), None) {
-            let wrong = with_unwritten(wrong, loaded, program, &outputs);
-            let worst = format!("right at first, wrong right behind timed runs: {}", wrong.worst);
-            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
-        }
-        Ok(())
+        judge(loaded, program, &outputs)
+            .map_err(|wrong| VerificationError::rejected("right at first, wrong right behind timed runs", wrong))
     }
 
     /// Launches a user's program several times over scratch that keeps what it held, from the first launch on, and judges every
@@ -476,11 +475,10 @@ impl Workbench {
             if fingerprint(&outputs) == answer {
                 continue;
             }
-            if let Err(wrong) = correctness(save_and_check(loaded, program, &outputs), None) {
-                let wrong = with_unwritten(wrong, loaded, program, &outputs);
-                let worst = format!("right at first, wrong in launch {launch} over the same scratch: {}", wrong.worst);
-                return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
-            }
+            judge(loaded, program, &outputs).map_err(|wrong| {
+                let when = format!("right at first, wrong in launch {launch} over the same scratch");
+                VerificationError::rejected(&when, wrong)
+            })?;
         }
         Ok(())
     }
@@ -518,14 +516,9 @@ impl Workbench {
             let outputs = self.download_outputs(loaded)?;
             repeated.runs += 1;
             let is_right = *checked_answers.entry(fingerprint(&outputs)).or_insert_with(|| {
-                let checked = correctness(save_and_check(loaded, program, &outputs), None);
-                let is_right = checked.is_ok();
-                if let Err(wrong) = checked
-                    && first_wrong.is_none()
-                {
-                    first_wrong = Some((repeated.runs, with_unwritten(wrong, loaded, program, &outputs)));
-                }
-                is_right
+                let Err(wrong) = judge(loaded, program, &outputs) else { return true };
+                first_wrong.get_or_insert((repeated.runs, wrong));
+                false
             });
             if !is_right {
                 wrong_runs += 1;
@@ -543,9 +536,8 @@ impl Workbench {
             }
         }
         if let Some((run, wrong)) = first_wrong {
-            let runs = repeated.runs;
-            let worst = format!("wrong in {wrong_runs} of {runs} runs, first in run {run}: {}", wrong.worst);
-            return Err(VerificationError::Rejected(Verification { worst, ..wrong }));
+            let when = format!("wrong in {wrong_runs} of {} runs, first in run {run}", repeated.runs);
+            return Err(VerificationError::rejected(&when, wrong));
         }
         Ok((repeated.runs > 1).then_some(repeated))
     }
