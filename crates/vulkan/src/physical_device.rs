@@ -123,30 +123,17 @@ type Matrix2Properties = UnboundStructure<1_000_593_002, 3>;
 /// saturation, scope, invocations of a work-group.
 type FlexibleDimensions = UnboundStructure<1_000_593_001, 10>;
 
-// SAFETY: the specification lists these structures as extending `VkPhysicalDeviceFeatures2` and `VkDeviceCreateInfo`,
-// or `VkPhysicalDeviceProperties2`; they begin with type and link, as `vk::BaseOutStructure` does.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for BFloat16Features {}
+// SAFETY: the specification lists the structures above and below as extending `VkPhysicalDeviceFeatures2` and
+// `VkDeviceCreateInfo`, or `VkPhysicalDeviceProperties2`; they begin with type and link, as `vk::BaseOutStructure` does.
+unsafe impl<const TYPE: i32, const MEMBERS: usize> vk::ExtendsPhysicalDeviceFeatures2
+    for UnboundStructure<TYPE, MEMBERS>
+{
+}
 // SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceProperties2 for Matrix2Properties {}
-
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for FmaFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Float8Features {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for WideIndexingFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for LongVectorFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for UntypedPointersFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for ReplicatedFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for MatrixConversionFeatures {}
-// SAFETY: as above.
-unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for VectorFeatures {}
+unsafe impl<const TYPE: i32, const MEMBERS: usize> vk::ExtendsPhysicalDeviceProperties2
+    for UnboundStructure<TYPE, MEMBERS>
+{
+}
 
 /// Features of `VK_KHR_shader_fma`, in the order of the specification.
 type FmaFeatures = UnboundStructure<1_000_579_000, 3>;
@@ -350,47 +337,48 @@ impl FeatureChain {
     // One line per feature.
     #[allow(clippy::too_many_lines)]
     fn features(&self) -> BTreeSet<Feature> {
+        let Self { core, v11, v12, atomic_float, atomic_float2, float_controls: floats, shared_layout, .. } = self;
         // Vulkan 1.3 has texel formats that need none stated.
         let formats = vk::Bool32::from(self.api >= vk::API_VERSION_1_3);
         let has = |feature: Feature| match feature {
-            Feature::BufferDeviceAddress => self.v12.buffer_device_address,
-            Feature::ScalarBlockLayout => self.v12.scalar_block_layout,
-            Feature::ShaderFloat64 => self.core.shader_float64,
-            Feature::ShaderFloat16 => self.v12.shader_float16,
-            Feature::ShaderInt8 => self.v12.shader_int8,
-            Feature::ShaderInt16 => self.core.shader_int16,
-            Feature::StorageBufferArrayDynamicIndexing => self.core.shader_storage_buffer_array_dynamic_indexing,
-            Feature::UniformBufferArrayDynamicIndexing => self.core.shader_uniform_buffer_array_dynamic_indexing,
-            Feature::ShaderInt64 => self.core.shader_int64,
-            Feature::StorageBuffer16BitAccess => self.v11.storage_buffer16_bit_access,
-            Feature::UniformAndStorageBuffer16BitAccess => self.v11.uniform_and_storage_buffer16_bit_access,
-            Feature::StoragePushConstant16 => self.v11.storage_push_constant16,
-            Feature::StorageBuffer8BitAccess => self.v12.storage_buffer8_bit_access,
-            Feature::UniformAndStorageBuffer8BitAccess => self.v12.uniform_and_storage_buffer8_bit_access,
-            Feature::StoragePushConstant8 => self.v12.storage_push_constant8,
-            Feature::VariablePointersStorageBuffer => self.v11.variable_pointers_storage_buffer,
-            Feature::VariablePointers => self.v11.variable_pointers,
-            Feature::ShaderSubgroupExtendedTypes => self.v12.shader_subgroup_extended_types,
-            Feature::ShaderBufferInt64Atomics => self.v12.shader_buffer_int64_atomics,
-            Feature::ShaderSharedInt64Atomics => self.v12.shader_shared_int64_atomics,
-            Feature::ShaderBufferFloat16Atomics => self.atomic_float2.shader_buffer_float16_atomics,
-            Feature::ShaderBufferFloat16AtomicAdd => self.atomic_float2.shader_buffer_float16_atomic_add,
-            Feature::ShaderBufferFloat16AtomicMinMax => self.atomic_float2.shader_buffer_float16_atomic_min_max,
-            Feature::ShaderSharedFloat16Atomics => self.atomic_float2.shader_shared_float16_atomics,
-            Feature::ShaderSharedFloat16AtomicAdd => self.atomic_float2.shader_shared_float16_atomic_add,
-            Feature::ShaderSharedFloat16AtomicMinMax => self.atomic_float2.shader_shared_float16_atomic_min_max,
-            Feature::ShaderBufferFloat32Atomics => self.atomic_float.shader_buffer_float32_atomics,
-            Feature::ShaderBufferFloat32AtomicAdd => self.atomic_float.shader_buffer_float32_atomic_add,
-            Feature::ShaderBufferFloat32AtomicMinMax => self.atomic_float2.shader_buffer_float32_atomic_min_max,
-            Feature::ShaderSharedFloat32Atomics => self.atomic_float.shader_shared_float32_atomics,
-            Feature::ShaderSharedFloat32AtomicAdd => self.atomic_float.shader_shared_float32_atomic_add,
-            Feature::ShaderSharedFloat32AtomicMinMax => self.atomic_float2.shader_shared_float32_atomic_min_max,
-            Feature::ShaderBufferFloat64Atomics => self.atomic_float.shader_buffer_float64_atomics,
-            Feature::ShaderBufferFloat64AtomicAdd => self.atomic_float.shader_buffer_float64_atomic_add,
-            Feature::ShaderBufferFloat64AtomicMinMax => self.atomic_float2.shader_buffer_float64_atomic_min_max,
-            Feature::ShaderSharedFloat64Atomics => self.atomic_float.shader_shared_float64_atomics,
-            Feature::ShaderSharedFloat64AtomicAdd => self.atomic_float.shader_shared_float64_atomic_add,
-            Feature::ShaderSharedFloat64AtomicMinMax => self.atomic_float2.shader_shared_float64_atomic_min_max,
+            Feature::BufferDeviceAddress => v12.buffer_device_address,
+            Feature::ScalarBlockLayout => v12.scalar_block_layout,
+            Feature::ShaderFloat64 => core.shader_float64,
+            Feature::ShaderFloat16 => v12.shader_float16,
+            Feature::ShaderInt8 => v12.shader_int8,
+            Feature::ShaderInt16 => core.shader_int16,
+            Feature::StorageBufferArrayDynamicIndexing => core.shader_storage_buffer_array_dynamic_indexing,
+            Feature::UniformBufferArrayDynamicIndexing => core.shader_uniform_buffer_array_dynamic_indexing,
+            Feature::ShaderInt64 => core.shader_int64,
+            Feature::StorageBuffer16BitAccess => v11.storage_buffer16_bit_access,
+            Feature::UniformAndStorageBuffer16BitAccess => v11.uniform_and_storage_buffer16_bit_access,
+            Feature::StoragePushConstant16 => v11.storage_push_constant16,
+            Feature::StorageBuffer8BitAccess => v12.storage_buffer8_bit_access,
+            Feature::UniformAndStorageBuffer8BitAccess => v12.uniform_and_storage_buffer8_bit_access,
+            Feature::StoragePushConstant8 => v12.storage_push_constant8,
+            Feature::VariablePointersStorageBuffer => v11.variable_pointers_storage_buffer,
+            Feature::VariablePointers => v11.variable_pointers,
+            Feature::ShaderSubgroupExtendedTypes => v12.shader_subgroup_extended_types,
+            Feature::ShaderBufferInt64Atomics => v12.shader_buffer_int64_atomics,
+            Feature::ShaderSharedInt64Atomics => v12.shader_shared_int64_atomics,
+            Feature::ShaderBufferFloat16Atomics => atomic_float2.shader_buffer_float16_atomics,
+            Feature::ShaderBufferFloat16AtomicAdd => atomic_float2.shader_buffer_float16_atomic_add,
+            Feature::ShaderBufferFloat16AtomicMinMax => atomic_float2.shader_buffer_float16_atomic_min_max,
+            Feature::ShaderSharedFloat16Atomics => atomic_float2.shader_shared_float16_atomics,
+            Feature::ShaderSharedFloat16AtomicAdd => atomic_float2.shader_shared_float16_atomic_add,
+            Feature::ShaderSharedFloat16AtomicMinMax => atomic_float2.shader_shared_float16_atomic_min_max,
+            Feature::ShaderBufferFloat32Atomics => atomic_float.shader_buffer_float32_atomics,
+            Feature::ShaderBufferFloat32AtomicAdd => atomic_float.shader_buffer_float32_atomic_add,
+            Feature::ShaderBufferFloat32AtomicMinMax => atomic_float2.shader_buffer_float32_atomic_min_max,
+            Feature::ShaderSharedFloat32Atomics => atomic_float.shader_shared_float32_atomics,
+            Feature::ShaderSharedFloat32AtomicAdd => atomic_float.shader_shared_float32_atomic_add,
+            Feature::ShaderSharedFloat32AtomicMinMax => atomic_float2.shader_shared_float32_atomic_min_max,
+            Feature::ShaderBufferFloat64Atomics => atomic_float.shader_buffer_float64_atomics,
+            Feature::ShaderBufferFloat64AtomicAdd => atomic_float.shader_buffer_float64_atomic_add,
+            Feature::ShaderBufferFloat64AtomicMinMax => atomic_float2.shader_buffer_float64_atomic_min_max,
+            Feature::ShaderSharedFloat64Atomics => atomic_float.shader_shared_float64_atomics,
+            Feature::ShaderSharedFloat64AtomicAdd => atomic_float.shader_shared_float64_atomic_add,
+            Feature::ShaderSharedFloat64AtomicMinMax => atomic_float2.shader_shared_float64_atomic_min_max,
             Feature::CooperativeMatrix => self.matrix.cooperative_matrix,
             Feature::CooperativeMatrixWorkgroupScope => self.matrix2.members[0],
             Feature::CooperativeMatrixFlexibleDimensions => self.matrix2.members[1],
@@ -400,75 +388,57 @@ impl FeatureChain {
             Feature::CooperativeMatrixPerElementOperations => self.matrix2.members[4],
             Feature::CooperativeMatrixBlockLoads => self.matrix2.members[6],
             Feature::ShaderIntegerDotProduct => self.integer_dot.shader_integer_dot_product,
-            Feature::VulkanMemoryModel => self.v12.vulkan_memory_model,
-            Feature::VulkanMemoryModelDeviceScope => self.v12.vulkan_memory_model_device_scope,
+            Feature::VulkanMemoryModel => v12.vulkan_memory_model,
+            Feature::VulkanMemoryModelDeviceScope => v12.vulkan_memory_model_device_scope,
             Feature::ShaderBFloat16 => self.bfloat16.members[0],
             Feature::ShaderBFloat16DotProduct => self.bfloat16.members[1],
             Feature::ShaderBFloat16CooperativeMatrix => self.bfloat16.members[2],
-            Feature::ShaderDenormPreserveFloat16 => self.float_controls.shader_denorm_preserve_float16,
-            Feature::ShaderDenormPreserveFloat32 => self.float_controls.shader_denorm_preserve_float32,
-            Feature::ShaderDenormPreserveFloat64 => self.float_controls.shader_denorm_preserve_float64,
-            Feature::ShaderDenormFlushToZeroFloat16 => self.float_controls.shader_denorm_flush_to_zero_float16,
-            Feature::ShaderDenormFlushToZeroFloat32 => self.float_controls.shader_denorm_flush_to_zero_float32,
-            Feature::ShaderDenormFlushToZeroFloat64 => self.float_controls.shader_denorm_flush_to_zero_float64,
-            Feature::ShaderSignedZeroInfNanPreserveFloat16 => {
-                self.float_controls.shader_signed_zero_inf_nan_preserve_float16
-            }
-            Feature::ShaderSignedZeroInfNanPreserveFloat32 => {
-                self.float_controls.shader_signed_zero_inf_nan_preserve_float32
-            }
-            Feature::ShaderSignedZeroInfNanPreserveFloat64 => {
-                self.float_controls.shader_signed_zero_inf_nan_preserve_float64
-            }
-            Feature::ShaderRoundingModeRTEFloat16 => self.float_controls.shader_rounding_mode_rte_float16,
-            Feature::ShaderRoundingModeRTEFloat32 => self.float_controls.shader_rounding_mode_rte_float32,
-            Feature::ShaderRoundingModeRTEFloat64 => self.float_controls.shader_rounding_mode_rte_float64,
-            Feature::ShaderRoundingModeRTZFloat16 => self.float_controls.shader_rounding_mode_rtz_float16,
-            Feature::ShaderRoundingModeRTZFloat32 => self.float_controls.shader_rounding_mode_rtz_float32,
-            Feature::ShaderRoundingModeRTZFloat64 => self.float_controls.shader_rounding_mode_rtz_float64,
-            Feature::ShaderImageGatherExtended => self.core.shader_image_gather_extended,
-            Feature::ShaderStorageImageMultisample => self.core.shader_storage_image_multisample,
-            Feature::ShaderStorageImageReadWithoutFormat => {
-                self.core.shader_storage_image_read_without_format | formats
-            }
-            Feature::ShaderStorageImageWriteWithoutFormat => {
-                self.core.shader_storage_image_write_without_format | formats
-            }
-            Feature::ImageCubeArray => self.core.image_cube_array,
-            Feature::ShaderResourceResidency => self.core.shader_resource_residency,
-            Feature::ShaderResourceMinLod => self.core.shader_resource_min_lod,
-            Feature::ShaderSampledImageArrayDynamicIndexing => self.core.shader_sampled_image_array_dynamic_indexing,
-            Feature::ShaderStorageImageArrayDynamicIndexing => self.core.shader_storage_image_array_dynamic_indexing,
+            Feature::ShaderDenormPreserveFloat16 => floats.shader_denorm_preserve_float16,
+            Feature::ShaderDenormPreserveFloat32 => floats.shader_denorm_preserve_float32,
+            Feature::ShaderDenormPreserveFloat64 => floats.shader_denorm_preserve_float64,
+            Feature::ShaderDenormFlushToZeroFloat16 => floats.shader_denorm_flush_to_zero_float16,
+            Feature::ShaderDenormFlushToZeroFloat32 => floats.shader_denorm_flush_to_zero_float32,
+            Feature::ShaderDenormFlushToZeroFloat64 => floats.shader_denorm_flush_to_zero_float64,
+            Feature::ShaderSignedZeroInfNanPreserveFloat16 => floats.shader_signed_zero_inf_nan_preserve_float16,
+            Feature::ShaderSignedZeroInfNanPreserveFloat32 => floats.shader_signed_zero_inf_nan_preserve_float32,
+            Feature::ShaderSignedZeroInfNanPreserveFloat64 => floats.shader_signed_zero_inf_nan_preserve_float64,
+            Feature::ShaderRoundingModeRTEFloat16 => floats.shader_rounding_mode_rte_float16,
+            Feature::ShaderRoundingModeRTEFloat32 => floats.shader_rounding_mode_rte_float32,
+            Feature::ShaderRoundingModeRTEFloat64 => floats.shader_rounding_mode_rte_float64,
+            Feature::ShaderRoundingModeRTZFloat16 => floats.shader_rounding_mode_rtz_float16,
+            Feature::ShaderRoundingModeRTZFloat32 => floats.shader_rounding_mode_rtz_float32,
+            Feature::ShaderRoundingModeRTZFloat64 => floats.shader_rounding_mode_rtz_float64,
+            Feature::ShaderImageGatherExtended => core.shader_image_gather_extended,
+            Feature::ShaderStorageImageMultisample => core.shader_storage_image_multisample,
+            Feature::ShaderStorageImageReadWithoutFormat => core.shader_storage_image_read_without_format | formats,
+            Feature::ShaderStorageImageWriteWithoutFormat => core.shader_storage_image_write_without_format | formats,
+            Feature::ImageCubeArray => core.image_cube_array,
+            Feature::ShaderResourceResidency => core.shader_resource_residency,
+            Feature::ShaderResourceMinLod => core.shader_resource_min_lod,
+            Feature::ShaderSampledImageArrayDynamicIndexing => core.shader_sampled_image_array_dynamic_indexing,
+            Feature::ShaderStorageImageArrayDynamicIndexing => core.shader_storage_image_array_dynamic_indexing,
             Feature::ShaderUniformTexelBufferArrayDynamicIndexing => {
-                self.v12.shader_uniform_texel_buffer_array_dynamic_indexing
+                v12.shader_uniform_texel_buffer_array_dynamic_indexing
             }
             Feature::ShaderStorageTexelBufferArrayDynamicIndexing => {
-                self.v12.shader_storage_texel_buffer_array_dynamic_indexing
+                v12.shader_storage_texel_buffer_array_dynamic_indexing
             }
-            Feature::ShaderUniformBufferArrayNonUniformIndexing => {
-                self.v12.shader_uniform_buffer_array_non_uniform_indexing
-            }
-            Feature::ShaderStorageBufferArrayNonUniformIndexing => {
-                self.v12.shader_storage_buffer_array_non_uniform_indexing
-            }
-            Feature::ShaderSampledImageArrayNonUniformIndexing => {
-                self.v12.shader_sampled_image_array_non_uniform_indexing
-            }
-            Feature::ShaderStorageImageArrayNonUniformIndexing => {
-                self.v12.shader_storage_image_array_non_uniform_indexing
-            }
+            Feature::ShaderUniformBufferArrayNonUniformIndexing => v12.shader_uniform_buffer_array_non_uniform_indexing,
+            Feature::ShaderStorageBufferArrayNonUniformIndexing => v12.shader_storage_buffer_array_non_uniform_indexing,
+            Feature::ShaderSampledImageArrayNonUniformIndexing => v12.shader_sampled_image_array_non_uniform_indexing,
+            Feature::ShaderStorageImageArrayNonUniformIndexing => v12.shader_storage_image_array_non_uniform_indexing,
             Feature::ShaderUniformTexelBufferArrayNonUniformIndexing => {
-                self.v12.shader_uniform_texel_buffer_array_non_uniform_indexing
+                v12.shader_uniform_texel_buffer_array_non_uniform_indexing
             }
             Feature::ShaderStorageTexelBufferArrayNonUniformIndexing => {
-                self.v12.shader_storage_texel_buffer_array_non_uniform_indexing
+                v12.shader_storage_texel_buffer_array_non_uniform_indexing
             }
-            Feature::RuntimeDescriptorArray => self.v12.runtime_descriptor_array,
-            Feature::StorageInputOutput16 => self.v11.storage_input_output16,
+            Feature::RuntimeDescriptorArray => v12.runtime_descriptor_array,
+            Feature::StorageInputOutput16 => v11.storage_input_output16,
             Feature::ShaderImageInt64Atomics => self.image_int64.shader_image_int64_atomics,
-            Feature::ShaderImageFloat32Atomics => self.atomic_float.shader_image_float32_atomics,
-            Feature::ShaderImageFloat32AtomicAdd => self.atomic_float.shader_image_float32_atomic_add,
-            Feature::ShaderImageFloat32AtomicMinMax => self.atomic_float2.shader_image_float32_atomic_min_max,
+            Feature::ShaderImageFloat32Atomics => atomic_float.shader_image_float32_atomics,
+            Feature::ShaderImageFloat32AtomicAdd => atomic_float.shader_image_float32_atomic_add,
+            Feature::ShaderImageFloat32AtomicMinMax => atomic_float2.shader_image_float32_atomic_min_max,
             Feature::ShaderFloat16VectorAtomics => self.float16_vector.shader_float16_vector_atomics,
             Feature::ShaderSubgroupClock => self.clock.shader_subgroup_clock,
             Feature::ShaderDeviceClock => self.clock.shader_device_clock,
@@ -488,12 +458,12 @@ impl FeatureChain {
             Feature::ShaderFmaFloat64 => self.fma.members[2],
             Feature::ShaderFloat8 => self.float8.members[0],
             Feature::ShaderFloat8CooperativeMatrix => self.float8.members[1],
-            Feature::WorkgroupMemoryExplicitLayout => self.shared_layout.workgroup_memory_explicit_layout,
+            Feature::WorkgroupMemoryExplicitLayout => shared_layout.workgroup_memory_explicit_layout,
             Feature::WorkgroupMemoryExplicitLayout8BitAccess => {
-                self.shared_layout.workgroup_memory_explicit_layout8_bit_access
+                shared_layout.workgroup_memory_explicit_layout8_bit_access
             }
             Feature::WorkgroupMemoryExplicitLayout16BitAccess => {
-                self.shared_layout.workgroup_memory_explicit_layout16_bit_access
+                shared_layout.workgroup_memory_explicit_layout16_bit_access
             }
             Feature::Shader64BitIndexing => self.wide_indexing.members[0],
             Feature::LongVector => self.long_vector.members[0],
